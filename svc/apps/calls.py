@@ -56,7 +56,7 @@ async def call(
 
 async def _run(awaitable: Awaitable[Any], guard: Guard, seconds: float) -> Any:
     try:
-        return await _Stepped(awaitable, guard, seconds)
+        return await Stepped(awaitable, guard, seconds)
     except (SystemExit, GeneratorExit) as error:
         raise RuntimeError(f"it has raised {type(error).__name__}") from error
 
@@ -67,7 +67,7 @@ def _look_at(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-class _Stepped:
+class Stepped:
     """An awaitable, run step by step."""
 
     def __init__(self, awaitable: Any, guard: Guard, seconds: float) -> None:

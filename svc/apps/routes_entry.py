@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 
-from svc.apps.calls import call
+from svc.apps.calls import Stepped, call
 from svc.apps.code import CodeVersion
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import reason_of
@@ -26,16 +26,17 @@ class RoutesFault(Exception):
 class _Directory:
     """The modules that are mounted at one path: ASGI applications, each with the name of its file; `router`: for all that register routes."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, context: EntryContext) -> None:
         self.apps: list[tuple[str, Any]] = []
         self.has_failed = False
-        self._title = title
+        self._context = context
         self._router: Any = None
 
-    def router(self, name: str) -> Any:
+    async def router(self, name: str) -> Any:
         """Raises RoutesFault without a library that has one. `name`: of the file that asks for it."""
         if self._router is None:
-            app = _make_application(self._title)
+            make = await self._context.runtime.in_thread(_framework)
+            app = make(self._context.app.name)
             self.apps.append((name, app))
             self._router = app.router
         return self._router
@@ -60,7 +61,7 @@ async def load_routes(context: EntryContext) -> LoadedEntry | None:
     directories: dict[str, _Directory] = {}
     for match in files:
         path = match.url_path[: match.url_path.rfind("/") + 1]
-        directory = directories.setdefault(path, _Directory(context.app.name))
+        directory = directories.setdefault(path, _Directory(context))
         try:
             await _load_module(code, match, directory)
         except ModuleFault as fault:
@@ -89,7 +90,7 @@ async def _load_module(code: CodeVersion, match: MatchedFile, directory: _Direct
         return
     if not callable(register):
         raise RoutesFault(f"`register` is no function, but {type(register).__name__}")
-    await _register(code, module, register, directory.router(match.name))
+    await _register(code, module, register, await directory.router(match.name))
 
 
 async def _register(code: CodeVersion, module: ModuleType, register: Any, router: Any) -> None:
@@ -117,12 +118,24 @@ async def _mount(context: EntryContext, code: CodeVersion, path: str, directory:
         status.fail(f"{directory.apps[0][0] if directory.apps else path}: {error}")
         return
     for name, app in directory.apps:
-        reason = await routes.add(app, f"{context.app.name}/{name}", LOAD_SECONDS)
+        reason = await routes.add(app, f"{context.app.name}/{name}", LOAD_SECONDS, _limited(app))
         if reason:
             directory.has_failed = True
             status.fail(f"{name}: the application has not started: {reason}")
     if directory.has_failed:
         routes.fault = reason_of(context.app.name, status)
+
+
+def _limited(app: Any) -> Any:
+    """The same for its lifespan: a step of that which never waits is ended."""
+
+    async def run(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await Stepped(app(scope, receive, send), nullcontext, LOAD_SECONDS)
+        except LoadTimeout as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+
+    return run
 
 
 def _is_asgi(app: Any) -> bool:
@@ -137,18 +150,18 @@ def _is_asgi(app: Any) -> bool:
     return True
 
 
-def _make_application(title: str) -> Any:
-    """An application of FastAPI, or of Starlette. Raises RoutesFault without both."""
+def _framework() -> Callable[[str], Any]:
+    """What makes an application of FastAPI, or of Starlette, by its title. Raises RoutesFault without both. The import takes a while: for a helper thread."""
     try:
         from fastapi import FastAPI
     except ImportError:
         pass
     else:
-        return FastAPI(title=title, openapi_url=None)
+        return lambda title: FastAPI(title=title, openapi_url=None)
     try:
         from starlette.applications import Starlette
     except ImportError:
         raise RoutesFault(
             "`register` needs FastAPI or Starlette, which are not installed: pip install 'svc[routes]', or offer an ASGI application as `app`"
         ) from None
-    return Starlette()
+    return lambda title: Starlette()

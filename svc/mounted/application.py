@@ -42,15 +42,17 @@ class HttpListener:
 class MountedApplication:
     """`http` and `websocket` are the listeners. `path`: without a `/` at its end; "" mounts at the root."""
 
-    def __init__(self, app: AsgiApplication, path: str, *, loop: asyncio.AbstractEventLoop, log: Any) -> None:
-        """`log`: a `logs.Logger`. Raises ValueError for a path that cannot be one."""
+    def __init__(
+        self, app: AsgiApplication, path: str, *, loop: asyncio.AbstractEventLoop, log: Any, lifespan: AsgiApplication | None = None
+    ) -> None:
+        """`log`: a `logs.Logger`. `lifespan`: what is called with the scope of that, if not `app`. Raises ValueError for a path that cannot be one."""
         self.path = mount_path(path)
         self.app = app
         self.loop = loop
         self.name = f"the application at {self.path or '/'}"
         self._log = log
         self.http = HttpListener(self)
-        self._lifespan = Lifespan(app, self.name, loop, log)
+        self._lifespan = Lifespan(lifespan or app, self.name, loop, log)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- listeners -------------------------------------------------------------------------------------------------------------------

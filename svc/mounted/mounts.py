@@ -30,7 +30,9 @@ class Mounts:
     def add_routes(self, path: str, is_resource: Callable[[str], bool]) -> MountedRoutes:
         """Applications at one path, that are asked when no resource is there. `is_resource`: whether one serves WebSockets at
         a path. Raises ValueError."""
-        mounted = MountedRoutes(path, is_resource, lambda app: MountedApplication(app, path, loop=self._loop, log=self._log))
+        mounted = MountedRoutes(
+            path, is_resource, lambda app, lifespan: MountedApplication(app, path, loop=self._loop, log=self._log, lifespan=lifespan)
+        )
         self._mounted.add(mounted)
         return mounted
 

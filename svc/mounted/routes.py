@@ -41,7 +41,7 @@ class MountedRoutes:
     """`fault`: why some of them could not be loaded; the answer, with 500, to what the others do not know."""
 
     def __init__(
-        self, path: str, is_resource: Callable[[str], bool], make_mounted: Callable[[AsgiApplication], MountedApplication]
+        self, path: str, is_resource: Callable[[str], bool], make_mounted: Callable[[AsgiApplication, AsgiApplication], MountedApplication]
     ) -> None:
         self.path = path.rstrip("/")
         self.fault = ""
@@ -53,9 +53,10 @@ class MountedRoutes:
     def __len__(self) -> int:
         return len(self._apps)
 
-    async def add(self, app: AsgiApplication, name: str, seconds: float) -> str:
-        """Add an application, and wait for its start. Returns why it has failed and was not added, "" if it was. `name`: in the log."""
-        mounted = self._make_mounted(app)
+    async def add(self, app: AsgiApplication, name: str, seconds: float, lifespan: AsgiApplication) -> str:
+        """Add an application, and wait for its start. Returns why it has failed and was not added, "" if it was. `name`: in the log. `lifespan`: what is
+        called with the scope of that."""
+        mounted = self._make_mounted(app, lifespan)
         mounted.name = name
         try:
             reason = await asyncio.wait_for(mounted.started(), seconds)
@@ -75,6 +76,7 @@ class MountedRoutes:
     async def answer(self, request: Request, next: Callable[[Request], Any]) -> Response:
         is_streamed = isinstance(request.upload, RequestBody)
         unknown: Response | None = None
+        self._record(request, {})
         for app in self._apps:
             response, scope = await app.respond(request)
             self._record(request, scope)

@@ -251,3 +251,44 @@ def test_a_code_of_a_route_that_fails_is_500_without_details(tmp_path: Path) -> 
         status, body = app.ask("GET", "/app/x")
         assert status == 500 and "secret" not in str(body)
         app.errors.clear()
+
+
+def test_a_start_that_holds_the_loop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes_entry, "LOAD_SECONDS", 0.05)
+    code = "async def app(scope, receive, send):\n    await receive()\n    while True: pass\n"
+    with application(tmp_path, "", files={"routes/a.py": code}, healthy=False) as app:
+        assert "the application has not started: it has not ended loading within 0.05 s" in messages(app)[0]
+        assert app.ask("GET", "/app/x")[0] == 500
+
+
+def test_starlette_alone_has_a_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    code = """
+    from starlette.responses import PlainTextResponse
+    def register(router, svc):
+        async def hello(request):
+            return PlainTextResponse("hello " + request.path_params["name"])
+        router.add_route("/hello/{name}", hello)
+    """
+    with application(tmp_path, "", files={"routes/a.py": code}) as app:
+        assert text(app, "/app/hello/you") == (200, b"hello you")
+
+
+def test_the_address_may_have_any_characters(tmp_path: Path) -> None:
+    directory = tmp_path / "my größe"
+    (directory / "routes").mkdir(parents=True)
+    (directory / "routes" / "a.py").write_text(plain("a"))
+    with application(tmp_path, "") as app:
+        added = app.node.run(app.node.applications.add(directory))
+        assert added.status == "healthy", added.entries
+        assert text(app, "/my%20gr%C3%B6%C3%9Fe/a") == (200, b"a /a")
+
+
+def test_a_fault_counts_as_one_of_the_route(tmp_path: Path) -> None:
+    with application(tmp_path, "", files={"routes/a.py": "async def app(scope, receive, send):\n    raise KeyError('x')\n"}) as app:
+        app.ask("GET", "/app/x")
+        app.errors.clear()
+        period = app.node.recorder.close()
+        assert period is not None
+        found = {(each["metric"], each.get("path"), each.get("type")) for each in period.iter_entries()}
+        assert ("success", "app", "framework-route") in found

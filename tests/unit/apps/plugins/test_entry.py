@@ -776,3 +776,52 @@ def test_a_plugin_beside_the_only_application(tmp_path: Path) -> None:
     (directory / "plugin.py").write_text(BADWORDS)
     with plugin(tmp_path, "", "{package: svc-badwords, files: 'words/**'}") as app:
         assert app.ask("GET", "/Plain/darn")[0] == 422
+
+
+def test_many_versions_keep_nothing(tmp_path: Path, seen: list[Any]) -> None:
+    import gc
+    import weakref
+
+    directory = tmp_path / "svc-badwords"
+    directory.mkdir()
+    (directory / "config.yaml").write_text("pluginModule: plugin.py\n")
+    (directory / "plugin.py").write_text(BADWORDS + "    import seen\n    seen.seen.append(scope)\n")
+    with plugin(tmp_path, "", "{package: svc-badwords, files: 'words/**'}") as app:
+        loop: Any = app.node._loop
+        for _ in range(5):
+            change(app, "resources.py", "x = 1")
+        assert app.ask("GET", "/Plain/darn")[0] == 422
+        for handle in [handle for handle in loop._scheduled if "forget" in repr(handle)]:
+            handle._callback()
+            handle.cancel()
+        assert len(app.node.interface.app_configs) == 2 == len(app.node.interface.app_servers), "the application, and its plugin"
+        kept = [weakref.ref(scope) for scope in seen]
+        assert len(kept) == 6
+        seen.clear()
+        app.node.settle()
+        gc.collect()
+        assert [ref() is not None for ref in kept] == [False] * 5 + [True]
+
+
+def test_changes_at_the_same_time_are_taken_one_after_the_other(tmp_path: Path, seen: list[Any]) -> None:
+    code = """
+    import asyncio, seen
+    async def handle_application(scope):
+        seen.seen.append(("begins", scope.options.get("limit")))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        seen.seen.append(("ends", scope.options.get("limit")))
+    """
+    with plugin(tmp_path, code, "{package: ./plugin.py, limit: 0}") as app:
+
+        async def several() -> None:
+            changes = []
+            for number in range(1, 4):
+                (app.node.app.directory / "config.yaml").write_text(config(f"{{package: ./plugin.py, limit: {number}}}"))
+                changes.append(asyncio.ensure_future(app.node.applications.change("app", ["config.yaml"], reloads_code=True)))
+                await asyncio.sleep(0)
+            await asyncio.gather(*changes)
+
+        app.node.run(several())
+        assert [what for what, _ in seen] == ["begins", "ends"] * (len(seen) // 2)
+        assert seen[-1] == ("ends", 3) and app.node.app.status == "healthy"
