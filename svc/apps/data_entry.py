@@ -76,6 +76,7 @@ class DataEntry(LoadedEntry):
 
 
 async def load_data(context: EntryContext) -> LoadedEntry | None:
+    context.warn_of_unknown_options(("files",))
     try:
         return DataEntry(context, context.files(DEFAULT_FILES))
     except ValueError as error:

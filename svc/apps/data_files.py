@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from svc.apps.reading import read_limited
 from svc.apps.yaml_values import read_yaml
 from svc.content.json_type import decode_json_object_slices
 from svc.errors import Problem
@@ -44,8 +45,7 @@ def read_data_file(path: Path) -> DataFile:
     if suffix not in JSON + YAML:
         raise ValueError(f"a file of records is .json, .yaml or .yml, not {suffix or 'without an extension'}")
     limit = MAX_JSON if suffix in JSON else MAX_YAML
-    with path.open("rb") as file:
-        raw = file.read(limit + 1)
+    raw = read_limited(path, limit)
     if len(raw) > limit:
         raise ValueError(f"it is larger than {limit >> 20} MB: load it with an operation, such as csv_file_load or insert")
     with _uncollected(len(raw) > LARGE):

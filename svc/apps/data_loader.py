@@ -38,7 +38,7 @@ from svc.store.writing.batch_write import BatchItem, BatchWriter
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.write_set import WriteSet
 
-CHUNK = 2000  # records that are looked at, and then written, together
+CHUNK = 1000  # records that are looked at, and then written, together
 PROGRESS = 20_000  # records between two lines in the log
 MAX_FAULTS = 50  # of records that are told of a file
 TRIES = 20  # while the database is overloaded, or the table is being changed
@@ -137,6 +137,7 @@ class _FileLoad:
         self._slices: Slices = runtime.store.slices
         self._file = file
         self._progress = progress
+        self._key = KEY
         self._seen: dict[bytes, int] = {}  # stored key -> number of the first record with it
         self.result = Result()
 
@@ -150,6 +151,7 @@ class _FileLoad:
             table = await self._table()
             if table is None:
                 return self.result
+            self._key = table.primary_key
             if table.is_caching:
                 raise ClientError(f"the records of {table.name} come from its source, and not from files")
             for start, end in chunks(len(records), CHUNK):
@@ -285,8 +287,8 @@ class _FileLoad:
 
     def _told(self, number: int, text: str) -> str:
         record = self._file.records[number]
-        key = record.get(KEY) if isinstance(record, dict) else None
-        shown = "" if key is None or isinstance(key, dict | list) else f" ({KEY} {printable(str(key))[:100]})"
+        key = record.get(self._key) if isinstance(record, dict) else None
+        shown = "" if key is None or isinstance(key, dict | list) else f" ({self._key} {printable(str(key))[:100]})"
         return f"record {number}{shown}: {text}"
 
 

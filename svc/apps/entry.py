@@ -9,7 +9,7 @@ withdraw()                        part of the switch to the next version, or the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +79,12 @@ class EntryContext:
     def files(self, default: Any) -> FileSet:
         """The files of the entry, by its `files` and `urlPath`. Raises ValueError."""
         return FileSet(self.app.directory, self.options.get("files", default), self.options.get("urlPath"), app=self.app.name)
+
+    def warn_of_unknown_options(self, known: Collection[str]) -> None:
+        """Options of the entry that it does not have are a warning."""
+        for name in self.options:
+            if name not in known:
+                self.status.warn(f"'{name}' is not an option of {self.key}; there is {', '.join(known)}")
 
     def make_server(self) -> Server:
         """A `server` for this entry alone: what is registered through it is in effect from `Server.activate` on, which `LoadedEntry` calls."""

@@ -16,6 +16,7 @@ from dotenv.parser import parse_stream
 from svc.apps.config_file import options_of, read_config
 from svc.apps.entry import EntryContext, LoadedEntry, Runtime
 from svc.apps.environment import PROCESS, Environment, Said
+from svc.apps.reading import read_limited
 from svc.apps.status import EntryStatus
 
 KEY = "loadEnv"
@@ -65,6 +66,7 @@ async def load_env(context: EntryContext) -> LoadedEntry | None:
     status = context.status
     if next((key for key in context.app.config if key not in WITHOUT_VARIABLES), None) != context.key:
         status.warn(f"{context.key} must be the first entry of config.yaml, so that all others are loaded with its variables")
+    context.warn_of_unknown_options(("files", "override"))
     override = context.options.get("override", False)
     if not isinstance(override, bool):
         status.fail("override must be true or false")
@@ -97,8 +99,7 @@ def read_variables(path: Path) -> tuple[dict[str, str], list[tuple[int, str]]]:
 
     Raises OSError, or ValueError for what is no such file at all.
     """
-    with path.open("rb") as file:
-        raw = file.read(MAX_SIZE + 1)
+    raw = read_limited(path, MAX_SIZE)
     if len(raw) > MAX_SIZE:
         raise ValueError(f"it is larger than {MAX_SIZE} bytes")
     try:

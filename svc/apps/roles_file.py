@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from svc.apps.reading import read_limited
 from svc.auth.permission_check import check_permission
 from svc.errors import Problem
 from svc.store import Store
@@ -56,8 +57,7 @@ class FileRole:
 
 def read_roles(path: Path) -> list[FileRole]:
     """The roles in a file, in its order. Raises OSError, UnicodeDecodeError, or ValueError for anything but a mapping of roles."""
-    with path.open("rb") as file:
-        raw = file.read(MAX_SIZE + 1)
+    raw = read_limited(path, MAX_SIZE)
     if len(raw) > MAX_SIZE:
         raise ValueError(f"is larger than {MAX_SIZE} bytes")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -174,7 +175,9 @@ def test_other_files_and_those_that_cannot_be_read_are_faults(world: Loading) ->
     world.write("data/a.csv", "id\n1\n")
     world.write("data/b.json", {"table": "T", "records": []})
     (world.directory / "data/c.json").symlink_to("nowhere.json")
+    os.mkfifo(world.directory / "data/d.json")
     status = world.load(["data/*"])
+    assert status.messages.pop() == "data/d.json: it is no regular file"
     assert status.messages[0] == "data/a.csv: a file of records is .json, .yaml or .yml, not .csv"
     assert all(message.startswith(("data/a.csv", "data/c.json: it cannot be read: No such file")) for message in status.messages)
 

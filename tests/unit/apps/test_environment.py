@@ -121,6 +121,7 @@ def test_it_stands_first_or_a_warning_says_so(tmp_path: Path) -> None:
         ("{files: none.env}", "warning", "no file matches 'none.env'"),
         ("{files: ../a.env}", "error", "leads out of the application"),
         ("{files: a.env, override: 'yes'}", "error", "override must be true or false"),
+        ("{file: a.env}", "warning", "'file' is not an option of loadEnv; there is files, override"),
         ("{files: 5}", "error", "is not a pattern"),
     ],
 )
