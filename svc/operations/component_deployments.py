@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from svc.config.settings import SECTIONS
 from svc.deploying.deployment import Wish
 from svc.deploying.fetching import Credentials
 from svc.deploying.installing import TIMEOUT_MS, Install
@@ -49,6 +50,8 @@ async def deploy_component(call: Call) -> Any:
         raise bad_request(f"'{project}' is the name of a built-in component; 'force' must be true to deploy a project of this name")
     if package is None and (call["urlPath"] is not None or call["host"] is not None):
         raise bad_request("'urlPath' and 'host' are allowed with 'package' only")
+    if package is not None and project in SECTIONS:
+        raise bad_request(f"'{project}' is a section of svc-config.yaml, which cannot hold the package of an application; deploy a payload")
     deployments = call.node.deployments
     deployments.check_served_here(project)
     install = Install(call["install_command"] or "", int(call["install_timeout"]))

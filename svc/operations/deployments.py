@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from svc.apps import App, Applications
+from svc.config.document import read_document
 from svc.config.editing import edit_file
+from svc.config.settings import SECTIONS
 from svc.deploying.archives import remove_tree, written_fault
 from svc.deploying.deployment import LOAD, RESTART, Deployment, Wish, entry_of
 from svc.deploying.fetching import Fetcher
@@ -312,10 +314,8 @@ class Deployments:
 
     def _read_entry(self, project: str) -> dict[str, Any] | None:
         """Of the configuration file. Blocks."""
-        from svc.config.document import read_document
-
         file = self._node.config.file
-        if file is None:
+        if file is None or project in SECTIONS:
             return None
         try:
             found = read_document(file).get(project)
@@ -326,7 +326,7 @@ class Deployments:
     def _write_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
         """Set or remove the entry of a project in the configuration file. Blocks. Raises Problem."""
         config = self._node.config
-        if config.file is None:
+        if config.file is None or project in SECTIONS:  # a section of the service is no entry of an application
             return
 
         def change(document: Document) -> Document:

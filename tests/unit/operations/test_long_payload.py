@@ -47,6 +47,15 @@ def test_the_archive_is_what_was_sent(media_type: str, is_text: bool) -> None:
     assert value == {"operation": "deploy_component", "project": "shop", "restart": True}
 
 
+def test_a_long_text_is_looked_at_in_steps() -> None:
+    """So that other requests can be served in between."""
+    body = json.dumps({"operation": "deploy_component", "payload": "x" * (20 << 20)}).encode()
+    decoded: list[bytes] = []
+    steps = without_payload(body, "application/json", lambda rest: decoded.append(rest) or json.loads(rest))
+    assert sum(1 for _ in steps) == 20
+    assert len(decoded[0]) < 200
+
+
 @pytest.mark.parametrize("media_type", ENCODE)
 @pytest.mark.parametrize(
     "body",
