@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import svc
 from svc.api.resource import Resource
 from svc.api.served import serve
-from svc.apps.compiled import compile_file, is_checked_by_hash
+from svc.apps.compiled import code_of, write_compiled
 from svc.apps.load_limit import load_limit
 from svc.resources import Registration, make_registration
 
@@ -69,6 +69,7 @@ class ApplicationModules:
         self._finder = _ModuleFinder(self)
         self._svc = _InterfaceModule(interface, self.package)
         self._directories: dict[str, bool] = {}  # that are no packages -> whether nothing else has their name
+        self._places: dict[str, Path | None] | None = None  # what `find` has found, while a module is loaded
         self.loaded: list[ModuleType] = []
         interface.on_end.append(self.forget)
 
@@ -78,6 +79,7 @@ class ApplicationModules:
         self._make_package()
         relative = path.resolve().relative_to(self._directory).with_suffix("")
         name = ".".join((self.package, *relative.parts))
+        self._places = {}
         try:
             with load_limit():
                 module = importlib.import_module(name)
@@ -85,6 +87,8 @@ class ApplicationModules:
             raise
         except BaseException as error:  # also SystemExit: an application must not end the server
             raise self.fault_of(error) from error
+        finally:
+            self._places = None
         if module not in self.loaded:
             self.loaded.append(module)
         return module
@@ -126,6 +130,13 @@ class ApplicationModules:
 
     def find(self, name: str) -> Path | None:
         """The file or the directory of a module of this application, by the name it has for the others of it."""
+        if self._places is None:
+            return self._look_for(name)
+        if name not in self._places:
+            self._places[name] = self._look_for(name)
+        return self._places[name]
+
+    def _look_for(self, name: str) -> Path | None:
         place = self._directory.joinpath(*name.split("."))
         file = place.with_name(f"{place.name}.py")
         if file.is_file():
@@ -228,8 +239,10 @@ class _Loader(SourceFileLoader):
         self._interface = interface
 
     def get_code(self, fullname: str) -> CodeType | None:
-        if not is_checked_by_hash(self.path):
-            compile_file(self.path)
+        return code_of(self.path, lambda: self._read_code(fullname))
+
+    def _read_code(self, fullname: str) -> CodeType | None:
+        write_compiled(self.path)
         return super().get_code(fullname)
 
     def exec_module(self, module: ModuleType) -> None:

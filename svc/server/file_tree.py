@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from svc.apps.files import IGNORED
@@ -45,8 +45,10 @@ class FileTree:
     All methods read the disk: for a helper thread. Names that are no text are left out, and so are links to directories, as in `files` of an entry.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, excluded: Sequence[Path] = ()) -> None:
+        """`excluded`: directories below that are not looked at, absolute: the data of the service may be there."""
         self.root = root
+        self._excluded = frozenset(path.relative_to(root).as_posix() for path in excluded if path != root and path.is_relative_to(root))
         self.files: dict[str, Mark] = {}
         self.directories: dict[str, int] = {}
 
@@ -73,7 +75,7 @@ class FileTree:
         for name in names:
             if not name:
                 return self.look()
-            if self._is_ignored(name):
+            if self.ignores(name):
                 continue
             mark = _mark_of(self.root / name)
             if mark is None and _is_link(self.root / name):  # to a directory, or to nothing: what leads through it has changed
@@ -139,7 +141,8 @@ class FileTree:
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    yield name
+                    if name not in self._excluded:
+                        yield name
                     continue
                 status = entry.stat()
             except OSError:  # gone meanwhile; a link to nothing, or to itself
@@ -147,10 +150,12 @@ class FileTree:
             if stat.S_ISREG(status.st_mode) and len(self.files) < MAX_FILES:
                 self.files[name] = (status.st_mtime_ns, status.st_size, status.st_ino)
 
-    @staticmethod
-    def _is_ignored(name: str) -> bool:
+    def ignores(self, name: str) -> bool:
+        """Whether a file or directory of this name is not looked at. This reads no disk."""
         parts = name.split("/")
-        return any(part in IGNORED for part in parts) or is_temporary(parts[-1]) or not _is_text(name)
+        if any(part in IGNORED for part in parts) or is_temporary(parts[-1]) or not _is_text(name):
+            return True
+        return any(_is_below(name, directory) for directory in self._excluded)
 
 
 def _mark_of(path: Path) -> Mark | None:

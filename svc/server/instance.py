@@ -296,6 +296,7 @@ class Server:
         return Reloader(
             self.applications,
             components_root=self.config.components_root,
+            excluded=(self.config.root, self.config.storage.path, self.config.logging.path.parent),
             reloads_code=self._reloads_code,
             clock=self.clock,
             loop=self.loop,

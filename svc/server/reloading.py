@@ -23,7 +23,7 @@ from typing import Any
 
 from svc.apps import App, Applications
 from svc.apps.applications import component_directories, name_of
-from svc.apps.compiled import compile_file
+from svc.apps.compiled import compile_ahead
 from svc.apps.config_file import CONFIG_FILE
 from svc.apps.status import ERROR, EntryStatus
 from svc.clock import Clock
@@ -31,6 +31,7 @@ from svc.server.file_tree import FileTree
 from svc.server.remote_drives import remote_drive
 from svc.server.watching import FileWatcher
 
+SLICE = 100  # names that are looked at in one turn
 MOST_NAMES = 1000  # that are kept of one application
 SHOWN_NAMES = 5
 
@@ -86,6 +87,7 @@ class Reloader:
         applications: Applications,
         *,
         components_root: Path | None,
+        excluded: Sequence[Path] = (),
         reloads_code: bool,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
@@ -97,10 +99,12 @@ class Reloader:
         patience: Patience | None = None,
         make_watcher: Callable[..., FileWatcher] = FileWatcher,
     ) -> None:
-        """`on_reload`: called after each. `on_waiting(application, names, new)`: these files wait for a restart, some of them from now on.
-        `on_current(application)`: what there is of it is loaded."""
+        """`excluded`: directories that are not looked at. `on_reload`: called after each load. `on_waiting(application, names, new)`: these files wait for
+        a restart, some of them from now on. `on_current(application)`: what there is of it is loaded."""
         self._applications = applications
         self._components_root = components_root
+        self._components_path = "" if components_root is None else str(components_root.absolute())
+        self._excluded = [path.resolve() for path in excluded]
         self._reloads_code = reloads_code
         self._clock = clock
         self._loop = loop
@@ -111,7 +115,7 @@ class Reloader:
         self._on_current = on_current
         self._patience = patience or (DEVELOPMENT if reloads_code else SERVICE)
         self._watcher = make_watcher(
-            lambda paths: self._call(self._add, paths),
+            self._hear,
             lambda text: self._call(self._warn, text),
             pause=DEVELOPMENT_PAUSE if reloads_code else SERVICE_PAUSE,
         )
@@ -124,6 +128,8 @@ class Reloader:
         self._looks_at_all = False
         self._watched: list[str] = []
         self._told: set[object] = set()
+        self._components_changed = False
+        self._roots_changed = False  # an application is loaded from another directory
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -140,7 +146,7 @@ class Reloader:
         self._components = self._find_components()
         places = self._components | {name_of(directory): directory.resolve() for directory in directories}
         for name, place in places.items():
-            self._trees[name] = tree = FileTree(place)
+            self._trees[name] = tree = FileTree(place, self._excluded)
             tree.look()
 
     async def close(self) -> None:
@@ -163,6 +169,20 @@ class Reloader:
 
     # --- changes -------------------------------------------------------------------------------------------------------------------------
 
+    def _hear(self, paths: set[str] | None) -> None:
+        """On the watching thread: something has changed. What concerns no application does not wake the loop, for a log beside one may be written all the
+        time."""
+        if paths is not None:
+            trees = list(self._trees.values())
+            paths = {
+                path
+                for path in paths
+                if os.path.dirname(path) == self._components_path or any(_names_below(tree, (path,)) for tree in trees)
+            }
+            if not paths:
+                return
+        self._call(self._add, paths)
+
     def _add(self, paths: set[str] | None) -> None:
         if paths is None:
             self._looks_at_all = True
@@ -179,34 +199,44 @@ class Reloader:
                 self._warn(f"changed files could not be taken over: {type(error).__name__}: {error}")
 
     async def _take_over(self) -> None:
+        directories = [(tree.root, dict(tree.directories)) for tree in self._trees.values()]
+        self._components_changed = False
         changed = await self._settled()
-        if self._components_root is not None:
+        if self._components_changed and self._components_root is not None:
             await self._take_components()
-        for name in list(self._trees):
+        for name, names in changed.items():
             app = self._applications.get(name)
-            names = self._unapplied.get(name, set()) | changed.get(name, set())
-            if app is not None and name in changed and self._trees[name].is_there:
-                await self._change(app, sorted(names))
-        await self._watch()
+            if app is not None and self._trees[name].is_there:
+                await self._change(app, sorted(self._unapplied.get(name, set()) | names))
+        if self._roots_changed or directories != [(tree.root, tree.directories) for tree in self._trees.values()]:
+            await self._watch()
 
     async def _settled(self) -> dict[str, set[str]]:
-        """Wait until nothing changes. Application -> files that have changed."""
+        """Wait until nothing changes. Application -> files that have changed and are of interest to it."""
         changed: dict[str, set[str]] = {}
-        now = self._clock.monotonic
-        began = now()
+        now, patience = self._clock.monotonic, self._patience
+        began = last = now()
         while True:
             self._arrived.clear()
-            while await self._arrives(self._patience.quiet) and now() - began < self._patience.most:
-                self._arrived.clear()
             paths, self._paths = self._paths, set()
             looks_at_all, self._looks_at_all = self._looks_at_all, False
-            found, is_unfinished = await self._in_thread(self._look, None if looks_at_all else paths, changed)
+            if looks_at_all or any(os.path.dirname(path) == self._components_path for path in paths):
+                self._components_changed = True
+            found: dict[str, list[str]] = await self._in_thread(self._look, None if looks_at_all else paths)
             for name, names in found.items():
-                changed.setdefault(name, set()).update(names)
-            left = began + (self._patience.unfinished if is_unfinished else 0.0) - now()
+                concerning = await self._concerning(name, names)
+                if concerning:
+                    changed.setdefault(name, set()).update(concerning)
+                    last = now()
+            if not changed and not self._components_changed:
+                return changed
+            end = last + patience.quiet
+            if any(self._trees[name].is_unfinished(each) for name, names in changed.items() for each in names):
+                end = max(end, began + patience.unfinished)
+            left = min(end, began + patience.most) - now()
             if not self._arrived.is_set() and (left <= 0.0 or not await self._arrives(left)):
                 return changed
-            if now() - began >= self._patience.most:
+            if now() - began >= patience.most > 0.0:
                 return changed
 
     async def _arrives(self, seconds: float) -> bool:
@@ -217,28 +247,36 @@ class Reloader:
             return False
         return True
 
-    def _look(self, paths: set[str] | None, before: Mapping[str, set[str]]) -> tuple[dict[str, list[str]], bool]:
-        """Application -> changed files; and whether one of them, or of those `before`, may be about to be saved. On a helper thread."""
-        found: dict[str, list[str]] = {}
-        is_unfinished = False
-        for name, tree in list(self._trees.items()):
-            changed = tree.look() if paths is None else tree.look_at(_below(tree.root, paths))
-            if changed:
-                found[name] = changed
-            is_unfinished = (
-                is_unfinished or any(tree.is_unfinished(each) for each in {*changed, *before.get(name, ())}) or not tree.is_there
-            )
-        return found, is_unfinished
+    def _look(self, paths: set[str] | None) -> dict[str, list[str]]:
+        """Application -> changed files. On a helper thread."""
+        return {name: tree.look() if paths is None else tree.look_at(_names_below(tree, paths)) for name, tree in list(self._trees.items())}
+
+    async def _concerning(self, name: str, names: Sequence[str]) -> list[str]:
+        """Those files of an application that any of its entries has, or its code."""
+        app = self._applications.get(name)
+        if app is None:
+            return []
+        found: list[str] = []
+        loaded = _loaded_files(app)
+        for number, each in enumerate(names):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+            if (
+                each == CONFIG_FILE
+                or app.contains(each)
+                or (each.endswith(".py") and (loaded is None or str(self._trees[name].root / each) in loaded))
+            ):
+                found.append(each)
+        return found
 
     # --- one application -----------------------------------------------------------------------------------------------------------------
 
     async def _change(self, app: App, names: Sequence[str]) -> None:
-        names = [name for name in names if _concerns_code(app, name) or not name.endswith(".py")]
-        if not names or not (self._reloads_code or await self._in_thread(_is_where_it_was, app)):
+        if not (self._reloads_code or await self._in_thread(_is_where_it_was, app)):
             return
         for name in names if self._reloads_code else ():
             if name.endswith(".py"):
-                await self._in_thread(compile_file, app.directory.resolve() / name)
+                await self._in_thread(compile_ahead, app.directory.resolve() / name)
         began_ms = int(self._clock.wall() * 1000)
         began = self._clock.monotonic()
         waiting: list[str] = []
@@ -292,7 +330,8 @@ class Reloader:
             self._on_current(app.name)
         tree = self._trees.get(app.name)
         if not self._is_closed and self._task is not None and app.is_serving and (tree is None or tree.root != app.served_directory):
-            self._arrived.set()  # other directories are to be watched
+            self._roots_changed = True
+            self._arrived.set()
 
     # --- applications that come and go ---------------------------------------------------------------------------------------------------
 
@@ -330,7 +369,7 @@ class Reloader:
         return self._components_root.absolute()
 
     async def _add_application(self, directory: Path) -> App:
-        tree = FileTree(await self._in_thread(directory.resolve))
+        tree = FileTree(await self._in_thread(directory.resolve), self._excluded)
         await self._in_thread(tree.look)
         self._trees[name_of(directory)] = tree
         began_ms, began = int(self._clock.wall() * 1000), self._clock.monotonic()
@@ -370,6 +409,7 @@ class Reloader:
 
     async def _watch(self) -> None:
         """Watch the directories that there are now."""
+        self._roots_changed = False
         directories, drives = await self._in_thread(self._find_watched)
         for name, tree in self._trees.items():
             if tree.is_cut:
@@ -397,7 +437,7 @@ class Reloader:
             place = app.served_directory if app.is_serving else app.directory.resolve()
             tree = self._trees.get(app.name)
             if tree is None or tree.root != place:
-                self._trees[app.name] = tree = FileTree(place)
+                self._trees[app.name] = tree = FileTree(place, self._excluded)
                 tree.look()
         found: dict[str, int] = {}
         for tree in list(self._trees.values()):
@@ -415,11 +455,12 @@ def _add_number(found: dict[str, int], directory: Path) -> None:
         found.setdefault(str(directory), directory.stat().st_ino)
 
 
-def _below(root: Path, paths: Iterable[str]) -> list[str]:
-    """The paths below a directory, relative to it; "" for itself and what it is in."""
-    base = str(root)
+def _names_below(tree: FileTree, paths: Iterable[str]) -> list[str]:
+    """The paths that are looked at below a directory, relative to it; "" for itself."""
+    base = str(tree.root)
     inside = base + os.sep
     names = [path[len(inside) :] for path in paths if path.startswith(inside)]
+    names = [name for name in names if not tree.ignores(name)]
     return [*names, ""] if base in paths else names
 
 
@@ -428,12 +469,9 @@ def _is_where_it_was(app: App) -> bool:
     return not app.is_serving or app.directory.resolve() == app.served_directory
 
 
-def _concerns_code(app: App, name: str) -> bool:
-    """Whether a Python file is one that the application has loaded, or would: tests beside it are not. After a fault all may be."""
+def _loaded_files(app: App) -> set[str] | None:
+    """The files of the modules that an application has imported: tests beside them are none. None: any may be, for it has no code or that has a fault."""
     if app.status == ERROR or app.code is None:
-        return True
-    path = str(app.directory.resolve() / name)
+        return None
     package = app.code.modules.package + "."
-    if any(key.startswith(package) and getattr(module, "__file__", None) == path for key, module in list(sys.modules.items())):
-        return True
-    return app.contains(name)
+    return {str(getattr(module, "__file__", "")) for name, module in list(sys.modules.items()) if name.startswith(package)}
