@@ -1,0 +1,276 @@
+"""`svc dev` with the real process: saved files take effect, and nothing that goes on is dropped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from tests.integration.conftest import PASSWORD, Process
+
+LIMIT = 60.0  # seconds; a test that fails ends
+MODULES = 24
+
+SCHEMA = "type Thing @table @export { id: ID @primaryKey  a: Int }\ntype Other @table @export { id: ID @primaryKey }\n"
+RESOURCES = """
+import asyncio
+from pathlib import Path
+from svc import Resource, tables
+{imports}
+
+running = []
+
+class Version(Resource):
+    def allow_read(self, user, target):
+        return True
+
+    def get(self, query=None):
+        return [{version}, part0.VERSION]
+
+class Slow(Resource):
+    def allow_read(self, user, target):
+        return True
+
+    async def get(self, query=None):
+        running.append("slow")
+        while not Path(__file__).with_name("release").exists():
+            await asyncio.sleep(0.01)
+        return {version}
+
+class Running(Resource):
+    def allow_read(self, user, target):
+        return True
+
+    def get(self, query=None):
+        return running
+"""
+
+
+def resources(version: int) -> str:
+    return RESOURCES.format(version=version, imports="\n".join(f"import part{number}" for number in range(MODULES)))
+
+
+def write_application(directory: Path, version: int) -> None:
+    """All of its 30 files."""
+    directory.mkdir(exist_ok=True)
+    files = {"schema.graphql": SCHEMA, "resources.py": resources(version), "roles.yaml": "reader:\n  data:\n    Thing: {read: true}\n"}
+    for number in range(MODULES):
+        following = f"import part{number + 1}\n" if number + 1 < MODULES else ""
+        files[f"part{number}.py"] = f"{following}VERSION = {version}\n"
+    files |= {f"web/page{number}.html": f"<p>{version}</p>" for number in range(3)}
+    for name, text in files.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_text(text)
+
+
+def wait_until(reached: Callable[[], Any], what: object = "") -> Any:
+    deadline = time.monotonic() + LIMIT
+    while not (found := reached()):
+        assert time.monotonic() < deadline, what() if callable(what) else what
+        time.sleep(0.005)
+    return found
+
+
+class Traffic:
+    """Clients that ask all the time, each on a connection of its own. `failures`: what was not right."""
+
+    def __init__(self, url: str, auth: tuple[str, str] | None = None) -> None:
+        self.auth = auth
+        self.failures: list[str] = []
+        self.count = 0
+        self._ends = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(url, path)) for path in ("/Version/", "/Thing/?limit(1)", "/page0.html")]
+        for thread in self._threads:
+            thread.start()
+
+    def _ask(self, url: str, path: str) -> None:
+        with httpx.Client(base_url=url, timeout=LIMIT, auth=self.auth) as client:
+            while not self._ends.is_set():
+                try:
+                    response = client.get(path)
+                    if response.status_code != 200:
+                        self.failures.append(f"{path}: {response.status_code} {response.text[:500]}")
+                except httpx.HTTPError as error:
+                    self.failures.append(f"{path}: {error!r}")
+                self.count += 1
+
+    def end(self) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+
+class Events:
+    """A stream of server-sent events."""
+
+    def __init__(self, url: str) -> None:
+        self.ids: list[str] = []
+        self.error: Exception | None = None
+        self.is_open = threading.Event()
+        self._client = httpx.Client(base_url=url, timeout=LIMIT)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+        assert self.is_open.wait(LIMIT)
+
+    def _read(self) -> None:
+        try:
+            with self._client.stream("GET", "/Thing/", headers={"Accept": "text/event-stream"}) as response:
+                self.is_open.set()
+                for line in response.iter_lines():
+                    if line.startswith("data:"):
+                        value = json.loads(line.removeprefix("data:"))
+                        self.ids.append(str(value.get("id")))
+                        if value.get("id") == "last":
+                            return
+        except Exception as error:
+            self.error = error
+            self.is_open.set()
+
+    def wait_for_the_last(self) -> None:
+        self._thread.join(LIMIT)
+        assert not self._thread.is_alive() and self.error is None, (self.ids, self.error)
+        self._client.close()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Process]:
+    write_application(tmp_path / "shop", 0)
+    process = Process(tmp_path / "root", tmp_path / "shop")
+    process._words[0] = "dev"
+    process.start()
+    yield process
+    if process.is_running:
+        assert process.stop() == 0, process.output()
+
+
+def errors_of(process: Process) -> dict[str, str]:
+    found = process.operate("get_status").json()["componentStatus"]
+    return {each["name"]: each["error"] for each in found if each["status"] == "error"}
+
+
+@pytest.mark.slow(20)
+def test_nothing_is_dropped_while_files_are_saved(shop: Process, tmp_path: Path) -> None:
+    with shop.client() as client, connect(f"ws://127.0.0.1:{shop.port}/Thing/", open_timeout=LIMIT) as socket:
+        save_again_and_again(shop, tmp_path / "shop", client, socket)
+
+
+def save_again_and_again(shop: Process, directory: Path, client: httpx.Client, socket: ClientConnection) -> None:
+
+    def put(key: str) -> None:
+        assert client.put(f"/Thing/{key}", json={"a": 1}).status_code == 204
+
+    put("first")
+    events = Events(shop.url)
+    slow: list[httpx.Response] = []
+    waiting = threading.Thread(target=lambda: slow.append(httpx.get(f"{shop.url}/Slow/", timeout=LIMIT)))
+    waiting.start()
+    wait_until(lambda: client.get("/Running/").json() == ["slow"])
+    traffic = Traffic(shop.url)
+    try:
+        for version in range(1, 21):
+            write_application(directory, version)
+            if version % 4 == 1:
+                (directory / "part3.py").write_text("VERSION = \n")
+            elif version % 4 == 2:
+                (directory / "schema.graphql").write_text("type Thing @table @export { id: : ID }")
+            if version % 4 in (1, 2):
+                wait_until(lambda: errors_of(shop), shop.output)
+                assert client.get("/Version/").json()[0] < version
+                (directory / ("part3.py" if version % 4 == 1 else "schema.graphql")).write_text(
+                    f"import part4\nVERSION = {version}\n" if version % 4 == 1 else SCHEMA
+                )
+            wait_until(lambda version=version: client.get("/Version/").json() == [version, version], shop.output)
+            assert client.get("/page1.html").text == f"<p>{version}</p>"
+            wait_until(lambda: not errors_of(shop), lambda: errors_of(shop))
+            put(f"after-{version}")
+    finally:
+        traffic.end()
+    assert traffic.failures == [] and traffic.count > 100
+    (directory / "release").write_text("")
+    waiting.join(LIMIT)
+    assert slow[0].status_code == 200 and slow[0].json() == 0, "with the code it began with"
+    put("last")
+    events.wait_for_the_last()
+    expected = {*(f"after-{version}" for version in range(1, 21)), "last"}
+    assert expected <= set(events.ids)
+    received: set[str] = set()
+    while "last" not in received:
+        received.add(str(json.loads(socket.recv(timeout=LIMIT)).get("id")))
+    assert expected <= received
+    assert "Traceback" not in shop.logged()
+
+
+def test_the_terminal_shows_what_happens(shop: Process, tmp_path: Path) -> None:
+    directory = tmp_path / "shop"
+    shown = shop.output
+    assert f"http://localhost:{shop.port}/" in shown() and "2 tables" in shown() and "\x1b" not in shown()
+    with shop.client() as client, httpx.Client(base_url=shop.url) as local:
+        assert local.put("/Thing/1", json={"a": 1}).status_code == 204
+        assert client.get("/Thing/").json() == [{"a": 1, "id": "1"}]
+        wait_until(lambda: "PUT    /Thing/1  204" in shown(), shown)
+        assert any("GET    /Thing/  200" in line and line.endswith("  1 row  admin") for line in shown().splitlines()), shown()
+        (directory / "part5.py").write_text("import part6\nVERSION = 1 / 0\n")
+        wait_until(lambda: "not loaded shop, the version before goes on serving" in shown(), shown)
+        assert 'part5.py", line 2, in <module>' in shown() and "ZeroDivisionError: division by zero" in shown()
+        assert "svc/apps" not in shown() and "importlib" not in shown()
+        (directory / "part5.py").write_text("import part6\nVERSION = 5\n")
+        wait_until(lambda: "reloaded shop in " in shown(), shown)
+        (directory / "resources.py").write_text(
+            resources(1) + "\n\nclass Broken(Resource):\n    def get(self, query=None):\n        return {}['x']\n"
+        )
+        wait_until(lambda: local.get("/Broken/").status_code == 500, shown)
+        assert local.get("/Broken/").status_code == 500
+        wait_until(lambda: "as at" in shown(), shown)
+        assert shown().count("KeyError: 'x'") == 2 and shown().count("return {}['x']") == 1, shown()
+    assert shown().count("successfully started") == 0 and shop.logged().count("successfully started") == 1
+
+
+def test_an_application_comes_and_goes_below_the_root_of_components(shop: Process, tmp_path: Path) -> None:
+    components = shop.root / "components"
+    write_application(tmp_path / "made", 7)
+    (tmp_path / "made" / "schema.graphql").write_text("type Blog @table @export { id: ID @primaryKey }\n")
+    shutil.rmtree(tmp_path / "made" / "web")
+    (tmp_path / "made" / "resources.py").unlink()
+    with shop.client() as client:
+        components.mkdir(exist_ok=True)
+        shutil.copytree(tmp_path / "made", components / "blog")
+        wait_until(lambda: client.get("/Blog/").status_code == 200, shop.output)
+        shutil.rmtree(components / "blog")
+        wait_until(lambda: client.get("/Blog/").status_code == 404, shop.output)
+        assert client.get("/Thing/").status_code == 200
+
+
+def test_python_code_waits_for_a_restart_in_place_where_it_is_run(tmp_path: Path) -> None:
+    directory = tmp_path / "shop"
+    write_application(directory, 0)
+    process = Process(tmp_path / "root", directory).start()
+    with process.client() as client:
+        write_application(directory, 1)
+        (directory / "schema.graphql").write_text(SCHEMA + "type More @table @export { id: ID @primaryKey }\n")
+        reasons = wait_until(lambda: process.operate("get_status").json().get("restartReasons"), process.logged)
+        wait_until(lambda: client.get("/More/").status_code == 200, process.logged)
+        assert reasons[0].startswith("component shop: part0.py, ") and client.get("/Version/").json() == [0, 0]
+        traffic = Traffic(process.url, ("admin", PASSWORD))
+        job = process.operate("restart_service", service="http").json()["job_id"]
+        wait_until(lambda: process.operate("get_job", id=job).json()[0]["status"] == "COMPLETE", process.logged)
+        traffic.end()
+        assert traffic.failures == []
+        assert client.get("/Version/").json() == [1, 1]
+        assert process.operate("get_status").json()["restartRequired"] is False
+        (directory / "part0.py").write_text("syntax error")
+        wait_until(lambda: process.operate("get_status").json()["restartRequired"], process.logged)
+        job = process.operate("restart_service", service="http").json()["job_id"]
+        failed = wait_until(
+            lambda: [each for each in process.operate("get_job", id=job).json() if each["status"] == "ERROR"], process.logged
+        )
+        assert "part0.py:1: SyntaxError" in failed[0]["message"] and client.get("/Version/").json() == [1, 1]
+    assert PASSWORD not in process.logged()
+    assert process.stop() == 0
