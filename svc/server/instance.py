@@ -55,6 +55,7 @@ from svc.server.building import (
     open_store,
     operations_origins,
 )
+from svc.server.current_stubs import CurrentStubs
 from svc.server.http_date import HttpDate
 from svc.server.interfaces import make_application_dispatcher, make_operations_dispatcher, make_rest, make_websockets, rest_options
 from svc.server.periodic import PeriodicWork
@@ -212,6 +213,7 @@ class Server:
         )
         self.operations_port = self._make_operations_port(certificates, date)
         self.reloader = self._make_reloader()
+        self._stubs = CurrentStubs(self.loop, self._executor, self.logger.warn) if reloads_code else None
         self._shutdown = Shutdown(
             self.application_port,
             self.operations_port,
@@ -333,6 +335,8 @@ class Server:
     def _on_application_loaded(self, app: App) -> None:
         self._configure_applications()
         self.reloader.on_loaded(app)
+        if self._stubs is not None:
+            self._stubs.follow(app)
 
     def _on_reload(self, reload: Reload) -> None:
         """Its faults have been logged."""

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from svc.stubs import write_stubs
 from tests.integration.conftest import PASSWORD, Process
 
 LIMIT = 60.0  # seconds; a test that fails ends
@@ -231,6 +232,15 @@ def test_the_terminal_shows_what_happens(shop: Process, tmp_path: Path) -> None:
         wait_until(lambda: "as at" in shown(), shown)
         assert shown().count("KeyError: 'x'") == 2 and shown().count("return {}['x']") == 1, shown()
     assert shown().count("successfully started") == 0 and shop.logged().count("successfully started") == 1
+
+
+def test_stubs_that_an_application_has_follow_its_schema(shop: Process, tmp_path: Path) -> None:
+    directory = tmp_path / "shop"
+    assert not (directory / "typings").exists(), "they were not asked for"
+    written = write_stubs(directory)
+    stubs = next(path for path in written if path.name == "_schema.pyi")
+    (directory / "schema.graphql").write_text(SCHEMA + "type Newest @table { id: ID @primaryKey }\n")
+    wait_until(lambda: "Newest" in stubs.read_text(), shop.output)
 
 
 def test_an_application_comes_and_goes_below_the_root_of_components(shop: Process, tmp_path: Path) -> None:
