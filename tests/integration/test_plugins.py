@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -174,3 +178,28 @@ def test_statuses(process: Process, client: httpx.Client) -> None:
     assert answer["restartRequired"] and answer["restartReasons"] == ["component shop: its entry eager asks for it"]
     output = process.output()
     assert "slow: handle_application: it has not ended within 0.1 s" in output + Path(process._log_file).read_text()
+
+
+def test_a_deployed_application_may_name_a_plugin(process: Process, client: httpx.Client) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, text in {
+            "config.yaml": "routes: {package: svc-words, files: 'words/*.txt'}\nframeworkRoutes: {files: 'routes/*.py', urlPath: .}\n",
+            "words/new.txt": "gosh",
+            "routes/a.py": "def register(router, svc):\n    @router.get('/here')\n    async def here():\n        return 1\n",
+        }.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    body = {"operation": "deploy_component", "project": "later", "payload": base64.b64encode(packed.getvalue()).decode(), "restart": True}
+    answer = httpx.post(process.operations_url, json=body, auth=ADMIN, timeout=LIMIT)
+    assert answer.status_code == 200, answer.text
+    deadline = time.monotonic() + LIMIT
+    while client.get("/later/here").status_code != 200:
+        assert time.monotonic() < deadline, process.output()
+    assert client.get("/Thing/gosh").status_code == 422
+    body = {"operation": "drop_component", "project": "later", "restart": True}
+    assert httpx.post(process.operations_url, json=body, auth=ADMIN, timeout=LIMIT).status_code == 200
+    while client.get("/Thing/gosh").status_code != 404:
+        assert time.monotonic() < deadline, process.output()
+    assert client.get("/later/here").status_code == 404

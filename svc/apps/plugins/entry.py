@@ -15,6 +15,7 @@ from svc.apps.plugins.forms import NEWER, PluginFault, functions_of, seconds_of
 from svc.apps.plugins.older import OlderPlugin
 from svc.apps.plugins.scope import Scope
 from svc.apps.status import ERROR
+from svc.messages import Response
 from svc.resources import Registration
 
 
@@ -48,6 +49,7 @@ class PluginEntry(LoadedEntry):
         if found.modules is not None:
             self._modules, self.plugin = found.modules, str(context.options["package"]).strip()
         functions = functions_of(found.module)
+        vars(found.module).setdefault("Response", Response)
         calls = self._calls
         calls.fault_of = found.fault_of
         calls.seconds = seconds_of(found.module, context.options, LOAD_SECONDS)

@@ -14,8 +14,6 @@ import pytest
 from tests.support.application import Application, application
 
 BADWORDS = """
-from svc import Response
-
 def handle_application(scope):
     words = set()
     def on_file(e):
