@@ -13,6 +13,7 @@ from svc.auth.users import User
 from svc.errors import Problem
 from svc.operations.operation_lists import known_entries
 from svc.testing.answer import Answer
+from svc.testing.cookies import Cookies
 from svc.testing.instance import ENDED, FAR, Instance
 from svc.testing.prepared import SUPER_USER, text_of
 from svc.testing.wire import AnswerReader, MemorySocket
@@ -143,15 +144,19 @@ class Callers:
 
 
 class Requests:
-    """Makes requests as one user. Each is sent over a connection of its own through the whole server, and answered as on the network."""
+    """Makes requests as one user. Each is sent over a connection of its own through the whole server, and answered as on the network.
+
+    `cookies`: that answers have set; they are sent as by a browser.
+    """
 
     def __init__(self, instance: Instance, callers: Callers, user: Caller = SUPER_USER) -> None:
         self._instance = instance
         self._callers = callers
         self._user = user
+        self.cookies = Cookies(instance.clock.wall)
 
     def as_user(self, user: Caller) -> Requests:
-        """The same application for another user: see `request`."""
+        """The same application for another user, with cookies of its own: see `request`."""
         return Requests(self._instance, self._callers, user)
 
     # --- verbs -----------------------------------------------------------------------------------------------------------------------
@@ -234,8 +239,11 @@ class Requests:
             fields["Authorization"] = authorization
         if body or method in ("POST", "PUT", "PATCH", "QUERY"):
             fields["Content-Length"] = str(len(body))
+        if cookies := self.cookies.header(path):
+            fields["Cookie"] = cookies
         fields = {name: value for name, value in fields.items() if name.lower() not in names} | given
         wire = Wire(self._instance, method, path, on_data)
+        wire.reader.on_head = self.cookies.receive
         wire.send(_head(method, path, fields) + body)
         return wire
 

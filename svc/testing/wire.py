@@ -122,6 +122,7 @@ class AnswerReader:
         """Informational answers."""
         self.on_data = on_data
         self.on_end: Callable[[], None] = lambda: None
+        self.on_head: Callable[[list[tuple[str, str]]], None] = lambda fields: None
         self._method = method
         self._raw = bytearray()
         self._body: list[bytes] = []
@@ -198,6 +199,7 @@ class AnswerReader:
             self._read = self._read_length
         else:
             self._read = self._read_to_end
+        self.on_head(fields)
         self.head.set_result((status, fields))
         return True
 

@@ -1,0 +1,62 @@
+"""The cookies of one client (RFC 6265, without domains: there is one host)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from math import inf
+
+
+@dataclass(slots=True)
+class Cookie:
+    value: str
+    path: str = "/"
+    expires: float = inf  # seconds since the epoch
+
+
+class Cookies(dict[str, Cookie]):
+    """By name. `now`: seconds since the epoch."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._now = now
+
+    def receive(self, fields: Sequence[tuple[str, str]]) -> None:
+        """Take over the `Set-Cookie` fields of an answer."""
+        for field, value in fields:
+            if field.lower() == "set-cookie":
+                self._set(value)
+
+    def _set(self, text: str) -> None:
+        first, *attributes = text.split(";")
+        name, _, value = first.strip().partition("=")
+        cookie = Cookie(value)
+        given = {key.strip().lower(): stated.strip() for key, _, stated in (each.partition("=") for each in attributes)}
+        if given.get("path", "").startswith("/"):
+            cookie.path = given["path"]
+        try:
+            if "max-age" in given:
+                cookie.expires = self._now() + int(given["max-age"])
+            elif "expires" in given:
+                cookie.expires = parsedate_to_datetime(given["expires"]).timestamp()
+        except ValueError:
+            pass  # an attribute that is none is none (§5.2)
+        if cookie.expires <= self._now():
+            self.pop(name, None)
+        else:
+            self[name] = cookie
+
+    def header(self, path: str) -> str:
+        """The value of `Cookie` for a request; "" for none."""
+        path = path.partition("?")[0]
+        sent = [f"{name}={each.value}" for name, each in self.items() if each.expires > self._now() and _matches(path, each.path)]
+        return "; ".join(sent)
+
+
+def _matches(path: str, scope: str) -> bool:
+    """
+    >>> _matches("/shop/1", "/shop"), _matches("/shopping", "/shop"), _matches("/x", "/")
+    (True, False, True)
+    """
+    return path == scope or path.startswith(scope if scope.endswith("/") else f"{scope}/")
