@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -59,7 +59,7 @@ class Instance:
         self._held: str | None = None
         with ExitStack() as undo:
             undo.callback(_restore_environment, dict(os.environ), list(sys.path))
-            undo.callback(_join_threads, {thread.ident for thread in threading.enumerate()})
+            undo.callback(_join_threads, set(threading.enumerate()))
             base = make_directory("svc-test-")
             undo.callback(shutil.rmtree, base, ignore_errors=True)
             root = base / "root"
@@ -83,7 +83,7 @@ class Instance:
             self.interface = self.server.interface
             self.interface.threads = CountedThreads(self.loop)
             undo.callback(self._end)
-            self._run(self.server.load(), patience=max(patience, LOADING))
+            self._run(self.server.load(), "the end of loading", patience=max(patience, LOADING))
             self.server.begin()
             if check:
                 self.check()
@@ -106,13 +106,13 @@ class Instance:
             return awaitable
         if self.is_running:
             raise RuntimeError("run() is for tests: code that runs on the event loop of the application awaits")
-        result = self._run(awaitable, seconds=seconds, patience=self.patience)
+        result = self._run(awaitable, "what run() was given", seconds=seconds, patience=self.patience)
         self.rest()
         return result
 
-    def _run(self, awaitable: Any, *, seconds: float = FAR, patience: float) -> Any:
+    def _run(self, awaitable: Any, what: str, *, seconds: float = FAR, patience: float) -> Any:
         task = self.loop.create_task(_awaited(awaitable))
-        self.wait_for(task, "what run() was given", seconds=seconds, patience=patience)
+        self.wait_for(task, what, seconds=seconds, patience=patience)
         return task.result()
 
     def wait_for(self, future: asyncio.Future[Any], what: str, *, seconds: float = FAR, patience: float | None = None) -> None:
@@ -150,7 +150,7 @@ class Instance:
             raise NotEnded(self._why(f"the end of the {seconds:g} s", seconds, self.patience))
 
     def _turn(self, future: asyncio.Future[Any] | None, seconds: float, *, patience: float | None = None, **options: Any) -> None:
-        """Options: of `ManualLoop.turn_until`."""
+        """Options: of `ManualLoop.expect`."""
         if self.is_closed:
             raise RuntimeError(ENDED)
         if self.is_running:
@@ -159,18 +159,16 @@ class Instance:
         self.interface.make_current()
         self._held = None
         turns = self.loop.turns
-        while True:
+        self.loop.expect(seconds, patience=patience, **options)
+        has_ended = False
+        while not has_ended and self._held is None:
             try:
                 with end_what_holds(patience, lambda: turns.polls, partial(self._note_held, patience)):
-                    self.loop.turn_until(future, seconds, patience=patience, **options)
+                    has_ended = self.loop.turn_until(future)
             except SystemExit as error:
                 self.server.report_loop_error(self.loop, {"message": "a task of an application has called sys.exit()", "exception": error})
-                continue
             except HeldLoop:
                 pass
-            has_ended = turns.is_idle or turns.is_late or (future is not None and future.done())
-            if has_ended or self._held is not None:  # else the application has called stop()
-                break
         if self._held is not None:
             raise NotEnded(self._held)
 
@@ -217,7 +215,8 @@ class Instance:
     def _end(self) -> None:
         for sock in list(self.sockets):
             self.loop.hang_up(sock)
-        self.rest()
+        with suppress(NotEnded):  # what disturbs the rest ends now
+            self.rest()
         ending = self.loop.create_task(self.server.end(lambda: asyncio.all_tasks(self.loop) - {ending}))
         try:
             self.wait_for(ending, "the end of the application")
@@ -233,7 +232,8 @@ class Instance:
             loop.turns.begin_call()  # so the time stands still: no timer of the server finds the store closed
             for work in (loop.shutdown_asyncgens(), loop.shutdown_default_executor()):
                 task = loop.create_task(work)
-                loop.turn_until(task, 0.0, patience=FAREWELL)
+                loop.expect(0.0, patience=FAREWELL)
+                loop.turn_until(task)
             loop.close()
 
 
@@ -251,8 +251,8 @@ def _restore_environment(environment: dict[str, str], path: list[str]) -> None:
     sys.path[:] = path
 
 
-def _join_threads(before: set[int | None]) -> None:
+def _join_threads(before: set[threading.Thread]) -> None:
     """Those of the instance that have nothing more to do end now. One that never ends is left: it keeps no process from ending."""
     for thread in threading.enumerate():
-        if thread.ident not in before and thread.name.startswith(OWN_THREADS):
+        if thread not in before and thread.name.startswith(OWN_THREADS):
             thread.join(FAREWELL)

@@ -58,19 +58,18 @@ class ManualSelector(TurnSelector):
         super().__init__(clock)
         self._clock = clock
         self._sockets_of_loop = 0
-        self._threads_before = {thread.ident for thread in threading.enumerate()}
+        self._threads_before = set(threading.enumerate())
         self.horizon = -math.inf
         self.waits_for_calls = False
         self.waits_outside = False
         self.patience = math.inf  # real seconds
-        self.is_patient = False  # they count from the last passing of time
+        self.is_patient = False  # they count from the last time that time has passed
         self.deadline = math.inf  # real time at which waiting ends
         self.polls = 0
         self.max_polls = math.inf
         self._calls: dict[object, float] = {}  # functions that run on threads, the latest last -> real time of their beginning
         self.is_idle = False
         self.is_late = False
-        self.is_polling = False
         self.is_woken = False  # the end of a turn has given the client something
         self.on_stop: Callable[[], None] = lambda: None
 
@@ -84,11 +83,7 @@ class ManualSelector(TurnSelector):
             self.is_late = True
             self.on_stop()
         elif not ready and timeout != 0:
-            self.is_polling = True
-            try:
-                ready = self._wait(math.inf if timeout is None else timeout)
-            finally:
-                self.is_polling = False
+            ready = self._wait(math.inf if timeout is None else timeout)
         self.turn_started = self._clock.monotonic()
         if self.begin_turn is not None:
             self.begin_turn()
@@ -148,11 +143,8 @@ class ManualSelector(TurnSelector):
         """The names of the threads that have begun since, and whose work is not counted."""
         if threading.active_count() <= 1:
             return []
-        return [
-            thread.name
-            for thread in threading.enumerate()
-            if thread.ident not in self._threads_before and not thread.name.startswith(OWN_THREADS)
-        ]
+        begun = [thread for thread in threading.enumerate() if thread not in self._threads_before]
+        return [thread.name for thread in begun if not thread.name.startswith(OWN_THREADS)]
 
 
 class ManualLoop(asyncio.SelectorEventLoop):
@@ -182,30 +174,26 @@ class ManualLoop(asyncio.SelectorEventLoop):
             future.add_done_callback(lambda done: self.turns.end_call(token))
         return future
 
-    def turn_until(
-        self,
-        future: asyncio.Future[Any] | None,
-        seconds: float,
-        *,
-        patience: float,
-        waits_for_calls: bool = True,
-        waits_outside: bool = False,
-        max_polls: float = math.inf,
+    def expect(
+        self, seconds: float, *, patience: float, waits_for_calls: bool = True, waits_outside: bool = False, max_polls: float = math.inf
     ) -> None:
-        """Run until `future` is done, or nothing more happens in `seconds` of the clock. `patience`: real seconds, without a future from the last passing of
-        time on. See `ManualSelector`."""
+        """Begin to wait, for so many seconds of the clock and at most `patience` real ones. See `ManualSelector`."""
         turns = self.turns
         turns.horizon = self._fake_time() + seconds
         turns.waits_for_calls = waits_for_calls
         turns.waits_outside = waits_outside
         turns.patience = patience
-        turns.is_patient = future is None
         turns.deadline = SYSTEM_CLOCK.monotonic() + patience
         turns.max_polls = turns.polls + max_polls
         turns.is_idle = turns.is_late = False
+
+    def turn_until(self, future: asyncio.Future[Any] | None) -> bool:
+        """Run until `future` is done, or nothing more happens, or not in time. False: the application has stopped the loop."""
+        turns = self.turns
+        turns.is_patient = future is None
         if future is not None:
             if future.done():
-                return
+                return True
             future.add_done_callback(self._stop_at)
         try:
             with outside_of_loops():
@@ -213,6 +201,7 @@ class ManualLoop(asyncio.SelectorEventLoop):
         finally:
             if future is not None:
                 future.remove_done_callback(self._stop_at)
+        return turns.is_idle or turns.is_late or (future is not None and future.done())
 
     def _stop_at(self, future: Any) -> None:
         self.stop()

@@ -90,8 +90,9 @@ CODE = """
 
     class Stop(Resource):
         async def get(self, target=None):
-            asyncio.get_running_loop().stop()
-            await asyncio.sleep(1)
+            for _ in range(3):
+                asyncio.get_running_loop().stop()
+                await asyncio.sleep(1)
             return "goes on"
 
 

@@ -167,6 +167,9 @@ def test_an_answer_without_an_end_fails_the_test(shop: Application) -> None:
 
 def test_an_application_cannot_stop_the_loop(shop: Application) -> None:
     assert shop.get("/Stop").json == "goes on"
+    stop, began = shop.send("GET", "/Stop"), shop.clock.seconds
+    shop.clock.advance(10)
+    assert stop.is_answered and shop.clock.seconds == began + 10
 
 
 def test_code_that_holds_the_loop_is_ended_and_shown(svc_app_factory: Any, shop_directory: Path) -> None:
