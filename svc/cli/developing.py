@@ -11,9 +11,6 @@ from svc.cli.arguments import FAILED, Arguments, UsageError
 if TYPE_CHECKING:
     from svc.stubs import ApplicationSchema
 
-CLIENT = "svc-client.ts"
-"""Where `svc types --typescript` writes, below the application, if nothing else is said."""
-
 
 def new(arguments: Arguments) -> int:
     from svc.stubs import ApplicationExists, check_name, write_application
@@ -39,7 +36,7 @@ def new(arguments: Arguments) -> int:
 
 
 def types(arguments: Arguments) -> int:
-    from svc.stubs import SchemaFaults, schema_of, write_stubs, write_typescript
+    from svc.stubs import CLIENT, STUBS, SchemaFaults, schema_of, write_stubs, write_typescript
 
     arguments.no_options_but()
     directory, out = _places(arguments)
@@ -54,8 +51,6 @@ def types(arguments: Arguments) -> int:
             target = directory / CLIENT if out is None else out
             written, goal = write_typescript(directory, target, schema), target
         else:
-            from svc.stubs import STUBS
-
             written, goal = write_stubs(directory, schema), directory / STUBS
     except SchemaFaults as faults:
         for message in faults.messages:

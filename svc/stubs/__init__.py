@@ -7,15 +7,17 @@ write_application   the files of a small application
 """
 
 from svc.stubs.new_application import ApplicationExists, check_name, write_application
-from svc.stubs.output import STUBS, write_stubs, write_typescript
+from svc.stubs.output import CLIENT, STUBS, refresh_types, write_stubs, write_typescript
 from svc.stubs.schema import ApplicationSchema, SchemaFaults, schema_of
 
 __all__ = (
+    "CLIENT",
     "STUBS",
     "ApplicationExists",
     "ApplicationSchema",
     "SchemaFaults",
     "check_name",
+    "refresh_types",
     "schema_of",
     "write_application",
     "write_stubs",

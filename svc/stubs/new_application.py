@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from errno import EEXIST, ENOTDIR, ENOTEMPTY
 from pathlib import Path
+from secrets import token_hex
 
 from svc.stubs.output import write_changed, write_stubs
 
@@ -26,17 +30,29 @@ def check_name(name: str) -> None:
 def write_application(directory: Path, name: str) -> list[Path]:
     """Write the files of a small working application, named `name`, into `directory`, which is made; all paths of files, sorted.
 
-    Raises ValueError for a name that is none, ApplicationExists if the directory is there and not empty, OSError. Blocks for some milliseconds.
+    It is there as a whole or not at all. Raises ValueError for a name that is none, ApplicationExists if the directory is there and not empty, OSError.
+    Blocks for some milliseconds.
     """
     check_name(name)
     if directory.is_symlink() or (directory.exists() and (not directory.is_dir() or any(directory.iterdir()))):
         raise ApplicationExists(f"{directory} exists already")
-    written = []
-    for source in sorted(_TEMPLATE.rglob("*")):
-        if source.is_dir() or "__pycache__" in source.parts:
-            continue
-        below = source.relative_to(_TEMPLATE)
-        path = directory / below.with_name(_RENAMED.get(below.name, below.name))
-        write_changed(path, source.read_text(encoding="utf-8").replace("{{name}}", name))
-        written.append(path)
-    return sorted([*written, *write_stubs(directory)])
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    aside = directory.with_name(f".{name}.{token_hex(6)}")
+    aside.mkdir()
+    try:
+        for source in sorted(_TEMPLATE.rglob("*")):
+            if source.is_file() and "__pycache__" not in source.parts:
+                below = source.relative_to(_TEMPLATE)
+                text = source.read_text(encoding="utf-8").replace("{{name}}", name)
+                write_changed(aside / below.with_name(_RENAMED.get(below.name, below.name)), text)
+        write_stubs(aside)
+        try:
+            os.rename(aside, directory)
+        except OSError as error:
+            if error.errno not in (ENOTEMPTY, EEXIST, ENOTDIR):
+                raise
+            raise ApplicationExists(f"{directory} exists already") from error
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return sorted(path for path in directory.rglob("*") if path.is_file())

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
+from secrets import token_hex
 
-from svc.stubs.python_stubs import python_stubs
+from svc.stubs.python_stubs import UNTOUCHED, python_stubs
 from svc.stubs.schema import ApplicationSchema, schema_of
 from svc.stubs.typescript import typescript
 
 STUBS = Path("typings") / "svc"
 """Where type checkers look for the types of svc, below the directory of the application."""
+
+CLIENT = "svc-client.ts"
+"""Where `svc types --typescript` writes, below the directory of the application, if nothing else is said."""
 
 _OVERLAY = Path(__file__).with_name("overlay")
 
@@ -24,11 +27,23 @@ def write_stubs(directory: Path, schema: ApplicationSchema | None = None) -> lis
     found = schema_of(directory) if schema is None else schema
     texts = {
         "_schema.pyi": python_stubs(found),
-        "_types.pyi": (_OVERLAY / "_types.pyi").read_text(encoding="utf-8"),
-        "__init__.pyi": (_OVERLAY / "package.pyi").read_text(encoding="utf-8"),
-        "testing.pyi": (_OVERLAY / "testing.pyi").read_text(encoding="utf-8"),
+        "_types.pyi": _constant("_types.pyi"),
+        "__init__.pyi": _constant("package.pyi"),
+        "testing.pyi": _constant("testing.pyi"),
     }
     return [path for name, text in texts.items() if write_changed(path := directory / STUBS / name, text)]
+
+
+def refresh_types(directory: Path) -> list[Path]:
+    """Bring up to date what has been written for the application in `directory`: the stubs, if there are any, and its client for TypeScript, if that is at
+    its default place. The files that were changed. Raises as `write_stubs`; what is read and written may take some 0.1 s.
+    """
+    stubs, client = directory / STUBS, directory / CLIENT
+    if not (stubs.is_dir() or client.is_file()):
+        return []
+    schema = schema_of(directory)
+    written = write_stubs(directory, schema) if stubs.is_dir() else []
+    return [*written, *(write_typescript(directory, client, schema) if client.is_file() else [])]
 
 
 def write_typescript(directory: Path, out: Path, schema: ApplicationSchema | None = None) -> list[Path]:
@@ -43,21 +58,23 @@ def write_changed(path: Path, text: str) -> bool:
     try:
         if path.read_bytes() == data:
             return False
+        mode = path.stat().st_mode & 0o777
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        mode = None
+    temporary = path.with_name(f".{path.name}.{token_hex(6)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb") as file:
             file.write(data)
-        os.chmod(temporary, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        if mode is not None:
+            temporary.chmod(mode)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
     return True
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _constant(name: str) -> str:
+    """A file of stubs that is the same for all applications."""
+    return UNTOUCHED + (_OVERLAY / name).read_text(encoding="utf-8")

@@ -24,10 +24,11 @@ from svc.stubs.names import PYTHON, Names, capitalized, is_plain
 from svc.stubs.python_types import COMPARED, NUMBERS, PythonTypes, Structures, optional
 from svc.stubs.schema import ApplicationSchema
 
-HEAD = '''"""The tables of this application, for type checkers and editors. Written by `svc types` from the schema; do not edit."""
-# ruff: noqa
-# fmt: off
-# pyright: basic
+UNTOUCHED = "# ruff: noqa\n# fmt: off\n"
+"""For tools that change or judge the form of a project's files."""
+
+HEAD = '''# pyright: basic
+"""The tables of this application, for type checkers and editors. Written by `svc types` from the schema; do not edit."""
 
 import builtins as _b
 import datetime as _d
@@ -119,7 +120,7 @@ class _Writer:
     # --- the whole -------------------------------------------------------------------------------------------------------------------
 
     def text(self) -> Iterator[str]:
-        yield HEAD
+        yield UNTOUCHED + HEAD
         for structure, name in self._structures.items():
             owner = next(each for each in self._schema.definitions if structure in each.structures)
             types = PythonTypes(owner, self._structures)

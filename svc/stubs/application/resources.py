@@ -1,4 +1,4 @@
-"""The code of this application. `svc dev .` serves it, and takes changes over when a file is saved."""
+"""The code of this application: `svc dev .` takes it over when it is saved."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from svc import ClientError, RequestTarget, Resource, tables
 
 
 class Task(tables.Task):
-    """/Task/: the table with a rule and an action. It stands in front of the table, which is not exported."""
+    """/Task/: the table with a rule and an action. The table is not exported."""
 
     def validate(self, record: Mapping[str, Any], partial: bool = False) -> None:
         super().validate(record, partial)

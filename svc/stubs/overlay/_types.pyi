@@ -83,18 +83,18 @@ def create_blob(
 
 # --- calls and results ------------------------------------------------------------------------------------------------------------------
 
-class Call(Coroutine[Any, Any, _T_co]):
-    """A call that has not been made yet. It is made once: when it is awaited, or when a handler returns it."""
+Call: TypeAlias = Coroutine[Any, Any, _T]
+"""A call that has not been made yet. It is made once: when it is awaited, or when a handler returns it. Its own type is that of coroutines, of which
+checkers say when they are not awaited."""
 
-    def __await__(self) -> Generator[Any, Any, _T_co]: ...
+class OpenCall(Coroutine[Any, Any, Any]):
+    """A call whose result depends on what it addresses: a record, or results that are iterated."""
+
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+    def __aiter__(self) -> AsyncIterator[Any]: ...
     def send(self, value: Any, /) -> Any: ...
     def throw(self, *error: Any) -> Any: ...
     def close(self) -> None: ...
-
-class OpenCall(Call[Any]):
-    """A call whose result depends on what it addresses: a record, or results that are iterated."""
-
-    def __aiter__(self) -> AsyncIterator[Any]: ...
 
 class Items(Generic[_T_co]):
     """Items that are made while they are iterated. Nothing runs before the first step. Awaited, it is itself."""
@@ -187,7 +187,11 @@ class Subscription:
     def end(self) -> None:
         """End it. What is queued can still be taken."""
 
-class SubscriptionCall(Call[Subscription]):
+class SubscriptionCall(Coroutine[Any, Any, Subscription]):
+    def __await__(self) -> Generator[Any, Any, Subscription]: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, *error: Any) -> Any: ...
+    def close(self) -> None: ...
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
 class HistoryEntry(dict[str, Any]):

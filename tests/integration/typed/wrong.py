@@ -43,6 +43,7 @@ async def wrong() -> None:
     await tables.Product.patch("pen", {"price": "3"})  # wrong: a number
     await tables.Product.patch({"price": 3})  # wrong: the target is missing
     await tables.Product.delete(3)  # wrong: the key is a text
+    tables.Product.patch("pen", {"price": 3})  # wrong: it is not awaited
     updated = await tables.Product.update("pen")
     updated.price = "3"  # wrong: a number
     updated.nmae = "x"  # wrong: unknown attribute

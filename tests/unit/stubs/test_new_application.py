@@ -66,3 +66,21 @@ def test_a_name_has_letters_digits_and_two_signs(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["a", "A-b_9", "0", "x" * 100])
 def test_names_that_are_fine(name: str) -> None:
     check_name(name)
+
+
+def test_it_is_there_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr("svc.stubs.new_application.write_stubs", fail)
+    with pytest.raises(OSError, match="no room"):
+        write_application(tmp_path / "shop", "shop")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_may_read_it_is_as_for_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "file").touch()
+    write_application(tmp_path / "shop", "shop")
+    assert (tmp_path / "shop").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert {path.stat().st_mode for path in (tmp_path / "shop").rglob("*") if path.is_file()} == {(tmp_path / "file").stat().st_mode}

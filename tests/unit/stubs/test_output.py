@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.stubs import STUBS, SchemaFaults, schema_of, write_stubs, write_typescript
+from svc.stubs import STUBS, SchemaFaults, refresh_types, schema_of, write_stubs, write_typescript
 from svc.stubs.output import write_changed
 
 SCHEMA = "type Product @table @export { id: ID @primaryKey name: String! }"
@@ -106,3 +106,16 @@ def test_an_application_without_a_schema_has_no_tables(tmp_path: Path) -> None:
     assert schema_of(tmp_path).definitions == ()
     with pytest.raises(SchemaFaults, match="no directory"):
         schema_of(tmp_path / "missing")
+
+
+def test_what_has_been_written_is_brought_up_to_date(app: Path) -> None:
+    assert refresh_types(app) == []
+    assert not (app / "typings").exists()
+    write_stubs(app)
+    write_typescript(app, app / "svc-client.ts")
+    assert refresh_types(app) == []
+    (app / "schema.graphql").write_text(SCHEMA.replace("name", "title"))
+    assert refresh_types(app) == [app / STUBS / "_schema.pyi", app / "svc-client.ts"]
+    (app / "schema.graphql").write_text("type")
+    with pytest.raises(SchemaFaults):
+        refresh_types(app)

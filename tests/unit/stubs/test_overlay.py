@@ -30,7 +30,7 @@ PACKAGE = ast.parse((OVERLAY / "package.pyi").read_text("utf-8"))
 
 CLASSES: dict[str, type] = {
     "Blob": svc.Blob,
-    "Call": calls.Call,
+    "OpenCall": calls.Call,
     "Items": results.Items,
     "Results": results.Results,
     "RelatedRecord": related.RelatedRecord,

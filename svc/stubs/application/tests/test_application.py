@@ -1,4 +1,4 @@
-"""Tests of the application: each has an instance of its own, with an empty store. Run them with pytest."""
+"""Tests: each has an instance of the application of its own, with an empty store."""
 
 from svc.testing import Application
 
@@ -18,12 +18,14 @@ def test_a_task_needs_a_title(svc_app: Application) -> None:
 
 def test_the_progress_of_each_list_is_counted(svc_app: Application) -> None:
     for number in range(3):
-        svc_app.put(f"/Task/{number}", {"title": f"number {number}", "done": number == 0, "listName": "home"})
+        task = {"title": f"{number}", "done": number == 0, "listName": "home"}
+        svc_app.put(f"/Task/{number}", task)
     assert svc_app.get("/Progress").json["home"] == {"open": 2, "done": 1}
 
 
 def test_members_may_not_change_lists(svc_app: Application) -> None:
-    svc_app.operation("add_user", username="ann", password="secret of ann", role="member", active=True)
+    member = {"username": "ann", "password": "secret", "role": "member"}
+    svc_app.operation("add_user", active=True, **member)
     assert svc_app.get("/Task/", user="ann").status == 200
     assert svc_app.put("/List/home", {"color": "red"}, user="ann").status == 403
     assert svc_app.get("/Progress", user=None).status == 401
