@@ -100,6 +100,10 @@ class App:
         """Of the entries that another application, which is a plugin, handles."""
         return [key for key, entry in self._loaded.items() if isinstance(entry, PluginEntry) and entry.plugin == name]
 
+    def has_failed(self, key: str) -> bool:
+        status = self.entries.get(key)
+        return status is not None and status.status == ERROR
+
     def ask_for_restart(self, key: str) -> None:
         if key not in self.restart_wanted:
             self.restart_wanted.append(key)

@@ -99,11 +99,12 @@ class Applications(Sequence[App]):
         return app
 
     async def _reload_users(self, plugin: App, code: CodeVersion | None) -> None:
-        """Load the code of the applications once more that have a plugin of this one, if its code is not that from before any more."""
-        if code is None or plugin.code is code:
+        """Load the code of the applications once more that have a plugin of this one, if its code is not that from before any more. When it comes: of those
+        that have missed it."""
+        if plugin.code is code:
             return
         for app in self:
-            keys = app.keys_of_plugin(plugin.name)
+            keys = [key for key in app.keys_of_plugin(plugin.name) if code is not None or app.has_failed(key)]
             if keys and app is not plugin:
                 app.known = self._definitions_beside(app)
                 await self._guarded(app, app.load(keys))

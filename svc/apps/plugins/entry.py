@@ -33,8 +33,9 @@ class PluginEntry(LoadedEntry):
         self.server = interface.server.of_application(app.name, url_path=app.url_path, host=app.host, replaces=replaces, staged=True)
         self.resources = ResourceRegistry(interface, self, self._register)
         self.server.resources = self.resources
-        self.plugin = ""
-        """The application that is the plugin, if it is one."""
+        package = context.options.get("package")
+        self.plugin = package.strip() if isinstance(package, str) else ""
+        """Which may be the name of an application."""
         self.is_ready = False
         self._calls = PluginCalls(context)
         self._modules: ApplicationModules | None = None
@@ -46,8 +47,7 @@ class PluginEntry(LoadedEntry):
         """Raises PluginFault, ModuleFault, ValueError."""
         context = self.context
         found = await find_plugin(context, context.options.get("package"), self.server)
-        if found.modules is not None:
-            self._modules, self.plugin = found.modules, str(context.options["package"]).strip()
+        self._modules = found.modules
         functions = functions_of(found.module)
         vars(found.module).setdefault("Response", Response)
         calls = self._calls

@@ -554,7 +554,6 @@ def test_another_application_may_be_the_plugin(tmp_path: Path) -> None:
         assert "there is no package 'svc-badwords'" in messages(app)[0]
         node.run(node.applications.add(directory))
         assert node.applications.get("svc-badwords").status == "healthy"  # type: ignore[union-attr]
-        node.run(node.applications.reload("app"))
         assert node.app.status == "healthy", node.app.entries
         assert app.ask("GET", "/Plain/darn")[0] == 422
         (directory / "plugin.py").write_text(BADWORDS.replace("422", "451"))
@@ -823,3 +822,19 @@ def test_changes_at_the_same_time_are_taken_one_after_the_other(tmp_path: Path, 
         app.node.run(several())
         assert [what for what, _ in seen] == ["begins", "ends"] * (len(seen) // 2)
         assert seen[-1] == ("ends", 3) and app.node.app.status == "healthy"
+
+
+def test_a_plugin_that_is_mended_reaches_those_who_name_it(tmp_path: Path) -> None:
+    directory = tmp_path / "svc-badwords"
+    directory.mkdir()
+    (directory / "config.yaml").write_text("pluginModule: plugin.py\n")
+    for broken in ("def f(:", "def handle_application(scope): 1 / 0"):
+        (directory / "plugin.py").write_text(broken)
+        with plugin(tmp_path / str(len(broken)), "", "{package: svc-badwords, files: 'words/**'}", healthy=False) as app:
+            node = app.node
+            node.run(node.applications.add(directory))
+            assert node.app.status == "error"
+            (directory / "plugin.py").write_text(BADWORDS)
+            node.run(node.applications.change("svc-badwords", ["plugin.py"], reloads_code=True))
+            assert node.app.status == "healthy", node.app.entries
+            assert app.ask("GET", "/Plain/darn")[0] == 422
