@@ -1,4 +1,4 @@
-"""Code that is right: no checker has anything to say about it."""
+"""Code that is right: no checker has anything to say about it, and it runs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ from svc import (
 )
 
 
-class Product(tables.Product):
+class Shelf(tables.Product):
     def get(self, query: RequestTarget | None = None) -> Any:
         self.isCheap = self.price is not None and self.price < 10
         self.place = {"hall": "A", "row": 4}
@@ -73,7 +73,7 @@ class Bound(databases.data.Product):
         return super().put(target, data)
 
 
-class Seat(databases.shop.Seat):
+class Ticket(databases.shop.Seat):
     def delete(self) -> Any:
         return super().delete()
 
@@ -90,10 +90,10 @@ def label(product: tables.Product.Record, changes: tables.Product.Changes) -> st
     return product.name + str(changes.get("price"))
 
 
-async def read() -> None:
+async def read() -> dict[str, Any]:
     product = await tables.Product.get("pen")
     if product is None:
-        return
+        return {}
     name: str = product.name
     price: float | None = product.price
     stock: int = product.stock
@@ -111,17 +111,39 @@ async def read() -> None:
     method: str | None = product["get"]
     number: int | None = product.str
     other: Any = product["not declared"]
-    print(name, price, stock, tags, sizes, since, code, photo, weight, changed, computed, hall, keyword, private, method, number, other)
     brand = await product.brand
     if brand is not None:
         country: str | None = brand.country
         print(country, [each.name async for each in brand.products])
+        assert country == "FR"
     copy = product.copy()
     copy["price"] = 4.5
     await tables.Product.put("pen", copy)
     await tables.Product.put("pen", {**product.copy(), "price": 4})
     plain: dict[str, Any] = {**product, "x": 1}
     print(plain, len(product), product.get_id().upper(), product.get_updated_time(), label(product, {}))
+    columns = {
+        "name": name,
+        "price": price,
+        "stock": stock,
+        "tags": tags,
+        "sizes": sizes,
+        "since": since,
+        "code": code,
+        "photo": photo,
+        "weight": weight,
+    }
+    return {
+        **columns,
+        "changed": changed,
+        "label": computed,
+        "hall": hall,
+        "class": keyword,
+        "_private": private,
+        "get": method,
+        "str": number,
+        "other": other,
+    }
 
 
 async def search() -> None:
@@ -168,7 +190,7 @@ async def write() -> None:
     await tables.Product.invalidate("pen")
     posted = await tables.Product.post({"name": "A", "stock": 3})
     print(posted.price)
-    updated = await tables.Product.update("pen")
+    updated = await tables.Product.update(posted.id)
     updated.price = 3
     updated["class"] = None
     del updated["price"]
@@ -184,16 +206,22 @@ async def write() -> None:
 
 
 async def others() -> None:
-    print((await tables.Literal.get(3)), tables.overload.table_name, tables["None"].primary_key, tables["keys"].get("x"), len(tables))
+    print((await tables.Literal.get(3)), tables.overload.table_name, tables["None"].primary_key, await tables["keys"].get("x"), len(tables))
     print(await tables.Folder.get(["a", "b"]), await tables.Folder.get("a"), await tables.Loose.get(3), await tables.Loose.get("x"))
     odd = await tables["odd-name"].get("x")
     size: int | None = odd.size if odd is not None else None
     seat = await databases.shop.Seat.create({"price": 3, "code": "A1"})
     price: float = seat.price
     print(
-        size, price, (await databases.shop.Product.get(4)), databases["two-words"]["Empty"].get("x"), databases["data"]["Product"].get("x")
+        size,
+        price,
+        (await databases.shop.Product.get(4)),
+        await databases["two-words"]["Empty"].get("x"),
+        await databases["data"]["Product"].get("x"),
     )
-    print(await tables["SomeOther"].get(3), await tables.Closed.create({"value": 3}), list(tables), "Product" in databases)
+    if "SomeOther" in tables:
+        print(await tables["SomeOther"].get(3))
+    print(await tables.Closed.create({"value": 3}), list(tables), "Product" in databases)
     subscription = await tables.Product.subscribe(conditions=[{"attribute": "price", "comparator": "lt", "value": 3}], listener=print)
     subscription.on("close", print).end()
     count = await tables.Product.get_record_count()
