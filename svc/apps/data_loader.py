@@ -24,7 +24,7 @@ from typing import Any
 
 from svc.apps.data_files import DataFile, FileRecord, chunks, hashed_records, stored_hash
 from svc.apps.entry import Runtime
-from svc.errors import ClientError, Overloaded, SchemaError, ServerError
+from svc.errors import ClientError, NotFound, Overloaded, SchemaError, ServerError
 from svc.store import Database, Store, Table
 from svc.store.blobs import Unsaved, blobs_in, save
 from svc.store.log.entries import PATCH, PUT
@@ -263,6 +263,8 @@ class _FileLoad:
             items = parts.pop()
             try:
                 looked.tally.add(await self._write_together(table, definition, items))
+            except NotFound:  # the table has gone
+                raise
             except ClientError as error:
                 if len(items) == 1:
                     looked.faults.append((items[0].source.number, error.message))

@@ -63,6 +63,7 @@ class _Job:
     task: asyncio.Task[None] | None = None
     look_at: float = 0.0
     is_on_time: bool = False  # nothing has hindered a run at `next_ms`
+    is_told: bool = False  # that its run lasts beyond its next time
     seen: tuple[Any, float] | None = None  # a sign of life of another's run, and since when there is no other
 
 
@@ -227,7 +228,10 @@ class Scheduler:
                 self._start(self._beat())
         begun = 0
         for job in self._jobs.values():
-            if job.task is not None or monotonic < job.look_at:
+            if job.task is not None:
+                self._tell_long(job, now)
+                continue
+            if monotonic < job.look_at:
                 continue
             if job.known is None:
                 job.task = self._start(self._begin(job), job)
@@ -240,6 +244,14 @@ class Scheduler:
             begun += 1
             if begun == AT_ONCE:
                 break
+
+    def _tell_long(self, job: _Job, now: int) -> None:
+        """Say once of a run that its job's next time has come."""
+        if job.next_ms is not None and now >= job.next_ms and not job.is_told and (job.application, job.spec.name) in self._running:
+            job.is_told = True
+            started = 0 if job.known is None or job.known.started is None else job.known.started
+            text = f"has been running for {(now - started) / 1000:.0f} s, and its next time has come: that waits until it ends"
+            self._report(job.application, "warn", f"scheduler: job {job.spec.name} {text}")
 
     def _start(self, work: Any, job: _Job | None = None) -> asyncio.Task[None]:
         # A context of its own: code of the application is outside of any call, and of any transaction.
@@ -254,6 +266,8 @@ class Scheduler:
             job.task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("the scheduler has failed", exc_info=error)
+            if job is not None:
+                job.look_at = self._clock.monotonic() + CHECK
         self._arm()
 
     # --- the record of a job -------------------------------------------------------------------------------------------------------------
@@ -364,6 +378,7 @@ class Scheduler:
             return
         key = (job.application, job.spec.name)
         self._running[key] = job
+        job.is_told = False
         try:
             await self._run(job, job.handler, claimed[0], outcome.state, began)
         finally:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from svc.apps import data_loader
-from svc.errors import StoreFailure
+from svc.errors import NoSpace, StoreFailure
 from svc.store.writing.long_write import LongWrite
 from tests.support.application import application
 from tests.support.loading import Loading
@@ -414,3 +414,41 @@ def test_an_application_brings_its_data(tmp_path: Path) -> None:
         app.node.run(app.node.applications.change("app", ["data/shows.yaml"], reloads_code=False))
         assert app.node.app.entries["dataLoader"].messages == ["data/shows.yaml: records must be a list"]
         assert ("error", "dataLoader: data/shows.yaml: records must be a list") in app.node.reports
+
+
+def test_a_table_that_is_dropped_meanwhile_ends_the_load(world: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.write("data/t.json", {"table": "T", "records": [{"id": f"{number}"} for number in range(50)]})
+    real, runs = LongWrite.run, 0
+
+    async def run(self: LongWrite) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 2:
+            world.table().database.drop_table("T")
+        await real(self)
+
+    monkeypatch.setattr(LongWrite, "run", run)
+    (message,) = world.load().messages
+    assert message == "data/t.json: Table 'data.T' does not exist"
+    assert runs == 2
+
+
+def test_a_full_disk_is_told_and_the_rest_comes_with_the_next_load(world: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_loader, "CHUNK", 10)
+    world.write("data/t.json", {"table": "T", "records": [{"id": f"{number:02}"} for number in range(50)]})
+    real, runs = LongWrite.run, 0
+
+    async def run(self: LongWrite) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 6:
+            raise NoSpace
+        await real(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LongWrite, "run", run)
+        (message,) = world.load().messages
+    assert "disk" in message or "space" in message.lower()
+    assert len(world.records()) == 20
+    assert world.load().messages == []
+    assert len(world.records()) == world.versions() == 50

@@ -101,6 +101,8 @@ def test_one_run_at_a_time_and_a_long_one_makes_up_one(world: World) -> None:
     assert world.states["shop:a"]["status"] == "running"
     for _ in range(5):
         assert world.advance(60) == []
+    text = "scheduler: job a has been running for 60 s, and its next time has come: that waits until it ends"
+    assert world.reports == [("shop", "warn", text)]
     gate.set()
     assert world.advance(1) == [("one", "a", START + 360, True)]
     assert world.advance(59) == [("one", "a", START + 420, False)]
