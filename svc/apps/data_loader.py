@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -431,16 +432,19 @@ def _is_ours(record: dict[str, Any], kept: list[dict[str, Any]]) -> bool:
 
 
 def _id_of(table: Table, key: Key) -> str:
-    """`database:table:key`. Of keys of any type, texts that look like others are in quotes."""
+    """`database:table:key`. Of keys of any type, a text that another key would be written as is in quotes."""
     if type(key) is str:
         attribute = table.attributes.get(table.primary_key)
         is_any = attribute is None or attribute.type == "Any"
-        text = json.dumps(key) if is_any and (key[:1] in '["-' or key[:1].isdigit()) else key
+        text = json.dumps(key) if is_any and _looks_like_other(key) else key
     else:
         text = json.dumps(key)
     if len(text) > MAX_KEY_TEXT:
         text = f"sha256-{hashlib.sha256(text.encode()).hexdigest()}"
     return f"{table.database.name}:{table.name}:{text}"
+
+
+_looks_like_other = re.compile(r'["\[].*|-?[0-9][0-9.]*(?:e[+-]?[0-9]+)?', re.ASCII | re.DOTALL).fullmatch
 
 
 def _definition_of(file: DataFile) -> TableDefinition:
