@@ -1,4 +1,4 @@
-"""The stubs that an application has for type checkers and editors follow its schema under `svc dev` (spec: applications §12)."""
+"""What `svc types` has written for an application follows its schema under `svc dev`: stubs, and a client for TypeScript (spec: applications §11)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from svc.apps import App
 
 
 class CurrentStubs:
-    """An application has stubs if `svc new` or `svc types` has once written them."""
+    """An application has them if `svc new` or `svc types` has once written them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, executor: Executor, warn: Callable[[str], object]) -> None:
         self._loop = loop
@@ -39,10 +39,9 @@ class CurrentStubs:
 
 
 def _write_stubs(directory: Path) -> None:
-    from svc.stubs import STUBS, SchemaFaults, write_stubs
+    from svc.stubs import SchemaFaults, refresh_types
 
-    if (directory / STUBS).is_dir():
-        try:
-            write_stubs(directory)
-        except SchemaFaults:  # they have been reported, or another save has come in between
-            pass
+    try:
+        refresh_types(directory)
+    except SchemaFaults:  # they have been reported, or another save has come in between
+        pass
