@@ -27,7 +27,7 @@ def table_maker(interface: Interface) -> Callable[..., Any]:
             database.define_table(wanted)
         else:
             known = {attribute.name for attribute in table.definition.attributes}
-            added = tuple(attribute for attribute in wanted.attributes if attribute.name not in known)
+            added = tuple(each for each in wanted.attributes if each.name not in known and not each.primary_key)
             if added and not wanted.dynamic:
                 database.define_table(replace(table.definition, attributes=(*table.definition.attributes, *added)))
         return interface.databases.of(wanted.database)[wanted.name]
@@ -41,6 +41,11 @@ def _definition(given: Mapping[str, Any]) -> TableDefinition:
     if not isinstance(name, str) or not name:
         raise TypeError("ensure_table needs the name of a table: {'table': 'Words'}")
     listed = found.get("attributes")
+    if listed is not None and not isinstance(listed, list | tuple):
+        raise TypeError(f"ensure_table: attributes is a list, not {listed!r}")
+    for each in ("primary_key", "database"):
+        if not isinstance(found.get(each), str | None):
+            raise TypeError(f"ensure_table: {each} is the name of one, not {found[each]!r}")
     key = found.get("primary_key")
     attributes = [] if listed is None else [_attribute(each, key) for each in listed]
     keys = [attribute.name for attribute in attributes if attribute.primary_key]
