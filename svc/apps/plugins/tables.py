@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from svc.api.interface import Interface
-from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Attribute, TableDefinition
+from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Attribute, TableDefinition, may_be_key
 
 _KEYS = ("table", "database", "primary_key", "attributes")
 _KEYS_OF_ATTRIBUTE = ("name", "type", "elements", "indexed", "is_primary_key", "nullable")
@@ -69,7 +69,7 @@ def _attribute(given: Any, key: Any) -> Attribute:
     if kind not in SCALAR_TYPES:
         raise ValueError(f"ensure_table: attribute {name}: the type is one of {', '.join(SCALAR_TYPES)}, not {kind!r}")
     is_key = found.get("is_primary_key") is True or name == key
-    return Attribute(
+    made = Attribute(
         name,
         kind,
         elements=elements is not None,
@@ -77,6 +77,9 @@ def _attribute(given: Any, key: Any) -> Attribute:
         indexed=found.get("indexed") is True and not is_key,
         primary_key=is_key,
     )
+    if is_key and not may_be_key(made):
+        raise ValueError(f"ensure_table: attribute {name} of type {'array' if made.elements else made.type} cannot be the primary key")
+    return made
 
 
 def _known(given: Mapping[str, Any], keys: tuple[str, ...], place: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_a_table_is_made_and_gets_what_it_lacks(app: Application) -> None:
         ({"table": "X", "attributes": [{"name": "a"}, {"name": "a"}]}, SchemaError, "."),
         ({"table": "X", "database": "a/b"}, SchemaError, "."),
         ({"table": "X" * 1000}, SchemaError, "."),
-        ({"table": "X", "attributes": [{"name": "a", "type": "Blob", "is_primary_key": True}]}, SchemaError, "."),
+        ({"table": "X", "attributes": [{"name": "a", "type": "Blob", "is_primary_key": True}]}, ValueError, "cannot be the primary key"),
         ({"table": "X", "attributes": 5}, TypeError, "attributes is a list"),
         ({"table": "X", "primary_key": 5}, TypeError, "primary_key is the name"),
         ({"table": "X", "database": 5}, TypeError, "database is the name"),
