@@ -8,6 +8,7 @@
     switching.py   from one version to the next, whatever happens in between
     commands.py    running programs, with an end
     requirements.py, installing.py   third-party packages
+    loaded_packages.py   which of them this process has imported already
     references.py, fetching.py       where `package` points, and getting it
     trial.py, trying.py              loading a version in a process of its own
     deployment.py  the steps of one deployment

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from svc.apps.packages import DIRECTORY
 from svc.deploying.archives import remove_tree
 from svc.deploying.commands import CommandFailed, Outcome, clean_environment, run_command
 from svc.deploying.requirements import REQUIREMENTS, installed, missing, read_requirements
 from svc.errors import NoSpace
 from svc.store.backup.watch import Watch
-
-PACKAGES = ".packages"
-"""The directory in that of an application."""
 
 TIMEOUT_MS = 300_000
 SHOWN_LINES = 12  # of the output of a command that has failed
@@ -41,7 +39,7 @@ def install(directory: Path, wanted: Install, watch: Watch, on_line: Callable[[s
 
     With pip, what is installed already is replaced when all of it is there.
     """
-    packages = directory / PACKAGES
+    packages = directory / DIRECTORY
     if wanted.command:
         environment = clean_environment(os.environ, PIP_TARGET=str(packages), PIP_UPGRADE="1")
         on_line(f"$ {wanted.command}")
@@ -60,7 +58,7 @@ def install(directory: Path, wanted: Install, watch: Watch, on_line: Callable[[s
             f" {sys.executable}, or name an install_command",
             500,
         )
-    new, pins = directory / f"{PACKAGES}.new", directory / f"{PACKAGES}.pins"
+    new, pins = directory / f"{DIRECTORY}.new", directory / f"{DIRECTORY}.pins"
     remove_tree(new)
     pins.write_text("\n".join(installed()) + "\n")  # there is one version of each package in the interpreter, and what it has itself counts
     on_line(f"installs {', '.join(needed[:20])}{' and more' if len(needed) > 20 else ''}")
@@ -73,7 +71,7 @@ def install(directory: Path, wanted: Install, watch: Watch, on_line: Callable[[s
             [*command, *words], directory, wanted.timeout_ms / 1000, environment=clean_environment(os.environ), watch=watch, on_line=on_line
         )
         _check(outcome, "pip", wanted.timeout_ms)
-        old = directory / f"{PACKAGES}.old"
+        old = directory / f"{DIRECTORY}.old"
         remove_tree(old)
         if packages.exists():
             packages.rename(old)

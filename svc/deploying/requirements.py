@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
+from svc.apps.packages import DIRECTORY
 from svc.errors import ClientError
 
 REQUIREMENTS, PROJECT = "requirements.txt", "pyproject.toml"
@@ -74,15 +75,20 @@ def _of_project(text: str) -> list[str]:
 def missing(lines: Sequence[str], packages: Path | None = None) -> list[str]:
     """Those that neither this interpreter nor the directory `packages` has, with what they need themselves. Options and what is no requirement are
     always missing: the installer reads them. `packages`: as made by `pip install --target`."""
-    path = [*sys.path, *([str(packages)] if packages is not None else [])]
+    path = [*_own_path(), *([str(packages)] if packages is not None else [])]
     known: dict[str, metadata.Distribution | None] = {}
     return [line for line in lines if not _is_there(line, path, known)]
+
+
+def _own_path() -> list[str]:
+    """Where this interpreter finds packages, without those of applications that run."""
+    return [entry for entry in sys.path if Path(entry).name != DIRECTORY]
 
 
 def installed() -> list[str]:
     """`name==version` of all that the interpreter has."""
     found: dict[str, str] = {}
-    for each in metadata.distributions():
+    for each in metadata.distributions(path=_own_path()):
         name, version = each.metadata["Name"], each.version
         if name and version and _is_requirement(pin := f"{canonicalize_name(name)}=={version}"):
             found.setdefault(canonicalize_name(name), pin)

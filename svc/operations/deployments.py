@@ -22,6 +22,7 @@ from svc.deploying.archives import remove_tree, written_fault
 from svc.deploying.deployment import LOAD, RESTART, Deployment, Wish, entry_of
 from svc.deploying.fetching import Fetcher
 from svc.deploying.layout import KEPT_PAYLOADS, Layout
+from svc.deploying.loaded_packages import held_back, imported_from
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, recover
 from svc.deploying.trying import LoadFailed, TrialRequest
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
@@ -215,6 +216,9 @@ class Deployments:
         app = await self.reload(project)
         faults = [] if app is None else _faults(app)
         if not faults:
+            for message in await in_thread(lambda: held_back(self.layout.project(project))):
+                self._note(run, RESTART, f"warning: {message}")
+                self._node.status.component_changed(project)
             await self._end(run, SUCCESS, None)
             await self.clean()
             return
@@ -295,6 +299,7 @@ class Deployments:
     async def clean(self) -> None:
         """Remove versions that nothing needs any more."""
         in_use: list[Path] = [path for run in self.running.values() for path in run.paths]
+        in_use += imported_from().values()  # a package imports parts of itself later, too
         layout = self.layout
         served = [] if self.applications is None else [app.served_directory for app in self.applications]
         await in_thread(lambda: clean(layout, [*in_use, *served]))

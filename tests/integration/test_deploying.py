@@ -40,7 +40,8 @@ def nothing_is_left(server: Process) -> Iterator[None]:
     yield
     for component in server.operate("get_components").json()["entries"]:
         assert server.operate("drop_component", project=component["name"], restart=True).status_code == 200
-    assert area(server) == ["payloads"]
+    place = server.root / "components" / ".deployments"
+    assert [name for name in area(server) if not (place / name / ".packages").is_dir()] == ["payloads"], "packages may be imported"
 
 
 def area(server: Process) -> list[str]:
@@ -63,7 +64,7 @@ def test_a_version_takes_the_place_of_the_one_before(server: Process) -> None:
         assert answer.status_code == 200, answer.text
         assert answer.json()["message"] == "Successfully deployed: shop, restarting svc"
         assert served(server) == number
-        assert area(server) == ["payloads", f"shop-{answer.json()['deployment_id']}"]
+        assert f"shop-{answer.json()['deployment_id']}" in area(server)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,25 @@ def test_requirements_are_installed_into_the_version(server: Process, tmp_path: 
         event["message"] for event in server.operate("get_deployment", deployment_id=answer.json()["deployment_id"]).json()["event_log"]
     ]
     assert any("svc_test_tickets" in event for event in events)
+
+
+def test_a_package_that_is_imported_already_waits_for_a_restart(server: Process, tmp_path: Path) -> None:
+    for number, waits in (("1.0", False), ("1.1", True)):
+        wheel = make_wheel(tmp_path, "svc_test_clock", number, f"V = '{number}'\n")
+        files = version(1, **{"requirements.txt": f"--no-index\n{wheel}\n"})
+        files["resources.py"] = "import svc_test_clock\n" + files["resources.py"].replace("1}", "svc_test_clock.V}")
+        answer = deploy(server, files)
+        assert answer.status_code == 200, answer.text
+        assert served(server) == "1.0"
+        events = server.operate("get_deployment", deployment_id=answer.json()["deployment_id"]).json()["event_log"]
+        text = "warning: svc_test_clock 1.1 takes effect at the next restart: 1.0 is imported already"
+        assert (text in [event["message"] for event in events]) == waits
+        assert server.operate("get_status").json()["restartRequired"] == waits
+    kept = list((server.root / "components" / ".deployments").glob("shop-*/.packages/svc_test_clock.py"))
+    assert len(kept) == 2, "what is imported from is kept"
+    assert server.operate("drop_component", project="shop", restart=True).status_code == 200
+    assert server.stop() == 0
+    server.start()
 
 
 def test_requirements_that_are_not_to_be_had_are_the_fault(server: Process) -> None:
