@@ -356,6 +356,10 @@ class Reloader:
                 continue
             if name in found and app is not None and app.is_serving and app.served_directory == found[name]:
                 continue  # it has been loaded from there already
+            if name not in found and app is None:  # it has been withdrawn already
+                self._waiting.pop(name, None)
+                self._on_current(name)
+                continue
             if not self._reloads_code:
                 self._wait_for_restart(name, ["removed" if name not in found else "added" if app is None else "deployed"])
             elif name in found:
