@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svc.api.registry import ResourceRegistry
+from svc.api.server import Server
 from svc.apps.entry import EntryContext, LoadedEntry
+from svc.apps.faults import reason_of
+from svc.apps.files import url_prefix
 from svc.apps.load_limit import LOAD_SECONDS
 from svc.apps.modules import ApplicationModules, ModuleFault
 from svc.apps.plugins.calls import PluginCalls
@@ -15,7 +18,9 @@ from svc.apps.plugins.forms import NEWER, PluginFault, functions_of, seconds_of
 from svc.apps.plugins.older import OlderPlugin
 from svc.apps.plugins.scope import Scope
 from svc.apps.status import ERROR
-from svc.messages import Response
+from svc.errors import ServerError
+from svc.http.listeners import REST
+from svc.messages import Request, Response
 from svc.resources import Registration
 
 
@@ -42,6 +47,7 @@ class PluginEntry(LoadedEntry):
         self._scope: Scope | None = None
         self._older: OlderPlugin | None = None
         self._is_active = self._has_ended = False
+        self._fault_server: Server | None = None
 
     async def load(self) -> None:
         """Raises PluginFault, ModuleFault, ValueError."""
@@ -73,6 +79,8 @@ class PluginEntry(LoadedEntry):
     # --- the application -------------------------------------------------------------------------------------------------------------
 
     def activate(self) -> None:
+        if self._fault_server is not None:
+            self._fault_server.activate()
         if self._has_ended:
             return
         self._is_active = True
@@ -96,10 +104,26 @@ class PluginEntry(LoadedEntry):
             self._former._calls.settings.give_way()
 
     def withdraw(self) -> None:
+        if self._fault_server is not None:
+            self._fault_server.withdraw()
         if self._successor is None:
             self.end()
         else:  # whose server takes over what this one has registered
             self._end_code()
+
+    def fail(self) -> None:
+        """It could not be loaded: nothing of it is left, and the address of the entry answers with the reason, if it has one."""
+        self.end()
+        context = self.context
+        try:
+            prefix = url_prefix(context.options.get("urlPath"), context.app.name)
+            if prefix == "/":
+                return
+            self._fault_server = context.make_server()
+            reason = reason_of(context.app.name, context.status)
+            self._fault_server.http(_Unavailable(reason), url_path=prefix, after=REST)
+        except (TypeError, ValueError):
+            return
 
     def end(self) -> None:
         """Nothing of the plugin is left in effect."""
@@ -186,6 +210,16 @@ class PluginEntry(LoadedEntry):
             self._calls.log("error" if status == ERROR else "warn" if status == "warning" else "info", message)
 
 
+class _Unavailable:
+    """The listener at the address of a plugin that could not be loaded."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __call__(self, request: Request, next: Any) -> Any:
+        raise ServerError(self._reason)
+
+
 async def load_plugin(context: EntryContext) -> LoadedEntry | None:
     """An entry with `package`."""
     interface = context.runtime.interface
@@ -196,10 +230,10 @@ async def load_plugin(context: EntryContext) -> LoadedEntry | None:
         await entry.load()
     except ModuleFault as fault:
         context.status.fail(str(fault), fault.details)
-        entry.end()
+        entry.fail()
     except (PluginFault, ValueError) as fault:
         context.status.fail(f"package '{context.options.get('package')}': {fault}")
-        entry.end()
+        entry.fail()
     except BaseException:
         entry.end()
         raise

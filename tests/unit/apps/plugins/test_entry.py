@@ -264,3 +264,19 @@ def test_many_versions_keep_nothing(tmp_path: Path, seen: list[Any]) -> None:
         app.node.settle()
         gc.collect()
         assert [ref() is not None for ref in kept] == [False] * 5 + [True]
+
+
+def test_the_address_of_a_plugin_that_fails_answers_with_the_reason(tmp_path: Path) -> None:
+    entry = "{package: ./plugin.py, files: 'words/**', urlPath: WHERE}"
+    code = "def handle_application(scope): 1 / 0"
+    with plugin(tmp_path / "table", code, entry.replace("WHERE", "Plain/words"), healthy=False) as app:
+        assert app.ask("GET", "/Plain/words/darn")[0] == 404, "a resource has the address"
+    with plugin(tmp_path / "query", code, entry.replace("WHERE", "'a?b'"), healthy=False) as app:
+        assert app.ask("GET", "/a")[0] == 404
+    with plugin(tmp_path / "own", code, entry.replace("WHERE", "./words"), healthy=False) as app:
+        status, body = app.ask("GET", "/app/words/darn")
+        assert status == 500 and "plugin.py:1: ZeroDivisionError" in body["detail"]
+        assert app.ask("GET", "/app/other")[0] == 404
+        change(app, "plugin.py", "def handle_application(scope): pass")
+        assert app.node.app.status == "healthy" and app.ask("GET", "/app/words/darn")[0] == 404
+        assert app.node.dispatcher._chain is None
