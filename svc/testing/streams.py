@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from svc.testing.requests import Pending, Wire
+
+T = TypeVar("T")
 
 
 class Event:
@@ -79,7 +81,7 @@ def decoded(text: str) -> Any:
         return text
 
 
-class Stream(list[Any]):
+class Growing(list[T]):
     """A list that grows. `is_open`: whether more may come; `error`: why it ended in the middle, None if it did not."""
 
     def __init__(self, wire: Wire, shown: str) -> None:
@@ -101,7 +103,7 @@ class Stream(list[Any]):
         instance.rest()
 
     def _on_event(self, event: Event) -> None:
-        self.append(event)
+        raise NotImplementedError
 
     @property
     def is_open(self) -> bool:
@@ -118,14 +120,21 @@ class Stream(list[Any]):
         self._wire.hang_up()
         self._wire.instance.rest()
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[T]:
         """What is there, which is removed from the list."""
         taken = list(self)
         self.clear()
         return taken
 
 
-class Rows(Stream):
+class Stream(Growing[Event]):
+    """The events of an event stream."""
+
+    def _on_event(self, event: Event) -> None:
+        self.append(event)
+
+
+class Rows(Growing[Any]):
     """The rows of a live query, as of now. `ids`: theirs; `events`: from which they were made."""
 
     def __init__(self, wire: Wire, shown: str) -> None:

@@ -18,7 +18,7 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     tests = sum(len(re.findall(r"^ *(?:async )?def test_", text, re.MULTILINE)) for _, text in files)
-    command = [sys.executable, "-m", "pytest", "-W", "error", "-q", "-p", "no:schemathesis"]
+    command = [sys.executable, "-m", "pytest", "-W", "error", "-q", "-p", "no:schemathesis", "-p", "no:asyncio"]
     first = subprocess.run(
         [*command, "tests/test_shop.py"], cwd=tmp_path / "shop", capture_output=True, text=True, timeout=120, check=False
     )

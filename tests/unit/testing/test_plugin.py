@@ -26,7 +26,7 @@ PASSING = """
 
 def run_pytest(directory: Path, *options: str) -> tuple[int, str]:
     """(exit status, output)"""
-    command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:schemathesis", *options]
+    command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:schemathesis", "-p", "no:asyncio", *options]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr
 
