@@ -121,7 +121,9 @@ class EntryHandler:
         async with self._lock:
             before = self._known
             found = {match.name: match for match in await self._calls.in_thread(self._files.matches)}
-            gone = [match for name, match in before.items() if name not in found or found[name].is_directory is not match.is_directory]
+            gone = [
+                match for name, match in before.items() if found.get(name) != match
+            ]  # also what has another address, or another kind now
             for match in sorted(gone, key=lambda match: match.name, reverse=True):  # what is in a directory goes before it
                 del before[match.name]
                 kind = UNLINK_DIR if match.is_directory else UNLINK
@@ -145,8 +147,7 @@ class EntryHandler:
                     contents, stats, remark = found
                     if remark:
                         self._calls.warn(f"{match.name}: {remark}")
-                    kinds = (ADD_DIR, ADD_DIR) if match.is_directory else (ADD, CHANGE)
-                    kind = kinds[match.name in self._known]
+                    kind = ADD_DIR if match.is_directory else CHANGE if match.name in self._known else ADD
                     self._known[match.name] = match
                     entry_type = DIRECTORY if match.is_directory else FILE
                     await self._deliver(EntryEvent(kind, entry_type, match.url_path, str(match.path), contents, stats))

@@ -32,10 +32,14 @@ def test_changed_options(tmp_path: Path, seen: list[Any]) -> None:
         change(app, "config.yaml", config("{package: ./plugin.py, files: 'words/more/*.txt', limit: 2, a: {b: 2}}"), reloads_code=False)
         assert seen == [("unlink", "/bad.txt"), ("add", "/worse.txt"), (["files"], "words/more/*.txt", 2)]
         seen.clear()
+        moved = config("{package: ./plugin.py, files: 'words/more/*.txt', limit: 2, a: {b: 2}, urlPath: w}")
+        change(app, "config.yaml", moved, reloads_code=False)
+        assert seen == [("unlink", "/worse.txt"), ("add", "/w/worse.txt"), (["urlPath"], "w", 2)]
+        seen.clear()
         assert change(app, "config.yaml", "# nothing else\n" + text.replace("rest: true", "rest: {lastModified: true}"), reloads_code=False)
         assert seen == []
         change(app, "config.yaml", text)
-        assert seen[0] == "loaded" or seen[-1][0] == ["files"]
+        assert "loaded" not in seen and (["files"], "words/*.txt", 2) in seen, "also where code is reloaded"
 
 
 def test_without_a_handler_changed_options_wait_for_a_restart(tmp_path: Path, seen: list[Any]) -> None:
