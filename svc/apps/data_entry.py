@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svc.apps.data_files import read_data_file
-from svc.apps.data_loader import load_file
+from svc.apps.data_loader import PROGRESS, load_file
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.files import FileSet, MatchedFile
 from svc.errors import Problem, SchemaError
@@ -61,14 +61,15 @@ class DataEntry(LoadedEntry):
         count = len(file.records)
 
         def tell(done: int) -> None:
-            runtime.report(application, "info", f"{self.context.key}: {match.name}: {done} of {count} records")
+            runtime.report(application, "notify", f"{self.context.key}: {match.name}: {done} of {count} records")
 
         try:
             result = await load_file(runtime, file, tell)
         except (Problem, SchemaError) as error:
             return [error.message], file.warnings
         if result.made or result.changed:
-            runtime.report(application, "info", f"{self.context.key}: {match.name}: {file.database}.{file.table}: {result}")
+            level = "notify" if count > PROGRESS else "info"
+            runtime.report(application, level, f"{self.context.key}: {match.name}: {file.database}.{file.table}: {result}")
         faults = result.faults
         if result.failed > len(faults):
             faults = [*faults, f"{result.failed - len(faults)} more records are at fault"]

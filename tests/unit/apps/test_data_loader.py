@@ -314,8 +314,10 @@ def test_other_instances_than_the_first_load_nothing(world: Loading) -> None:
 
 def test_large_files_say_how_far_they_are(world: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_loader, "PROGRESS", 4000)
+    monkeypatch.setattr("svc.apps.data_entry.PROGRESS", 4000)
     world.write("data/t.json", {"table": "T", "records": [{"id": f"{number:05}", "a": number} for number in range(9000)]})
     assert world.load().messages == []
+    assert {level for level, _ in world.reports} == {"notify"}
     assert [text for _, text in world.reports] == [
         "dataLoader: data/t.json: 4000 of 9000 records",
         "dataLoader: data/t.json: 8000 of 9000 records",
