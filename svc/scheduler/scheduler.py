@@ -84,6 +84,8 @@ class Scheduler:
         name runs."""
         self.look = LOOK
         """Seconds between two looks at the clock, at most."""
+        self.may_begin: Callable[[], bool] = lambda: True
+        """Whether runs may begin: not while the server is about to stop."""
         self._clock = clock
         self._loop = loop
         self._report = report
@@ -104,7 +106,7 @@ class Scheduler:
     def set(self, application: str, jobs: Sequence[tuple[JobSpec, Handler]]) -> None:
         """From now on these are the jobs of an application, in place of those it had. A job of the same name and schedule goes on where it was, with the
         new function; a run under way ends as it began."""
-        before, self._leaving = self._leaving, {}
+        before = self._leaving
         self._leaving = {key: job for key, job in before.items() if key[0] != application}
         for key in [key for key in self._jobs if key[0] == application]:
             before[key] = self._jobs.pop(key)
@@ -208,7 +210,8 @@ class Scheduler:
             waiting = [job for job in self._jobs.values() if job.task is None and job.look_at <= monotonic]
             delays = [(job.next_ms - now) / 1000 for job in waiting if job.next_ms is not None]
             delays += [0.0 for job in waiting if job.known is None]
-            self._timer = self._loop.call_later(max(min([self.look, *delays]), 0), self._look)
+            delay = max(min([self.look, *delays]), 0) if self.may_begin() else self.look
+            self._timer = self._loop.call_later(delay, self._look)
 
     def _look(self) -> None:
         self._timer = None
@@ -226,6 +229,8 @@ class Scheduler:
             self._beat_at = monotonic
             if self._running:
                 self._start(self._beat())
+        if not self.may_begin():
+            return
         begun = 0
         for job in self._jobs.values():
             if job.task is not None:
@@ -401,10 +406,8 @@ class Scheduler:
         cancelled: asyncio.CancelledError | None = None
         try:
             result = settled(handler(run))
-            if is_waiting(result):
-                settled_result = settled(await result)
-                if is_waiting(settled_result):
-                    await settled_result
+            while is_waiting(result):  # a handler may return a call
+                result = settled(await result)
         except asyncio.CancelledError as cancel:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

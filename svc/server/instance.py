@@ -223,6 +223,7 @@ class Server:
             others=self.application_ports.others,
             stop_sockets=self.application_ports.stop,
         )
+        self.scheduler.may_begin = lambda: not self._shutdown.has_begun
         self.periodic = PeriodicWork(
             config,
             self.store,

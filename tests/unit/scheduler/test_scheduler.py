@@ -323,3 +323,16 @@ def test_many_jobs_of_one_time_begin_a_few_in_a_turn(world: World) -> None:
     assert len(scheduler._busy) == 20
     world.settle(turns=6)
     assert len({run[1] for run in world.runs}) == len(world.runs) == 100
+
+
+def test_no_run_begins_while_the_server_is_about_to_stop(world: World) -> None:
+    gate = asyncio.Event()
+    scheduler = world.instance("one", MINUTELY, {"name": "b", "cron": "*/2 * * * *"}, handler=lambda run: gate.wait())
+    assert len(world.advance(60)) == 1
+    scheduler.may_begin = lambda: False
+    assert world.advance(120) == []
+    gate.set()
+    assert world.advance(1) == []
+    assert world.states["shop:a"]["status"] == "succeeded", "the one that has begun goes on to its end"
+    scheduler.may_begin = lambda: True
+    assert {run[1:] for run in world.advance(1)} == {("a", START + 180, True), ("b", START + 120, True)}
