@@ -11,6 +11,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import re
+import signal
 import sys
 import traceback
 from collections import deque
@@ -83,9 +84,9 @@ class ApplicationModules:
         try:
             with load_limit():
                 module = importlib.import_module(name)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # also SystemExit: an application must not end the server
+            if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                raise  # Ctrl+C at the start; later it is no exception
             raise self.fault_of(error) from error
         finally:
             self._places = None

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from svc.apps.files import IGNORED
 
 MAX_FILES = 200_000  # of one application; more are not looked at
 MAX_DIRECTORIES = 20_000
+MAX_LINKS = 1000
+MANY = 500  # changes, from which on everything is looked at
 
 Mark = tuple[int, int, int]
 """Time of the last change in ns, size in bytes, number of the file."""
@@ -40,7 +43,7 @@ def is_temporary(name: str) -> bool:
 
 
 class FileTree:
-    """`files`: path below `root` with slashes -> its mark. `directories`: path, "" for the root itself -> its number; all that are to be watched.
+    """`files`: path below `root` with slashes -> its mark. `directories`: path, "" for the root itself -> its number; all that are looked at.
 
     All methods read the disk: for a helper thread. Names that are no text are left out, and so are links to directories, as in `files` of an entry.
     """
@@ -50,6 +53,7 @@ class FileTree:
         self.root = root
         self._excluded = frozenset(path.relative_to(root).as_posix() for path in excluded if path != root and path.is_relative_to(root))
         self.files: dict[str, Mark] = {}
+        self.links: dict[str, str] = {}  # real path of a file outside -> name of a link to it
         self.directories: dict[str, int] = {}
 
     @property
@@ -65,29 +69,35 @@ class FileTree:
     def look(self) -> list[str]:
         """Look at everything. Returns the files that have been added, changed or removed, by name."""
         before = self.files
-        self.files, self.directories = {}, {}
+        self.files, self.directories, self.links = {}, {}, {}
         self._add_directory("")
         return sorted(name for name in before.keys() | self.files.keys() if before.get(name) != self.files.get(name))
 
-    def look_at(self, names: Iterable[str]) -> list[str]:
+    def look_at(self, names: Collection[str]) -> list[str]:
         """Look at these files and directories; a directory stands for all in it."""
+        if "" in names or len(names) > MANY:
+            return self.look()
         changed: set[str] = set()
         for name in names:
-            if not name:
-                return self.look()
             if self.ignores(name):
                 continue
-            mark = _mark_of(self.root / name)
-            if mark is None and _is_link(self.root / name):  # to a directory, or to nothing: what leads through it has changed
-                mark_of_directory = name.rpartition("/")[0]
-                changed.update(self._look_again(mark_of_directory))
-            elif mark is None:
-                changed.update(self._look_again(name))
-            else:
+            path = self.root / name
+            mark = _mark_of(path)
+            if mark is not None:
                 changed.update(self._forget_below(name))
                 if self.files.get(name) != mark:
+                    if path.is_symlink():
+                        self._note_link(name, str(path))
                     self.files[name] = mark
                     changed.add(name)
+            elif not _is_there(path):
+                changed.update(self._forget_below(name))
+                if self.files.pop(name, None) is not None:
+                    changed.add(name)
+            elif path.is_symlink():  # to a directory, or to nothing: what leads through it has changed
+                changed.update(self._look_again(name.rpartition("/")[0]))
+            else:
+                changed.update(self._look_again(name))
         return sorted(changed)
 
     def is_unfinished(self, name: str) -> bool:
@@ -95,9 +105,29 @@ class FileTree:
         mark = self.files.get(name)
         return mark is None or mark[1] == 0
 
-    def paths(self) -> list[str]:
-        """The directories to be watched."""
-        return [str(self.root / name) if name else str(self.root) for name in self.directories]
+    def watched(self) -> dict[str, int]:
+        """The directories to be watched, those of files that links lead to included -> their numbers."""
+        found = {str(self.root / name) if name else str(self.root): number for name, number in self.directories.items()}
+        for directory in {os.path.dirname(path) for path in self.links}:
+            with suppress(OSError):
+                found.setdefault(directory, os.stat(directory).st_ino)
+        return found
+
+    def names_of(self, paths: Iterable[str]) -> list[str]:
+        """What is looked at of absolute paths, relative to the root; "" for that itself. This reads no disk."""
+        base = str(self.root)
+        inside = base + os.sep
+        found = []
+        for path in paths:
+            if path.startswith(inside):
+                name = path[len(inside) :]
+                if not self.ignores(name):
+                    found.append(name)
+            elif path == base:
+                found.append("")
+            elif path in self.links:
+                found.append(self.links[path])
+        return found
 
     def _look_again(self, name: str) -> set[str]:
         """Forget what is known of a directory or file, and look."""
@@ -145,10 +175,16 @@ class FileTree:
                         yield name
                     continue
                 status = entry.stat()
+                if entry.is_symlink():
+                    self._note_link(name, entry.path)
             except OSError:  # gone meanwhile; a link to nothing, or to itself
                 continue
             if stat.S_ISREG(status.st_mode) and len(self.files) < MAX_FILES:
                 self.files[name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+
+    def _note_link(self, name: str, path: str) -> None:
+        if len(self.links) < MAX_LINKS:
+            self.links[os.path.realpath(path)] = name
 
     def ignores(self, name: str) -> bool:
         """Whether a file or directory of this name is not looked at. This reads no disk."""
@@ -167,11 +203,13 @@ def _mark_of(path: Path) -> Mark | None:
     return (status.st_mtime_ns, status.st_size, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
-def _is_link(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
+    """Also as a link to nothing."""
     try:
-        return path.is_symlink()
+        path.lstat()
     except OSError:
         return False
+    return True
 
 
 def _is_below(name: str, directory: str) -> bool:

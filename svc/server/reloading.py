@@ -38,15 +38,18 @@ SHOWN_NAMES = 5
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds. `quiet`: without a change until it is acted on; `most`: as long as changes go on at most; `unfinished`: for a file that is being saved."""
+    """Seconds. `quiet`: without a further change until a change is acted on, `quiet_many`: until more than FEW files are; `most`: as long as changes go on at
+    most; `unfinished`: for a file that is being saved."""
 
     quiet: float = 0.02
-    most: float = 1.0
+    quiet_many: float = 0.1
+    most: float = 3.0
     unfinished: float = 0.25
 
 
 DEVELOPMENT = Patience()
-SERVICE = Patience(quiet=0.2, most=5.0, unfinished=1.0)
+SERVICE = Patience(quiet=0.2, quiet_many=1.0, most=10.0, unfinished=1.0)
+FEW = 5  # files: more are copied, or changed by a version control system, and there may be pauses in between
 DEVELOPMENT_PAUSE = 0.01
 SERVICE_PAUSE = 0.05
 
@@ -175,9 +178,7 @@ class Reloader:
         if paths is not None:
             trees = list(self._trees.values())
             paths = {
-                path
-                for path in paths
-                if os.path.dirname(path) == self._components_path or any(_names_below(tree, (path,)) for tree in trees)
+                path for path in paths if os.path.dirname(path) == self._components_path or any(tree.names_of((path,)) for tree in trees)
             }
             if not paths:
                 return
@@ -199,7 +200,7 @@ class Reloader:
                 self._warn(f"changed files could not be taken over: {type(error).__name__}: {error}")
 
     async def _take_over(self) -> None:
-        directories = [(tree.root, dict(tree.directories)) for tree in self._trees.values()]
+        directories = [(tree.root, dict(tree.directories), dict(tree.links)) for tree in self._trees.values()]
         self._components_changed = False
         changed = await self._settled()
         if self._components_changed and self._components_root is not None:
@@ -208,7 +209,7 @@ class Reloader:
             app = self._applications.get(name)
             if app is not None and self._trees[name].is_there:
                 await self._change(app, sorted(self._unapplied.get(name, set()) | names))
-        if self._roots_changed or directories != [(tree.root, tree.directories) for tree in self._trees.values()]:
+        if self._roots_changed or directories != [(tree.root, tree.directories, tree.links) for tree in self._trees.values()]:
             await self._watch()
 
     async def _settled(self) -> dict[str, set[str]]:
@@ -230,7 +231,7 @@ class Reloader:
                     last = now()
             if not changed and not self._components_changed:
                 return changed
-            end = last + patience.quiet
+            end = last + (patience.quiet if sum(map(len, changed.values())) <= FEW else patience.quiet_many)
             if any(self._trees[name].is_unfinished(each) for name, names in changed.items() for each in names):
                 end = max(end, began + patience.unfinished)
             left = min(end, began + patience.most) - now()
@@ -249,7 +250,7 @@ class Reloader:
 
     def _look(self, paths: set[str] | None) -> dict[str, list[str]]:
         """Application -> changed files. On a helper thread."""
-        return {name: tree.look() if paths is None else tree.look_at(_names_below(tree, paths)) for name, tree in list(self._trees.items())}
+        return {name: tree.look() if paths is None else tree.look_at(tree.names_of(paths)) for name, tree in list(self._trees.items())}
 
     async def _concerning(self, name: str, names: Sequence[str]) -> list[str]:
         """Those files of an application that any of its entries has, or its code."""
@@ -445,7 +446,7 @@ class Reloader:
                 tree.look()
         found: dict[str, int] = {}
         for tree in list(self._trees.values()):
-            found |= {path: tree.directories[name] for path, name in zip(tree.paths(), tree.directories, strict=True)}
+            found |= tree.watched()
             if tree.root.parent != tree.root:
                 _add_number(found, tree.root.parent)  # it may be moved away, and come back
         if self._components_root is not None:
@@ -457,15 +458,6 @@ class Reloader:
 def _add_number(found: dict[str, int], directory: Path) -> None:
     with suppress(OSError):
         found.setdefault(str(directory), directory.stat().st_ino)
-
-
-def _names_below(tree: FileTree, paths: Iterable[str]) -> list[str]:
-    """The paths that are looked at below a directory, relative to it; "" for itself."""
-    base = str(tree.root)
-    inside = base + os.sep
-    names = [path[len(inside) :] for path in paths if path.startswith(inside)]
-    names = [name for name in names if not tree.ignores(name)]
-    return [*names, ""] if base in paths else names
 
 
 def _is_where_it_was(app: App) -> bool:

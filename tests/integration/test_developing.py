@@ -222,6 +222,8 @@ def test_the_terminal_shows_what_happens(shop: Process, tmp_path: Path) -> None:
         wait_until(lambda: "not loaded shop, the version before goes on serving" in shown(), shown)
         assert 'part5.py", line 2, in <module>' in shown() and "ZeroDivisionError: division by zero" in shown()
         assert "svc/apps" not in shown() and "importlib" not in shown()
+        (directory / "part5.py").write_text("raise KeyboardInterrupt\n")
+        wait_until(lambda: "| KeyboardInterrupt" in shown(), shown)
         (directory / "part5.py").write_text("import part6\nVERSION = 5\n")
         wait_until(lambda: "reloaded shop in " in shown(), shown)
         (directory / "resources.py").write_text(

@@ -89,11 +89,23 @@ def test_links(tree: FileTree, tmp_path_factory: pytest.TempPathFactory) -> None
     assert tree.look() == []
 
 
+def test_the_target_of_a_link_is_watched(tree: FileTree, tmp_path_factory: pytest.TempPathFactory) -> None:
+    shared = tmp_path_factory.mktemp("shared")
+    write(shared / "base.graphql")
+    (tree.root / "base.graphql").symlink_to(shared / "base.graphql")
+    assert tree.look_at(tree.names_of([str(tree.root / "base.graphql")])) == ["base.graphql"]
+    assert str(shared) in tree.watched()
+    write(shared / "base.graphql", "two!")
+    assert tree.look_at(tree.names_of([str(shared / "base.graphql"), str(shared / "other")])) == ["base.graphql"]
+    (tree.root / "base.graphql").unlink()
+    assert tree.look() == ["base.graphql"] and str(shared) not in tree.watched()
+
+
 def test_the_directory_goes_and_comes_back(tree: FileTree) -> None:
     gone = tree.root.with_name("gone")
     tree.root.rename(gone)
     assert len(tree.look_at([""])) == 5
-    assert not tree.is_there and tree.paths() == []
+    assert not tree.is_there and tree.watched() == {}
     gone.rename(tree.root)
     assert len(tree.look()) == 5 and tree.is_there
 
@@ -127,3 +139,23 @@ def test_there_is_a_limit(tree: FileTree, monkeypatch: pytest.MonkeyPatch) -> No
         write(tree.root / f"more/{number}")
     tree.look()
     assert tree.is_cut and len(tree.files) == 10
+
+
+def test_very_many_changes_are_one_look(tree: FileTree) -> None:
+    names = [f"many/{number}.txt" for number in range(file_tree.MANY * 20)]
+    for name in names:
+        write(tree.root / name)
+    assert tree.look_at(["many", *names]) == sorted(names)
+    for name in names:
+        (tree.root / name).unlink()
+    assert tree.look_at(names) == sorted(names)
+    assert tree.look() == []
+
+
+def test_a_directory_that_is_not_looked_at(tmp_path: Path) -> None:
+    write(tmp_path / "data" / "log" / "svc.log")
+    write(tmp_path / "resources.py")
+    tree = FileTree(tmp_path, [tmp_path / "data", tmp_path, tmp_path.parent / "elsewhere"])
+    assert tree.look() == ["resources.py"] and list(tree.directories) == [""]
+    assert tree.ignores("data/log/svc.log") and not tree.ignores("database")
+    assert tree.look_at(["data", "data/log/svc.log"]) == []

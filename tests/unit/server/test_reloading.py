@@ -23,7 +23,7 @@ class Greeting(Resource):
         return helpers.text
 """
 SCHEMA = "type Thing @table @export { id: ID @primaryKey  a: Int }\n"
-AT_ONCE = Patience(quiet=0.0, most=0.0, unfinished=0.0)
+AT_ONCE = Patience(quiet=0.0, quiet_many=0.0, most=0.0, unfinished=0.0)
 LIMIT = 30.0  # seconds; a test that fails ends
 
 
@@ -297,7 +297,7 @@ def test_a_change_while_an_application_is_loaded_leads_to_one_more_load(world: W
 
 
 def test_a_file_that_is_cut_before_it_is_written_is_loaded_once(app: Application) -> None:
-    world = World(app, reloads_code=True, patience=Patience(quiet=0.0, most=60.0, unfinished=60.0))
+    world = World(app, reloads_code=True, patience=Patience(quiet=0.0, quiet_many=0.0, most=60.0, unfinished=60.0))
     world.write("resources.py", "")
     world.watcher.on_changes({str(world.directory / "resources.py")})
 
