@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,34 @@ def test_ports_of_listeners_are_refused(app: HostedApplication, tmp_path: Path) 
             assert b"the ports are that server's" in (await call(app, http("/said")))[1]["body"]
 
     run(case())
+
+
+def test_changed_files_take_effect_or_wait_as_under_svc_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    place_token_keys(tmp_path / "root")
+    directory = tmp_path / "shop"
+    directory.mkdir()
+    (directory / "schema.graphql").write_text("type Thing @table @export { id: ID @primaryKey }\n")
+    (directory / "resources.py").write_text("class Version(Resource):\n    def get(self, query=None): return 1\n")
+    app = svc.asgi(directory, root=tmp_path / "root", authentication_authorizeLocal=True, svc_admin_password="a good password")
+
+    async def status_of(path: str) -> int:
+        return int((await call(app, http(path), {"type": "http.request", "body": b""}))[0]["status"])
+
+    async def work() -> None:
+        async with app.running():
+            node = app.instance.node  # type: ignore[union-attr]
+            (directory / "resources.py").write_text("class Newer(Resource):\n    def get(self, query=None): return 2\n")
+            (directory / "schema.graphql").write_text("type Other @table @export { id: ID @primaryKey }\n")
+            for _ in range(2000):
+                if node.status.restart_required and await status_of("/Other/") == 200:
+                    break
+                await asyncio.sleep(0.01)
+            assert node.status.restart_reasons == ["component shop: resources.py"]
+            assert (await status_of("/Version/"), await status_of("/Newer/")) == (200, 404)
+            assert await node.reload() == []
+            assert (await status_of("/Version/"), await status_of("/Newer/")) == (404, 200)
+            assert not node.status.restart_required
+
+    run(work())
+    assert not any(thread.name == "watch" for thread in threading.enumerate())
