@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from svc import __version__
 from svc.cli.output import printable
-from svc.cli.own_traceback import own_traceback
+from svc.cli.own_traceback import HEAD, own_traceback
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.logs.core import ERROR, FATAL, INFO, NAMES, NOTIFY, WARN
 from svc.logs.redact import without_credentials
@@ -132,14 +132,16 @@ class DevScreen:
         source = f"{' '.join(tags)}: " if tags else ""
         name = NAMES.get(level, "")
         shown = self._paint(name, _LEVELS.get(level, DIM)) if name != "info" else ""
-        self._line(f"{shown}{' ' if shown else ''}{printable(source)}{printable(text, lines=True)}")
+        text, trace = _split_traceback(text)
+        line = f"{shown}{' ' if shown else ''}{printable(source)}{printable(text, lines=True)}"
+        self._line(f"{line}\n{self._framed(self._shorten(own_traceback(trace, self._is_application)))}" if trace else line)
 
     def defect(self, where: str, error: BaseException) -> None:
         text = own_traceback("".join(traceback.format_exception(error)), self._is_application)
         self._show_error(re.sub(r"^request \d+: ", "", where), text)
 
     def _show_error(self, where: str, text: str) -> None:
-        text = self._shorten(text)
+        text, where = self._shorten(text), self._shorten(where)
         last = text.rpartition("\n")[2]
         shown = self._errors.get(text)
         if shown is not None:
@@ -161,7 +163,7 @@ class DevScreen:
 
     def _shorten(self, text: str) -> str:
         for directory, shown in self._directories.items():
-            text = text.replace(f'  File "{directory}', f'  File "{shown}')
+            text = text.replace(f'  File "{directory}', f'  File "{shown}').replace(f"({directory}", f"({shown}")
         return text
 
     # --- faults of applications ----------------------------------------------------------------------------------------------------------
@@ -214,6 +216,16 @@ class DevScreen:
             stream.flush()
         except (OSError, ValueError):  # it was closed: the log has everything
             pass
+
+
+def _split_traceback(text: str) -> tuple[str, str]:
+    """A log entry, and the traceback it ends with, "" if it has none.
+
+    >>> _split_traceback("failed: Traceback (most recent call last):\\n  ...")
+    ('failed', 'Traceback (most recent call last):\\n  ...')
+    """
+    position = text.find(HEAD)
+    return (text, "") if position < 0 else (text[:position].rstrip(": \n"), text[position:])
 
 
 def _shows_color(stream: TextIO | None) -> bool:

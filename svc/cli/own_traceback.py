@@ -10,7 +10,7 @@ MAX_LINES = 80
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FRAME = re.compile(r'  File "([^"]*)", line \d+')
-_HEAD = "Traceback (most recent call last):"
+HEAD = "Traceback (most recent call last):"
 
 
 def own_traceback(text: str, is_application: Callable[[str], bool]) -> str:
@@ -48,7 +48,7 @@ def _sections(lines: list[str]) -> Iterator[list[str]]:
     """The tracebacks of a chain of exceptions, each with what follows it."""
     section: list[str] = []
     for line in lines:
-        if line == _HEAD and section:
+        if line == HEAD and section:
             yield section
             section = []
         section.append(line)

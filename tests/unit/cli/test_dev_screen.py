@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -183,6 +184,16 @@ def test_entries_of_the_log(screen: Screen) -> None:
     screen.entry(INFO, "http", ("http",), "GET / HTTP/1.1 200")
     screen.entry(WARN, "main", (), "authentication.authorizeLocal is on: requests from this machine are made as super user,")
     assert screen.take() == "shop: printed\\x1b[2J\nwarn first\nsecond\nerror a b: bad"
+
+
+def test_a_traceback_of_the_log_is_set_apart(screen: Screen, tmp_path: Path) -> None:
+    screen.loaded([App("shop", tmp_path)], 0.1)
+    error = failing(tmp_path / "resources.py", "def f():\n    return 1 / 0\n")
+    screen.entry(ERROR, "http", ("shop",), f"a task: {''.join(traceback.format_exception(error))}")
+    shown = screen.take().splitlines()
+    assert (
+        shown[0] == "error shop: a task" and all(line.startswith("  | ") for line in shown[1:]) and "test_dev_screen" not in "".join(shown)
+    )
 
 
 def test_a_stream_that_is_closed_or_cannot_show_a_character_does_no_harm(screen: Screen) -> None:
