@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-APPLICATION = "application"  # the tag of what the `logger` of applications writes
+OF_APPLICATIONS = ("application", "svc.applications")
+"""The tags of what the `logger` of applications writes, and of what the server says of their code."""
+
 SHOWN = frozenset(("warn", "error", "fatal"))
 
 
@@ -21,7 +23,7 @@ class LogEntry:
 
 def note_entry(entries: list[LogEntry], name: str, level: str, tags: tuple[str, ...], text: str) -> None:
     """`name`: of the application. Warnings and errors are printed too: pytest shows them with a test that fails."""
-    is_own = bool(tags) and tags[0] in (name, APPLICATION)
+    is_own = bool(tags) and tags[0] in (name, *OF_APPLICATIONS)
     entries.append(LogEntry(level, text, name if is_own else "", tags))
     if level in SHOWN and sys.stderr is not None:
         print(f"[{level}]{''.join(f' [{tag}]' for tag in tags)}: {text}", file=sys.stderr)

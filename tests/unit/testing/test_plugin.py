@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.unit.testing.conftest import write_application
+
+pytest_plugins = ["pytester"]
+
+RunPytest = Callable[..., tuple[int, str]]
 
 SCHEMA = "type Product @table @export { id: ID @primaryKey }"
 PASSING = """
@@ -24,21 +29,35 @@ PASSING = """
 """
 
 
-def run_pytest(directory: Path, *options: str) -> tuple[int, str]:
-    """(exit status, output)"""
-    command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:schemathesis", "-p", "no:asyncio", *options]
+OPTIONS = ("-W", "error", "-p", "no:schemathesis", "-p", "no:asyncio", "-p", "no:cacheprovider", "--strict-markers")
+
+
+def run_process(directory: Path, *options: str) -> tuple[int, str]:
+    """(exit status, output) of a process of its own."""
+    command = [sys.executable, "-m", "pytest", *OPTIONS, *options]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("options", [["-p", "no:cacheprovider", "-n", "2"], ["-p", "no:randomly", "--import-mode=importlib"]])
-def test_the_application_in_the_current_directory_is_tested(tmp_path: Path, options: list[str]) -> None:
+@pytest.fixture
+def run_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    """The same in this process, which has loaded the server."""
+
+    def run(directory: Path, *options: str) -> tuple[int, str]:
+        monkeypatch.chdir(directory)
+        result = pytester.runpytest_inprocess(*OPTIONS, "--rootdir", str(directory), *options)
+        return int(result.ret), result.stdout.str() + result.stderr.str()
+
+    return run
+
+
+def test_the_application_in_the_current_directory_is_tested(tmp_path: Path) -> None:
     directory = write_application(tmp_path / "shop", {"schema.graphql": SCHEMA, "tests/test_shop.py": PASSING})
-    status, output = run_pytest(directory, *options)
+    status, output = run_process(directory, "-n", "1", "--import-mode=importlib")
     assert status == 0 and "3 passed" in output, output
 
 
-def test_options_and_markers_say_what_is_started(tmp_path: Path) -> None:
+def test_options_and_markers_say_what_is_started(tmp_path: Path, run_pytest: RunPytest) -> None:
     tests = """
         import pytest
 
@@ -69,7 +88,7 @@ def test_options_and_markers_say_what_is_started(tmp_path: Path) -> None:
     assert status == 0 and "4 passed" in output, output
 
 
-def test_failures_show_what_the_application_said(tmp_path: Path) -> None:
+def test_failures_show_what_the_application_said(tmp_path: Path, run_pytest: RunPytest) -> None:
     code = "from svc import Resource\nclass Page(Resource):\n    def get(self, target=None):\n        return [][1]\n"
     tests = """
         def test_page(svc_app):
@@ -98,9 +117,9 @@ ASYNC = """
 """
 
 
-def test_async_tests_use_the_same_calls(tmp_path: Path) -> None:
+def test_async_tests_use_the_same_calls(tmp_path: Path, run_pytest: RunPytest) -> None:
     files = {"schema.graphql": SCHEMA, "test_async.py": ASYNC.format(marker="anyio"), "conftest.py": BACKEND}
-    status, output = run_pytest(write_application(tmp_path / "shop", files), "-q", "-p", "no:cacheprovider")
+    status, output = run_pytest(write_application(tmp_path / "shop", files), "-q")
     assert status == 0 and "1 passed" in output, output
 
 
@@ -141,5 +160,5 @@ def test_a_pytest_that_does_not_use_it_loads_nothing(tmp_path: Path) -> None:
             loaded = sorted(name for name in sys.modules if name == "svc" or name.startswith("svc."))
             assert loaded == ["svc", "svc.testing", "svc.testing.plugin"]
     """
-    status, output = run_pytest(write_application(tmp_path, {"test_modules.py": tests}), "-q")
+    status, output = run_process(write_application(tmp_path, {"test_modules.py": tests}), "-q")
     assert status == 0, output
