@@ -51,10 +51,13 @@ def change(app: Application, name: str, text: str | None, *, reloads_code: bool 
     return waiting
 
 
-def in_existing(tmp_path: Path, code: str) -> Any:
+def in_existing(tmp_path: Path, code: str, files: dict[str, str] | None = None) -> Any:
+    """An application in a directory that is there."""
     directory = tmp_path / "app"
     (directory / "config.yaml").write_text("badwords: {package: ./plugin.py}")
     (directory / "plugin.py").write_text(code)
+    for name, text in (files or {}).items():
+        (directory / name).write_text(text)
 
     class Made:
         def __enter__(self) -> Application:

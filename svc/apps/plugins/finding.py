@@ -142,6 +142,8 @@ def module_file(directory: Path, config: Mapping[str, Any]) -> Path | None:
         file = directory / value
         if not file.is_file() or file.suffix != ".py":
             raise PluginFault(f"{key}: there is no Python file {value}")
+        if not file.resolve().is_relative_to(directory.resolve()):
+            raise PluginFault(f"{key}: {value} leads out of the directory of the plugin")
         return file
     return None
 

@@ -292,3 +292,22 @@ def test_a_fault_counts_as_one_of_the_route(tmp_path: Path) -> None:
         assert period is not None
         found = {(each["metric"], each.get("path"), each.get("type")) for each in period.iter_entries()}
         assert ("success", "app", "framework-route") in found
+
+
+@pytest.mark.parametrize("status", [201, 404])
+def test_a_long_body_is_received_while_it_comes_by_one_application(tmp_path: Path, status: int) -> None:
+    code = f"""
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            raise RuntimeError
+        size, messages, more = 0, 0, True
+        while more:
+            message = await receive()
+            size, messages, more = size + len(message["body"]), messages + 1, message["more_body"]
+        await send({{"type": "http.response.start", "status": {status}}})
+        await send({{"type": "http.response.body", "body": str(size).encode()}})
+    """
+    with application(tmp_path, "", files={"routes/a.py": code}) as app:
+        for size in (10, 600_000):
+            found, _, body = app.wire.ask("POST", "/app/x", b"x" * size)
+            assert (found, body) == (status, str(size).encode())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.plugins import BADWORDS, config, messages, plugin
+from tests.support.plugins import BADWORDS, config, in_existing, messages, plugin
 
 
 def test_packages_are_imported_once_and_have_a_scope_for_each_application(
@@ -113,3 +113,37 @@ def test_a_plugin_that_is_mended_reaches_those_who_name_it(tmp_path: Path) -> No
             node.run(node.applications.change("svc-badwords", ["plugin.py"], reloads_code=True))
             assert node.app.status == "healthy", node.app.entries
             assert app.ask("GET", "/Plain/darn")[0] == 422
+
+
+def test_links_do_not_lead_out_of_a_plugin(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text("1 / 0")
+    directory = tmp_path / "app"
+    (directory / "linked").mkdir(parents=True)
+    (directory / "link.py").symlink_to(outside)
+    (directory / "linked" / "plugin.py").symlink_to(outside)
+    entries = "one: {package: ./link.py}\ntwo: {package: ./linked}\npluginModule: link.py\n"
+    files = {"config.yaml": entries, "linked/config.yaml": "pluginModule: plugin.py\n"}
+    with in_existing(tmp_path, "", files=files) as app:
+        assert messages(app, "one") == ["package './link.py': package: './link.py' leads out of the application"]
+        assert "plugin.py leads out of the directory of the plugin" in messages(app, "two")[0]
+        assert messages(app, "pluginModule") == ["pluginModule: link.py leads out of the directory of the plugin"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def f(:", "package 'svc_words_bad': __init__.py:1: SyntaxError"),
+        ("import nothing_of_this_name", "package 'svc_words_bad': __init__.py:1: ModuleNotFoundError"),
+        ("raise SystemExit", "package 'svc_words_bad': __init__.py:1: RuntimeError: it has raised SystemExit"),
+        ("", "package 'svc_words_bad': has neither handle_application(scope)"),
+    ],
+)
+def test_installed_packages_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
+    site = tmp_path / "site" / "svc_words_bad"
+    site.mkdir(parents=True)
+    (site / "__init__.py").write_text(code)
+    monkeypatch.syspath_prepend(str(site.parent))
+    with plugin(tmp_path, "", "{package: svc_words_bad}", healthy=False) as app:
+        assert messages(app)[0].startswith(said), messages(app)
+    sys.modules.pop("svc_words_bad", None)
