@@ -96,7 +96,7 @@ def test_components_work_in_a_server_and_survive_its_restart(server: Process) ->
         assert client.get("/Variable").json() == variables
         wait_until(lambda: len(history(server, "tick")) >= 2)
         first = history(server, "tick")[0]
-        assert (first["status"], first["application"], first["catch_up"]) == ("succeeded", "shop", False)
+        assert (first["status"], first["application"]) == ("succeeded", "shop")
         assert client.get("/Run/").json()[0]["job"] == "tick"
 
         assert "data/towns.yaml: record 1 (id 5): " in server.operate("get_status").text

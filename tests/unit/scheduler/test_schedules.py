@@ -253,3 +253,19 @@ def test_intervals_lie_on_a_grid_from_the_anchor_on(seconds: int, anchor: int, o
     following, last = interval.next_after(moment, anchor), interval.last_until(moment, anchor)
     assert following is not None and following > moment and (following - anchor) % interval.ms == 0 and following > anchor
     assert last is None or (anchor < last <= moment < last + interval.ms == following)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.text(st.sampled_from("0123456789*/,-LWSUNMOJAF#?"), max_size=8), min_size=4, max_size=6).map(" ".join)
+    | st.text(max_size=30)
+)
+def test_anything_is_an_expression_or_refused(text: str) -> None:
+    try:
+        cron = read_cron(text, "Europe/Berlin")
+    except ValueError as error:
+        assert str(error).startswith("cron")
+        return
+    moment = cron.next_after(ms("2026-03-28T00:00:00Z"), 0)
+    assert moment is not None
+    assert cron.last_until(moment, 0) == moment and cron.next_after(moment - 1, 0) == moment
