@@ -12,6 +12,7 @@ import pytest
 
 from svc.stubs import write_application
 from tests.integration.conftest import PASSWORD, Process
+from tests.integration.test_browser import CHROMIUM, visit
 
 LIMIT = 300  # seconds
 
@@ -68,3 +69,53 @@ def _until_data(events: httpx.Response) -> list[str]:
         if line.startswith("data:"):
             break
     return lines
+
+
+USER = """<script type="module">
+const until = async (holds) => { while (!holds()) await new Promise((resolve) => setTimeout(resolve, 10)) }
+const items = () => [...document.querySelectorAll("li")].map((item) => `${item.lastChild.textContent}:${item.className}`)
+const send = (method, path, value) => fetch(path, {method, headers: {"Content-Type": "application/json"}, body: JSON.stringify(value)})
+const form = document.querySelector("form"), told = []
+async function run() {
+  await until(() => items().length === 1)
+  told.push(items())
+  form.elements.title.value = "<b>bold</b>"
+  form.requestSubmit()
+  await until(() => items().length === 2)
+  told.push(items(), form.elements.title.value)
+  document.querySelector("li input").click()
+  await until(() => document.querySelector("li").className === "done")
+  told.push(items())
+  form.elements.title.value = " "
+  form.requestSubmit()
+  await until(() => document.querySelector("#fault").textContent)
+  told.push(document.querySelector("#fault").textContent)
+  await send("DELETE", "/Task/first")
+  await until(() => items().length === 1)
+  told.push(items())
+}
+run().then(() => told, String).then((value) => send("PUT", "/List/result", {value}))
+</script>"""
+
+
+@pytest.mark.slow(5)
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_its_page_shows_and_changes_tasks(tmp_path: Path) -> None:
+    directory = tmp_path / "shop"
+    write_application(directory, "shop")
+    with (directory / "web" / "index.html").open("a") as page:
+        page.write(USER)
+    process = Process(tmp_path / "root", directory, env={"AUTHENTICATION_AUTHORIZELOCAL": "true"}).start()
+    try:
+        with httpx.Client(base_url=process.url, auth=("admin", PASSWORD), timeout=30) as client:
+            assert client.put("/Task/first", json={"title": "Water the plants", "done": False}).status_code == 204
+            result = visit(client, f"{process.url}/", "/List/result", tmp_path)
+    finally:
+        assert process.stop() == 0, process.output()
+    before, added, left, done, fault, after = result["value"]
+    assert before == ["Water the plants:"]
+    assert added == ["Water the plants:", "<b>bold</b>:"]
+    assert left == ""
+    assert done == ["Water the plants:done", "<b>bold</b>:"]
+    assert fault == "a task needs a title"
+    assert after == ["<b>bold</b>:"]
