@@ -14,6 +14,7 @@ from svc.apps.env_entry import load_first
 from svc.apps.status import EntryStatus
 from svc.store.schema import TableDefinition
 
+END_SECONDS = 5.0
 NO_APPLICATION = frozenset(("__pycache__", "node_modules"))
 
 
@@ -151,6 +152,11 @@ class Applications(Sequence[App]):
         for app in self._apps:
             app.withdraw()
         self._apps.clear()
+
+    async def ended(self) -> None:
+        """Wait for what their plugins do at their end."""
+        if self.runtime.ending:
+            await asyncio.wait(self.runtime.ending, timeout=END_SECONDS)
 
     def get(self, name: str) -> App | None:
         return next((app for app in self._apps if app.name == name), None)

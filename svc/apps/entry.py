@@ -56,6 +56,8 @@ class Runtime:
     """Contents of the static files of all applications, once there is an entry of such."""
     directory_of: Callable[[str], Path | None] = lambda name: None
     request_restart: Callable[[str, str], None] = lambda application, key: None
+    ending: set[asyncio.Task[Any]] = field(default_factory=set)
+    """What entries that have been withdrawn still do."""
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What `function` returns or raises, called on a helper thread."""

@@ -597,6 +597,7 @@ class Server:
         self.realtime.close()
         await self.node.deployments.stop()
         self.applications.close()
+        await self.applications.ended()
         self.interface.close()
         await self.node.jobs.stop()  # they report how they ended
         await self._end_tasks(tasks)

@@ -97,7 +97,7 @@ FILES = {
     "shop/eager.py": "def handle_application(scope): scope.on('ready', scope.request_restart)",
     "svc-words/config.yaml": "pluginModule: plugin.py",
     "svc-words/plugin.py": """
-        import asyncio
+        import asyncio, pathlib
         from svc import Response, tables
 
         async def handle_application(scope):
@@ -116,6 +116,12 @@ FILES = {
             scope.server.http(guard, before="rest")
             scope.server.http(lambda request, next: {"words": sorted(words)}, port=scope.options.get("port"))
             asyncio.create_task(asyncio.sleep(1e9))
+
+            async def farewell():
+                await asyncio.sleep(0.05)
+                pathlib.Path(scope.directory, "farewell.txt").write_text("closed")
+
+            scope.on("close", farewell)
     """,
     "broken/config.yaml": "words: {package: svc-words}",
 }
@@ -131,6 +137,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     running = Process(root, None).start()
     yield running
     assert running.stop() == 0, running.output()
+    assert (root / "components" / "shop" / "farewell.txt").read_text() == "closed"
 
 
 @pytest.fixture

@@ -227,6 +227,7 @@ class Node:
         self.check_that_nothing_is_left()
         self.realtime.close()
         self.applications.close()
+        self.run(self.applications.ended())
         self.interface.close()
         self.interface.end()
         self.store.close()

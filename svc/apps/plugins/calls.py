@@ -30,7 +30,6 @@ class PluginCalls:
         self.is_loading = self.is_collected = True
         self.settings = TableSettings()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._last_tasks: set[asyncio.Task[Any]] = set()  # of handlers of "close"
         self._has_ended = False
         self._faults = 0
         self._now = context.runtime.clock.monotonic
@@ -79,8 +78,9 @@ class PluginCalls:
                 result = function(*arguments)
             if inspect.isawaitable(result):
                 task = self.context.runtime.loop.create_task(self._finish(result, during))
-                self._last_tasks.add(task)
-                task.add_done_callback(self._last_tasks.discard)
+                ending = self.context.runtime.ending
+                ending.add(task)
+                task.add_done_callback(ending.discard)
         except (Exception, LoadTimeout, SystemExit, asyncio.CancelledError) as error:
             self.report(error, during)
 
