@@ -24,6 +24,7 @@ from svc.testing.held import HeldLoop, end_what_holds, shown_stack
 from svc.testing.loop import OWN_THREADS, RESTLESS, CountedThreads, Pool
 from svc.testing.prepared import make_config, make_directory, place_root
 from svc.testing.records import LogEntry, note_entry
+from svc.testing.standard_logging import StandardLogging
 from svc.testing.wire import MemorySocket, WireLoop
 
 MAX_SWEEPS = 600  # of the server in one advance: in a long one its periodic work comes at longer intervals
@@ -60,6 +61,8 @@ class Instance:
         with ExitStack() as undo:
             undo.callback(_restore_environment, dict(os.environ), list(sys.path))
             undo.callback(_join_threads, set(threading.enumerate()))
+            self._logging = StandardLogging()
+            undo.callback(self._logging.end)
             base = make_directory("svc-test-")
             undo.callback(shutil.rmtree, base, ignore_errors=True)
             root = base / "root"
@@ -77,6 +80,7 @@ class Instance:
                 watches=False,
                 on_log=lambda level, tags, text: note_entry(self.logs, directory.name, level, tags, text),
             )
+            self._logging.keep()
             self.loop.set_exception_handler(self.server.report_loop_error)
             self.loop.periodic = self.server.periodic
             self.server.scheduler.look = HEARTBEAT  # nothing but its own timers moves the clock
@@ -157,6 +161,7 @@ class Instance:
             raise RuntimeError("requests of tests cannot be made by code that runs on the event loop of the application")
         patience = self.patience if patience is None else patience
         self.interface.make_current()
+        self._logging.use()
         self._held = None
         turns = self.loop.turns
         self.loop.expect(seconds, patience=patience, **options)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import svc.testing
+from svc.errors import StoreFailure
 from svc.testing import Application, LoadError
 from tests.support.leaks import open_files
 from tests.unit.testing.conftest import write_application
@@ -119,6 +120,28 @@ def test_two_applications_run_at_once(svc_app_factory: Any, tmp_path: Path) -> N
     assert (first.clock.now - second.clock.now).total_seconds() > 9
     first.close()
     assert second.get("/Count").json == ["2"] and second.tables.A.get("2") is not None
+
+
+def test_each_application_has_its_own_log(shop_directory: Path) -> None:
+    svc.testing.app(shop_directory).close()
+    before = held()
+    first, second = svc.testing.app(shop_directory), svc.testing.app(shop_directory)
+    never = first.send("GET", "/Never")
+    first.clock.advance(60)
+    assert not never.is_answered
+    assert any("Never.get" in entry.text for entry in first.logs) and not any("Never.get" in entry.text for entry in second.logs)
+    first.close()
+    second.close()
+    assert added(before, held()) == {}
+
+
+def test_a_server_that_cannot_be_built_leaves_nothing(shop_directory: Path, tmp_path: Path) -> None:
+    svc.testing.app(shop_directory).close()
+    (tmp_path / "file").write_text("no directory")
+    before = held()
+    with pytest.raises(StoreFailure):
+        svc.testing.app(shop_directory, storage_path=str(tmp_path / "file" / "database"))
+    assert added(before, held()) == {}
 
 
 FAULTS = {
