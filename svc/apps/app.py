@@ -160,6 +160,7 @@ class App:
             del self.entries[key]
         for key, each in statuses.items():
             self._find_conflicts(loaded.get(key), each)
+        self._runtime.on_switched(self, statuses)
         for key, entry in loaded.items():
             await self._start_entry(entry, statuses[key])
         self._warn_of_unknown(config, statuses)

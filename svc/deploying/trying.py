@@ -25,7 +25,7 @@ from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 from svc.store.schema import TableDefinition
 
-REQUEST, RESULT = "request", "result"  # files
+REQUEST, LOADED, RESULT = "request", "loaded", "result"  # files
 MEMORY = 2 << 30  # bytes of private memory
 SECONDS = LOAD_SECONDS + 10  # with the start of Python, and for the process to say itself what has not ended
 SHOWN = 10  # faults in a message
@@ -70,17 +70,27 @@ def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable
         environment.pop("SVC_SAFE_MODE", None)
         command = [sys.executable, "-m", "svc.server.trial", str(place)]
         outcome = run_command(command, place, seconds, environment=environment, watch=watch, on_line=heard)
-        try:
-            result = json.loads((place / RESULT).read_text("utf-8"))
-        except (OSError, ValueError):
-            raise LoadFailed(_end(request, outcome, seconds)) from None
+        result = _read(place / RESULT)
+        is_late = result is None and outcome.status is None
+        if is_late:  # loading a version has an end, what it starts with may take longer: data, for instance
+            result = _read(place / LOADED)
+        if result is None:
+            raise LoadFailed(_end(request, outcome, seconds))
     finally:
         remove_tree(place)
     faults, warnings = _found(result)
     if faults:
         more = f"\nand {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise LoadFailed(f"The application {request.project} cannot be loaded: " + "\n".join(faults[:SHOWN]) + more)
-    return warnings
+    return [*warnings, f"what it starts with has not ended within {seconds:g} s"] if is_late else warnings
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
 
 
 def _found(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:

@@ -1,7 +1,8 @@
 """`python -m svc.server.trial DIRECTORY`: load one application as a server would, and say how that went (spec: deployment §6).
 
-The directory holds `request`, a pickle of `TrialRequest`; what was found goes into `result`, as JSON. Everything happens in a root of its own below that
-directory, on a loop of its own, and no port is opened. What ends the process before `result` is there is told from its exit status.
+The directory holds `request`, a pickle of `TrialRequest`; what was found goes into `result`, as JSON, and into `loaded` before the entries start.
+Everything happens in a root of its own below that directory, on a loop of its own, and no port is opened. What ends the process before `result` is there
+is told from its exit status.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import os
 import pickle
 import resource
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from svc.apps import App
 from svc.apps.env_entry import load_first
+from svc.apps.status import EntryStatus
 from svc.clock import SYSTEM_CLOCK
 from svc.config import Config
-from svc.deploying.trying import MEMORY, REQUEST, RESULT, TrialRequest
+from svc.deploying.trying import LOADED, MEMORY, REQUEST, RESULT, TrialRequest
 from svc.errors import Problem, SchemaError
 from svc.loop import new_loop
 from svc.root.installation import make_directories
@@ -32,17 +35,22 @@ def main(place: Path) -> int:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     request: TrialRequest = pickle.loads((place / REQUEST).read_bytes())  # written by the server that has started this process
-    app = load(request, place / "root")
-    entries = {key: {"status": status.status, "messages": status.messages} for key, status in app.entries.items()}
-    part = place / f"{RESULT}.part"
-    part.write_text(json.dumps({"status": app.status, "entries": entries}))
-    part.replace(place / RESULT)
+    app = load(request, place)
+    _write(place / RESULT, app.entries)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # whatever threads the application has started
 
 
-def load(request: TrialRequest, root: Path) -> App:
+def _write(file: Path, statuses: Mapping[str, EntryStatus]) -> None:
+    entries = {key: {"status": status.status, "messages": status.messages} for key, status in statuses.items()}
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(json.dumps({"entries": entries}))
+    part.replace(file)
+
+
+def load(request: TrialRequest, place: Path) -> App:
+    root = place / "root"
     document: dict[str, Any] = {key: value for key, value in request.document.items() if key not in _HERE}
     config = Config.from_document({**document, "rootPath": str(root)}, root)
     make_directories(root, config)
@@ -54,6 +62,7 @@ def load(request: TrialRequest, root: Path) -> App:
         except (Problem, SchemaError) as error:
             print(f"the table {definition.database}.{definition.name} is not there: {error}")
     server.applications.know(request.others, request.directories)
+    server.applications.runtime.on_switched = lambda app, statuses: _write(place / LOADED, statuses)
     return loop.run_until_complete(_load(server, request))
 
 

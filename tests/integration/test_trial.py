@@ -1,0 +1,85 @@
+"""The trial load of an application, in its process (spec: deployment §6)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from svc.deploying import trying
+from svc.deploying.commands import Outcome
+from svc.deploying.trying import LoadFailed, TrialRequest, try_load
+from svc.store.backup.watch import Stopped, Watch
+
+CONFIG = "rest: true\nresources: resources.py\n"
+
+
+def tried(place: Path, files: dict[str, str], seconds: float = 40, watch: Watch | None = None) -> tuple[list[str], list[str]]:
+    """(warnings, lines that it has printed)."""
+    app = place / "shop-1"
+    for name, text in files.items():
+        (app / name).parent.mkdir(parents=True, exist_ok=True)
+        (app / name).write_text(text)
+    said: list[str] = []
+    try:
+        return try_load(TrialRequest(app, "shop"), place / "trial", watch or Watch(), said.append, seconds), said
+    finally:
+        assert os.listdir(place) == ["shop-1"], "nothing is left"
+
+
+def test_warnings_and_output(tmp_path: Path) -> None:
+    warnings, said = tried(
+        tmp_path,
+        {"config.yaml": CONFIG + "graphqlSchema: none.graphql\n", "resources.py": "import os\nprint('at home', os.environ['SVC_TRIAL'])\n"},
+    )
+    assert any("none.graphql" in warning for warning in warnings)
+    assert "at home 1" in said
+
+
+def test_an_environment_file_is_read_before_the_code(tmp_path: Path) -> None:
+    files = {
+        "config.yaml": f"loadEnv: {{files: .env}}\n{CONFIG}",
+        ".env": "SHOP_NAME=Blue\n",
+        "resources.py": "import os\nassert os.environ['SHOP_NAME'] == 'Blue'\n",
+    }
+    assert tried(tmp_path, files)[0] == []
+
+
+def test_a_load_without_an_end_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(LoadFailed, match="The application shop has not ended loading within 4 s"):
+        tried(tmp_path, {"config.yaml": CONFIG, "resources.py": "while True:\n    pass\n"}, 4)
+
+
+def test_data_that_take_longer_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is ended when its time is over, and has said before that the version itself is loaded."""
+    statuses = {"rest": {"status": "warning", "messages": ["odd"]}}
+
+    def run(command: list[str], place: Path, *arguments: object, **options: object) -> Outcome:
+        (place / "loaded").write_text(json.dumps({"entries": statuses}))
+        return Outcome(None, ())
+
+    monkeypatch.setattr(trying, "run_command", run)
+    assert tried(tmp_path, {"resources.py": ""})[0] == ["rest: odd", "what it starts with has not ended within 40 s"]
+    statuses["rest"]["status"] = "error"
+    with pytest.raises(LoadFailed, match="rest: odd"):
+        tried(tmp_path, {})
+
+
+def test_data_that_are_wrong_are_a_fault(tmp_path: Path) -> None:
+    files = {"config.yaml": CONFIG + "dataLoader: {files: 'data/*.yaml'}\n", "data/a.yaml": "table: [", "resources.py": ""}
+    with pytest.raises(LoadFailed, match=r"data/a\.yaml"):
+        tried(tmp_path, files)
+
+
+def test_threads_of_the_application_keep_nothing_up(tmp_path: Path) -> None:
+    code = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n"
+    assert tried(tmp_path, {"config.yaml": CONFIG, "resources.py": code})[0] == []
+
+
+def test_it_can_be_stopped(tmp_path: Path) -> None:
+    watch = Watch()
+    watch.stop()
+    with pytest.raises(Stopped):
+        tried(tmp_path, {"config.yaml": CONFIG, "resources.py": "import time\ntime.sleep(1000)\n"}, watch=watch)
