@@ -198,3 +198,35 @@ def test_comparators_are_those_that_queries_have() -> None:
 def test_options_of_queries_are_those_that_are_read() -> None:
     stated = {member for member, _ in members(stub_class("Options"))}
     assert stated - {"check_permission"} < set(QUERY_OPTIONS)
+
+
+def test_what_tests_of_applications_use_is_there() -> None:
+    import svc.testing
+    from svc.testing import answer, application, records, requests, streams
+
+    homes = (answer, application, records, requests, streams, svc.testing)
+    stubs = ast.parse((OVERLAY / "testing.pyi").read_text("utf-8"))
+    stated = {node.name for node in stubs.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    assert set(svc.testing.__all__) <= stated
+    set_later = {
+        "instance",
+        "clock",
+        "logs",
+        "directory",
+        "ids",
+        "events",
+        "headers",
+        "request",
+        "status",
+        "content",
+        "early_hints",
+        "data",
+        "id",
+        "name",
+    }
+    for node in stubs.body:
+        if isinstance(node, ast.ClassDef):
+            kind = next(getattr(home, node.name) for home in homes if hasattr(home, node.name))
+            for member, _ in members(node):
+                known = member in set_later or member in getattr(kind, "__slots__", ())
+                assert known or inspect.getattr_static(kind, member, None) is not None, f"{node.name}.{member}"
