@@ -17,7 +17,7 @@ from svc.apps import resources_entry, schema_entry
 from svc.apps.code import CodeVersion
 from svc.apps.config_file import CONFIG_FILE, DEFAULT_CONFIG, options_of, read_config
 from svc.apps.entry import EntryContext, LoadedEntry, Runtime
-from svc.apps.faults import class_addresses, fault_registrations, schema_addresses
+from svc.apps.faults import class_addresses, fault_registrations, schema_addresses, text_of
 from svc.apps.files import FileSet
 from svc.apps.kinds import READ_BY_SERVER, Kind, is_built_in, kind_of, remark_on_unknown
 from svc.apps.modules import ApplicationModules
@@ -223,7 +223,7 @@ class App:
             addresses: list[str] = []
             for pattern, find in (("*.graphql", schema_addresses), ("resources.py", lambda text: class_addresses(text, ""))):
                 for match in FileSet(self.directory, pattern).matches():
-                    addresses += find(match.path.read_text(encoding="utf-8", errors="replace"))
+                    addresses += find(text_of(match.path))
             registry = self._runtime.resources
             registry.change(fault_registrations(addresses, self.name, status, self), registry.owned_by(self))
         self._take_status(CONFIG, status)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from svc.apps.status import EntryStatus
 from svc.resources import Registration, Resource, make_registration
@@ -51,6 +52,14 @@ def reason_of(application: str, status: EntryStatus) -> str:
     reason = "; ".join(status.messages)
     shown = reason if len(reason) <= MAX_SHOWN else f"{reason[:MAX_SHOWN]}..."
     return f"The application '{application}' could not be loaded: {shown}"
+
+
+def text_of(path: Path) -> str:
+    """The text of a file with a fault, "" if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def fault_registrations(addresses: Iterable[str], application: str, status: EntryStatus, owner: object) -> list[Registration]:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from svc.apps.entry import EntryContext, LoadedEntry
-from svc.apps.faults import class_addresses, fault_registrations
+from svc.apps.faults import class_addresses, fault_registrations, text_of
 from svc.apps.modules import ModuleFault, exports, registration_of
 from svc.apps.schema_entry import rest_options, rest_prefix, table_options
 from svc.resources import Registration, Resources
@@ -48,7 +48,7 @@ async def load_resources(context: EntryContext) -> LoadedEntry | None:
             found = list(exports(module, directory))
         except ModuleFault as fault:
             status.fail(f"{match.name}: {fault}", fault.details)
-            failed += class_addresses(match.path.read_text(encoding="utf-8", errors="replace"), directory)
+            failed += class_addresses(text_of(match.path), directory)
             continue
         for exported in found:
             try:
