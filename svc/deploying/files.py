@@ -16,7 +16,8 @@ from svc.deploying.layout import Layout
 from svc.deploying.names import HIDDEN, file_in
 from svc.errors import ClientError, NotFound
 
-MOST_ENTRIES = 20_000  # of a tree
+MOST_ENTRIES = 10_000  # of a tree: its JSON takes 7 ms
+DEEPEST = 64  # directories within directories
 
 Tree = list[dict[str, Any]]
 
@@ -37,9 +38,11 @@ def iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def tree_of(directory: Path, budget: list[int]) -> Tree:
+def tree_of(directory: Path, budget: list[int], depth: int = 0) -> Tree:
     """What is below a directory, without hidden names and packages. `budget`: the entries that may still be listed, in a list of one."""
     found: Tree = []
+    if depth > DEEPEST:
+        return found
     try:
         with os.scandir(directory) as entries:
             members = sorted(entries, key=lambda entry: entry.name)
@@ -54,7 +57,7 @@ def tree_of(directory: Path, budget: list[int]) -> Tree:
         with suppress(OSError):
             status = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
-                found.append({"name": entry.name, "mtime": iso(status.st_mtime), "entries": tree_of(Path(entry.path), budget)})
+                found.append({"name": entry.name, "mtime": iso(status.st_mtime), "entries": tree_of(Path(entry.path), budget, depth + 1)})
             else:
                 found.append({"name": entry.name, "mtime": iso(status.st_mtime), "size": status.st_size})
     return found

@@ -27,7 +27,7 @@ from svc.operations.job import Job
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.operations.threads import in_thread
 
-MOST_LISTED = 1000
+MOST_LISTED = 200
 NO_SOURCE = "Either payload or package must be provided"
 TWO_SOURCES = "Both payload and package cannot be provided"
 

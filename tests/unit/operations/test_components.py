@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from svc.deploying import files
 from svc.errors import Problem
 from svc.operations.deployment_records import MAX_EVENTS
 from tests.support.archives import tar_of
@@ -57,6 +58,19 @@ def test_the_tree(node: OperationsNode) -> None:
     assert shop["entries"][0]["size"] == 11
     assert shop["entries"][3]["entries"][0]["name"] == "a.txt"
     assert shop["status"] == {"status": "unknown", "message": "The component has not been loaded", "lastChecked": {"workers": {}}}
+
+
+def test_a_tree_has_an_end(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = node.root / "components" / "deep"
+    (deep / "/".join(["d"] * 200)).mkdir(parents=True)
+    wide = node.root / "components" / "wide"
+    wide.mkdir()
+    for number in range(30):
+        (wide / f"f{number:02}").touch()
+    monkeypatch.setattr(files, "MOST_ENTRIES", 90)
+    listed = {component["name"]: component["entries"] for component in node.run("get_components")["entries"]}
+    assert json.dumps(listed["deep"]).count('"d"') == files.DEEPEST + 1
+    assert len(listed["wide"]) < 30
 
 
 def test_a_file_is_read_and_written(node: OperationsNode) -> None:
