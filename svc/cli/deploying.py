@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PIECE = 1 << 16
 POLL = 0.3  # seconds between two looks at what the server does
 
+OF_APPLICATION = ("config.yaml", "resources.py", "roles.yaml", "web", "routes", "data")
+
 _NO_PAYLOAD = "svc deploy packs a directory itself; svc deploy_component takes a payload"
 
 
@@ -51,9 +53,10 @@ def deploy(arguments: Arguments) -> int:
                 answer = client.send(body)
         else:
             place = named_directory(directory or ".").resolve()
+            _check_application(place)
             project = body["project"] = str(body.get("project") or place.name)
             with tempfile.TemporaryFile() as file:
-                _pack(place, file, shown)
+                _check_limits(_pack(place, file, shown), place)
                 _check(client, project)  # before it is sent: the login may have ended, or not suffice
                 answer = _send(client, body, file, shown, project)
         return _show_end(client, answer, given, style)
@@ -122,8 +125,8 @@ def _prepared(arguments: Arguments, words: list[str], name: str) -> tuple[Operat
 # --- packing ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _pack(directory: Path, file: IO[bytes], shown: _Shown, *, without_packages: bool = True, without_links: bool = False) -> None:
-    """Raises UsageError."""
+def _pack(directory: Path, file: IO[bytes], shown: _Shown, *, without_packages: bool = True, without_links: bool = False) -> int:
+    """Returns the number of members. Raises UsageError."""
     from svc.deploying.packing import CannotPack, pack, size_of
     from svc.store.backup.watch import Watch
 
@@ -143,6 +146,27 @@ def _pack(directory: Path, file: IO[bytes], shown: _Shown, *, without_packages: 
         raise UsageError(f"error: {error.filename or directory} cannot be packed: {error.strerror or error}") from error
     file.flush()
     shown.line(f"packed {directory.name}: {count} files and directories, {file.tell()} bytes")
+    return count
+
+
+def _check_application(directory: Path) -> None:
+    """Raises UsageError for a directory with nothing of an application in it: a home, for instance, should not be sent by mistake."""
+    if not any((directory / name).exists() for name in OF_APPLICATION) and not any(directory.glob("*.graphql")):
+        raise UsageError(
+            f"error: {directory} does not look like an application: it has neither a schema (*.graphql) nor any of {', '.join(OF_APPLICATION)}"
+        )
+
+
+def _check_limits(count: int, directory: Path) -> None:
+    """Raises UsageError for what the server would refuse once it is there."""
+    from svc.deploying.archives import DEFAULT_LIMITS
+    from svc.deploying.packing import size_of
+
+    if count >= DEFAULT_LIMITS.members:
+        raise UsageError(f"error: {directory} has {count} files and directories; an application may have {DEFAULT_LIMITS.members}")
+    size = size_of(directory)
+    if size > DEFAULT_LIMITS.size:
+        raise UsageError(f"error: {directory} has {size} bytes; an application may have {DEFAULT_LIMITS.size}")
 
 
 def _pack_into(place: Path, name: str, given: OperationArguments) -> int:

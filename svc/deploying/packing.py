@@ -78,6 +78,8 @@ def _members(directory: Path, left_out: Set[str]) -> Iterator[tuple[str, os.stat
                 continue
             status = entry.stat(follow_symlinks=False)
             name = f"{above}/{entry.name}" if above else entry.name
+            if not entry.name.isprintable() or "\\" in entry.name:
+                raise CannotPack(f"{name!r} is not a name that archives have here: rename it")
             yield name, status
             if stat.S_ISDIR(status.st_mode):
                 waiting.append(name)

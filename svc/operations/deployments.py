@@ -7,6 +7,7 @@ of it; if the process ends after that, `recover` does the rest at the next start
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -289,6 +290,9 @@ class Deployments:
         """Load what is served under this name now, or end it if there is nothing any more."""
         applications, directory = self.applications, self.layout.project(project)
         if applications is None:
+            return None
+        if os.environ.get("SVC_SAFE_MODE"):  # no application is loaded
+            self._node.status.component_changed(project)
             return None
         self._node.status.component_loaded(project)
         if not await in_thread(directory.is_dir):

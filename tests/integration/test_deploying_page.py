@@ -88,6 +88,7 @@ def test_a_terminal_shows_bars_and_the_message(machine: Machine) -> None:
     ("words", "text"),
     [
         (["deploy", "nowhere"], "The folder nowhere does not exist"),
+        (["deploy"], "does not look like an application"),
         (["deploy", "shop", "shop"], "takes no argument"),
         (["deploy", "shop", "payload=x"], "packs a directory itself"),
         (["deploy", "shop", "package=acme/shop"], "one of them is enough"),
@@ -122,6 +123,7 @@ def test_a_remote_server_wants_a_login_before_anything_is_sent(machine: Machine)
 def test_links_that_lead_out_are_not_packed(machine: Machine, tmp_path: Path) -> None:
     app = tmp_path / "linked"
     app.mkdir()
+    (app / "config.yaml").touch()
     (app / "secret").symlink_to("/etc/passwd")
     for words in (["deploy", str(app)], ["package", str(app)]):
         done = machine.run(*words, cwd=tmp_path)
