@@ -35,6 +35,9 @@ PACKAGES = "packages"
 
 RESTART_WANTED = "asks for a restart of the service"
 
+GOES_ON = "the version before goes on serving"
+"""The last message of an entry that cannot be loaded once more."""
+
 Known = Mapping[str, Mapping[str, TableDefinition]]
 
 
@@ -151,7 +154,7 @@ class App:
             self.config = former_config
             for key, each in statuses.items():
                 if each.status == ERROR:
-                    each.messages.append("the version before goes on serving")
+                    each.messages.append(GOES_ON)
                     self._take_status(key, each)
             return False
         statuses = {CONFIG: status, **statuses} if keys is None else statuses
@@ -218,7 +221,7 @@ class App:
     def _refuse_config(self, status: EntryStatus) -> None:
         """The configuration cannot be read: nothing changes; at the first load, what the default files have answers with the reason."""
         if self.is_serving:
-            status.messages.append("the version before goes on serving")
+            status.messages.append(GOES_ON)
         else:
             addresses: list[str] = []
             for pattern, find in (("*.graphql", schema_addresses), ("resources.py", lambda text: class_addresses(text, ""))):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from svc.apps import App, Applications
+from svc.apps.app import GOES_ON
 from svc.config.document import read_document
 from svc.config.editing import edit_file
 from svc.config.settings import SECTIONS
@@ -381,7 +382,8 @@ class Deployments:
 
 
 def _faults(app: App) -> list[str]:
-    return [f"{key}: {text}" for key, entry in app.entries.items() if entry.status == "error" for text in entry.messages]
+    found = [(key, text) for key, entry in app.entries.items() if entry.status == "error" for text in entry.messages]
+    return [f"{key}: {text}" for key, text in found if text != GOES_ON]
 
 
 def _remove(paths: list[Path]) -> None:
