@@ -158,8 +158,9 @@ def test_tables_of_others_and_of_the_store_are_known_to_the_trial(server: Proces
     assert answer.status_code == 200, answer.text
 
 
-def test_a_second_deployment_of_a_project_is_refused_meanwhile(server: Process) -> None:
-    slow = version(1, **{"resources.py": "import os, time\nif 'SVC_TRIAL' in os.environ:\n    time.sleep(2)\n"})
+def test_a_second_deployment_of_a_project_is_refused_meanwhile(server: Process, tmp_path: Path) -> None:
+    flag = tmp_path / "go on"
+    slow = version(1, **{"resources.py": f"import os, time\nwhile not os.path.exists({str(flag)!r}):\n    time.sleep(0.02)\n"})
     answers: list[httpx.Response] = []
     first = threading.Thread(target=lambda: answers.append(deploy(server, slow)))
     first.start()
@@ -168,6 +169,7 @@ def test_a_second_deployment_of_a_project_is_refused_meanwhile(server: Process) 
     for answer in (deploy(server, version(2)), server.operate("drop_component", project="shop")):
         assert answer.status_code == 409
         assert answer.json()["error"] == "shop is being deployed"
+    flag.touch()
     first.join()
     assert answers[0].status_code == 200
 
@@ -284,9 +286,9 @@ def test_requirements_that_are_not_to_be_had_are_the_fault(server: Process) -> N
 
 
 def test_an_install_command_has_an_end_and_no_secrets(server: Process) -> None:
-    answer = deploy(server, version(1), install_command="env; sleep 30", install_timeout=500)
+    answer = deploy(server, version(1), install_command="env; sleep 1000", install_timeout=4000)
     assert answer.status_code == 400
-    assert "The install command has not ended within 500 ms" in answer.json()["error"]
+    assert "The install command has not ended within 4000 ms" in answer.json()["error"]
     assert "PIP_TARGET=" in answer.json()["error"]
     assert PASSWORD not in answer.json()["error"] and "ROOTPATH" not in answer.json()["error"]
     assert deploy(server, version(1), install_command="mkdir .packages && echo 'X = 1' > .packages/of_command.py").status_code == 200
