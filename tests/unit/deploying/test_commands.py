@@ -38,7 +38,7 @@ def test_the_end_of_much_output_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_time_is_over_for_all_that_it_has_started(tmp_path: Path) -> None:
-    outcome = run("sleep 1000 & echo $! > pid; wait", tmp_path, 0.5)
+    outcome = run("sleep 1000 & echo $! > pid; wait", tmp_path, 3)
     assert outcome.status is None
     pid = int((tmp_path / "pid").read_text())
     wait_for_end(pid)
