@@ -305,7 +305,10 @@ class App:
             if reloads_code:
                 await self.load()
             return [] if reloads_code else list(names)
-        if CONFIG_FILE in names and await self._change_options():
+        has_failed = (
+            self.status == ERROR if reloads_code else self.has_failed(CONFIG)
+        )  # by this file perhaps: then it takes a load to know better
+        if CONFIG_FILE in names and not has_failed and await self._change_options():
             names = [name for name in names if name != CONFIG_FILE]
         if CONFIG_FILE in names or any(entry.context.key == "loadEnv" and _concerns(entry, names) for entry in self._loaded.values()):
             if reloads_code:

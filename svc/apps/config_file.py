@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from svc.apps.roles_file import DEFAULT_FILE
+from svc.apps.yaml_values import yaml_fault
 
 CONFIG_FILE = "config.yaml"
 MAX_SIZE = 1 << 20  # bytes
@@ -38,8 +39,12 @@ def read_config(directory: Path) -> Mapping[str, Any]:
         raise ValueError(f"is larger than {MAX_SIZE} bytes")
     try:
         loaded = yaml.safe_load(raw.decode("utf-8"))
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ValueError(str(error) or "is nested too deeply") from None
+    except yaml.YAMLError as error:
+        raise ValueError(yaml_fault(error)) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8: byte {error.start}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):

@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 
 from svc.apps.reading import read_limited
+from svc.apps.yaml_values import yaml_fault
 from svc.auth.permission_check import check_permission
 from svc.errors import Problem
 from svc.store import Store
@@ -62,8 +63,10 @@ def read_roles(path: Path) -> list[FileRole]:
         raise ValueError(f"is larger than {MAX_SIZE} bytes")
     try:
         loaded = yaml.safe_load(raw.decode("utf-8"))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(str(error) or "nested too deeply") from None
+    except yaml.YAMLError as error:
+        raise ValueError(yaml_fault(error)) from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
     if loaded is None:
         return []
     if not isinstance(loaded, dict):

@@ -80,14 +80,19 @@ def read_yaml(text: bytes) -> Any:
     """The value of a document; None of an empty one. Raises ValueError with the line."""
     try:
         return _read(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-        raise ValueError(f"{place}{error.problem or error.context or 'it is no YAML'}") from None
     except yaml.YAMLError as error:
-        raise ValueError(str(error).splitlines()[0] if str(error) else "it is no YAML") from None
+        raise ValueError(yaml_fault(error)) from None
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8: byte {error.start}") from None
+
+
+def yaml_fault(error: yaml.YAMLError) -> str:
+    """What is wrong in a document, and where, in one line."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+        return f"{place}{error.problem or error.context or 'it is no YAML'}"
+    return str(error).splitlines()[0] if str(error) else "it is no YAML"
 
 
 def _read(text: bytes) -> Any:

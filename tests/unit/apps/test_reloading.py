@@ -330,3 +330,27 @@ def test_a_defect_while_loading_is_a_status_and_not_the_end(app: Application, mo
     reload(app, "resources.py")
     assert app.node.app.entries["config"].messages == ["RuntimeError: a defect"]
     assert app.ask("GET", "/Greeting/") == (200, "one")
+
+
+@pytest.mark.parametrize(
+    "broken", ["rest: true\na: [\n", "rest: true\nstatic: {files: ../x}\n", "rest: true\ngraphqlSchema: {files: ../x}\n"]
+)
+def test_a_config_file_that_is_mended_to_what_it_was_is_healthy_again(tmp_path: Path, broken: str) -> None:
+    text = "rest: true\ngraphqlSchema: {files: '*.graphql'}\nresources: {files: resources.py}\nstatic: {files: 'web/**'}\n"
+    with application(tmp_path, FIRST, SCHEMA, files={"helpers.py": "text = 'one'\n", "config.yaml": text, "web/a.txt": "a"}) as app:
+        write(app, "config.yaml", broken)
+        reload(app, "config.yaml")
+        assert app.node.app.status == "error"
+        write(app, "config.yaml", text)
+        reload(app, "config.yaml")
+        assert app.node.app.status == "healthy", app.node.app.entries
+        assert app.ask("GET", "/Greeting/") == (200, "one")
+
+
+@pytest.mark.parametrize(("name", "key"), [("config.yaml", "config"), ("roles.yaml", "roles")])
+def test_a_fault_of_yaml_says_where_it_is_in_one_line(app: Application, name: str, key: str) -> None:
+    write(app, name, "a: 1\nb: [\n")
+    reload(app, name)
+    message = app.node.app.entries[key].messages[0]
+    assert message.startswith(f"{name}: line 3, column 1: "), message
+    assert "\n" not in message
