@@ -129,7 +129,7 @@ class Reloader:
         self._loads: dict[str, int] = {}  # application -> which of its loads was the last
         self._paths: set[str] = set()
         self._looks_at_all = False
-        self._watched: list[str] = []
+        self._watched: list[tuple[str, int]] = []
         self._told: set[object] = set()
         self._components_changed = False
         self._roots_changed = False  # an application is loaded from another directory
@@ -207,8 +207,11 @@ class Reloader:
             await self._take_components()
         for name, names in changed.items():
             app = self._applications.get(name)
-            if app is not None and self._trees[name].is_there:
-                await self._change(app, sorted(self._unapplied.get(name, set()) | names))
+            tree = self._trees.get(name)
+            if app is not None and tree is not None and tree.is_there:
+                names |= self._unapplied.get(name, set())
+                self._unapplied[name] = names  # until they are loaded
+                await self._change(app, sorted(names))
         if self._roots_changed or directories != [(tree.root, tree.directories, tree.links) for tree in self._trees.values()]:
             await self._watch()
 
@@ -217,6 +220,7 @@ class Reloader:
         changed: dict[str, set[str]] = {}
         now, patience = self._clock.monotonic, self._patience
         began = last = now()
+        is_last = False
         while True:
             self._arrived.clear()
             paths, self._paths = self._paths, set()
@@ -224,6 +228,8 @@ class Reloader:
             if looks_at_all or any(os.path.dirname(path) == self._components_path for path in paths):
                 self._components_changed = True
             found: dict[str, list[str]] = await self._in_thread(self._look, None if looks_at_all else paths)
+            if any(found.values()):
+                await self._applications.settle()  # what is being loaded does not know its files yet
             for name, names in found.items():
                 concerning = await self._concerning(name, names)
                 if concerning:
@@ -232,21 +238,25 @@ class Reloader:
             if not changed and not self._components_changed:
                 return changed
             end = last + (patience.quiet if sum(map(len, changed.values())) <= FEW else patience.quiet_many)
-            if any(self._trees[name].is_unfinished(each) for name, names in changed.items() for each in names):
+            if any(self._is_unfinished(name, names) for name, names in changed.items()):
                 end = max(end, began + patience.unfinished)
             left = min(end, began + patience.most) - now()
-            if not self._arrived.is_set() and (left <= 0.0 or not await self._arrives(left)):
+            if left > 0.0:
+                is_last = False
+                await self._arrives(left)
+            elif is_last or not self._arrived.is_set():
                 return changed
-            if now() - began >= patience.most > 0.0:
-                return changed
+            else:  # one more look at what has come meanwhile
+                is_last = True
 
-    async def _arrives(self, seconds: float) -> bool:
-        """Whether something changes within this time."""
-        try:
+    def _is_unfinished(self, name: str, names: Iterable[str]) -> bool:
+        tree = self._trees.get(name)
+        return tree is not None and any(tree.is_unfinished(each) for each in names)
+
+    async def _arrives(self, seconds: float) -> None:
+        """Wait until something changes, at most so long."""
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._arrived.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
 
     def _look(self, paths: set[str] | None) -> dict[str, list[str]]:
         """Application -> changed files. On a helper thread."""
@@ -254,19 +264,15 @@ class Reloader:
 
     async def _concerning(self, name: str, names: Sequence[str]) -> list[str]:
         """Those files of an application that any of its entries has, or its code."""
-        app = self._applications.get(name)
-        if app is None:
+        app, tree = self._applications.get(name), self._trees.get(name)
+        if app is None or tree is None:
             return []
         found: list[str] = []
         loaded = _loaded_files(app)
         for number, each in enumerate(names):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
-            if (
-                each == CONFIG_FILE
-                or app.contains(each)
-                or (each.endswith(".py") and (loaded is None or str(self._trees[name].root / each) in loaded))
-            ):
+            if each == CONFIG_FILE or app.contains(each) or (each.endswith(".py") and (loaded is None or str(tree.root / each) in loaded)):
                 found.append(each)
         return found
 
@@ -294,11 +300,10 @@ class Reloader:
         """Say how a load went, if there was one. Returns whether it is in effect."""
         loaded = {key: status for key, status in app.entries.items() if status.checked_ms >= began_ms}
         if not loaded:
+            self._unapplied.pop(app.name, None)
             return True
         faults = {key: status for key, status in loaded.items() if status.status == ERROR}
-        if faults:
-            self._unapplied.setdefault(app.name, set()).update(names)
-        else:
+        if not faults:
             self._unapplied.pop(app.name, None)
             if self._reloads_code:
                 self._on_current(app.name)
@@ -402,6 +407,9 @@ class Reloader:
             if self._components_root is not None and directory.absolute() == self._root / name and name not in self._components:
                 await self._remove_application(name)
                 continue
+            if not await self._in_thread(directory.is_dir):
+                failed.append(f"{name}: {directory} is not there")
+                continue
             app = await self._add_application(directory)
             failed += [f"{name}: {message}" for entry in app.entries.values() if entry.status == ERROR for message in entry.messages[:1]]
         for name in [name for name in self._waiting if name not in directories]:
@@ -436,7 +444,7 @@ class Reloader:
             self._told.add(text)
             self._warn(text)
 
-    def _find_watched(self) -> tuple[list[Any], set[str]]:
+    def _find_watched(self) -> tuple[list[tuple[str, int]], set[str]]:
         """The directories with their numbers, for one may be another of the same name. On a helper thread."""
         for app in self._applications:
             place = app.served_directory if app.is_serving else app.directory.resolve()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from svc.apps import App
 from svc.clock import SYSTEM_CLOCK
 from svc.server.reloading import Patience, Reload, Reloader
 from tests.support.application import Application, application
@@ -296,6 +297,28 @@ def test_a_change_while_an_application_is_loaded_leads_to_one_more_load(world: W
     assert len(world.reloads) == 2
 
 
+def test_a_change_while_the_application_is_loaded_for_the_first_time_is_not_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it does not know its files yet."""
+    load = App.load
+    first = iter((True,))
+
+    async def load_and_save(app: App, keys: Any = None) -> bool:
+        if not next(first, False):
+            return await load(app, keys)
+        loaded, app._loaded = app._loaded, {}
+        world.write("schema.graphql", SCHEMA.replace("Thing", "Later"))
+        world.watcher.on_changes({str(world.directory / "schema.graphql")})
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        app._loaded = loaded
+        return True
+
+    monkeypatch.setattr(App, "load", load_and_save)
+    world.node.run(world.node.applications.reload("app"))
+    world.node.run(world.until_idle())
+    assert world.answer("/Later/") == []
+
+
 def test_a_file_that_is_cut_before_it_is_written_is_loaded_once(app: Application) -> None:
     world = World(app, reloads_code=True, patience=Patience(quiet=0.0, quiet_many=0.0, most=60.0, unfinished=60.0))
     world.write("resources.py", "")
@@ -378,6 +401,21 @@ def test_a_restart_in_place_of_a_broken_version_keeps_the_one_before(service: Wo
     assert service.answer("/Greeting/") == "one" and service.waiting == {"app": ["helpers.py"]}
 
 
+def test_an_application_whose_directory_has_gone_goes_on(service: World, tmp_path: Path) -> None:
+    given = tmp_path / "elsewhere" / "given"
+    given.mkdir(parents=True)
+    (given / "schema.graphql").write_text("type Given @table @export { id: ID @primaryKey }\n")
+    service.node.run(service.node.applications.add(given))
+    service.tell()
+    assert str(given) in service.watcher.directories
+    given.rename(given.with_name("gone"))
+    service.watcher.on_changes({str(given)})
+    service.tell()
+    assert service.node.run(service.reloader.reload_all()) == [f"given: {given} is not there"]
+    assert service.answer("/Given/") == [] and service.waiting == {}
+    assert service.warnings == [f"{given} is not there any more: given goes on as it was"]
+
+
 def test_a_deployed_version_waits_as_a_whole(service: World) -> None:
     for version in ("one", "two"):
         service.write(f".deployments/blog-{version}/schema.graphql", f"type {version.title()} @table @export {{ id: ID @primaryKey }}\n")
@@ -394,3 +432,40 @@ def test_a_deployed_version_waits_as_a_whole(service: World) -> None:
     assert service.answer("/One/") == [] and service.app.ask("GET", "/Two/")[0] == 404
     service.node.run(service.reloader.reload_all())
     assert service.waiting == {} and service.answer("/Two/") == [] and service.app.ask("GET", "/One/")[0] == 404
+
+
+def test_what_concerns_no_application_does_not_wake_the_loop(world: World) -> None:
+    """A log beside an application is written all the time."""
+    for path in ("elsewhere/a.py", "app/.git/index", "app/__pycache__/helpers.cpython-311.pyc", "app/helpers.py~", ".deployments/old/a.py"):
+        world.watcher.on_changes({str(world.root / path)})
+    world.node.run(asyncio.sleep(0))
+    assert not world.reloader._arrived.is_set() and not world.reloader._paths
+
+
+def test_files_that_are_saved_all_the_time_do_not_keep_others_from_being_loaded(app: Application) -> None:
+    world = World(app, reloads_code=True, patience=Patience(quiet=0.005, quiet_many=0.005, most=3600.0, unfinished=0.0))
+    world.reloader._clock = SYSTEM_CLOCK
+    before = app.node.app.code
+    world.write("helpers.py", "text = 'two'\n")
+    log = world.directory / "log.txt"
+
+    async def write_without_end() -> None:
+        number = 0
+        while True:
+            number += 1
+            log.write_text(f"{number}\n")
+            world.watcher.on_changes({str(log)})
+            await asyncio.sleep(0.001)
+
+    async def save() -> None:
+        writing = asyncio.create_task(write_without_end())
+        world.watcher.on_changes({str(world.directory / "helpers.py")})
+        deadline = SYSTEM_CLOCK.monotonic() + LIMIT
+        while app.node.app.code is before:
+            await asyncio.sleep(0.001)
+            assert SYSTEM_CLOCK.monotonic() < deadline
+        writing.cancel()
+
+    world.node.run(save())
+    assert world.answer("/Greeting/") == "two"
+    world.close()
