@@ -25,6 +25,8 @@ from svc.deploying.deployment import LOAD, RESTART, Deployment, Wish, entry_of
 from svc.deploying.fetching import Fetcher
 from svc.deploying.layout import KEPT_PAYLOADS, Layout
 from svc.deploying.loaded_packages import held_back, imported_from
+from svc.deploying.names import project_fault
+from svc.deploying.references import shown
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, recover
 from svc.deploying.trying import LoadFailed, TrialRequest
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
@@ -94,6 +96,10 @@ class Deployments:
                 self._take_entry(project, entry)
             await in_thread(lambda: clean(layout))
         await self.records.recover(frozenset(decided))
+        for project, entry in self._node.config.components.items():
+            package = entry.get("package") if isinstance(entry, Mapping) else None
+            if isinstance(package, str) and project_fault(project) is None and not await in_thread(partial(layout.exists, project)):
+                logger.warn("the package", shown(package), "of", project, "is not deployed; svc deploy package=... fetches it")
 
     async def stop(self) -> None:
         """The instance ends: what is not decided is cancelled, the rest is waited for."""

@@ -225,6 +225,16 @@ def test_records_of_an_ended_process_are_ended(node: OperationsNode) -> None:
     assert (record["status"], record["error"]) == ("failed", "interrupted by restart")
 
 
+def test_a_package_of_the_configuration_that_is_not_there_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "components" / "there").mkdir(parents=True)
+    settings = {name: {"package": f"git+https://ann:word@example.com/acme/{name}"} for name in ("there", "missing")}
+    with OperationsNode(tmp_path, settings=settings) as node:
+        node.wait(node.node.deployments.recover)
+    told = capfd.readouterr().out
+    assert "the package git+https://example.com/acme/missing of missing is not deployed" in told
+    assert "of there" not in told
+
+
 def test_operations_of_older_programs(node: OperationsNode) -> None:
     status = node.run("custom_functions_status")
     assert (status["is_enabled"], status["directory"]) == (True, str(node.root / "components"))
