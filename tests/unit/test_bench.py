@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import applications, records, static
+from bench import applications, records, reload, static
 from bench.compare import ratio_table
 from bench.measure import Sample
 from bench.report import cpu_table, insert
@@ -95,3 +95,16 @@ def test_only_measured_sections_are_replaced(tmp_path: Path) -> None:
     assert "kept" in text
     assert "| memory | 43 MiB |" in text
     assert "old" not in text
+
+
+def test_the_application_that_is_reloaded_has_thirty_files_and_each_save_is_seen(tmp_path: Path) -> None:
+    assert reload.write_application(tmp_path) == 30 == sum(1 for path in tmp_path.rglob("*") if path.is_file())
+    kinds = set()
+    for number in range(1, 9):
+        kind, path, text, _, expected = reload.changes(tmp_path, number)
+        assert path.is_file() and path.read_text() != text
+        assert str(number).encode() in expected or kind == "the schema"
+        kinds.add(kind)
+    assert len(kinds) == 4
+    assert reload.percentile([0.001 * number for number in range(101)], 0.95) == pytest.approx(0.095)
+    assert reload.table({"x": [0.001, 0.002, 0.004]}).splitlines()[-1] == "| all | 2 ms | 4 ms | 4 ms |"
