@@ -21,7 +21,7 @@ def test_packages_are_imported_once_and_have_a_scope_for_each_application(
     (site / "plugin.py").write_text(
         "import seen\nseen.seen.append('imported')\ndef handle_application(scope):\n    seen.seen.append(scope)\n    if scope.options.get('bad'): 1 / 0\n"
     )
-    monkeypatch.syspath_prepend(str(site.parent))
+    monkeypatch.setattr(sys, "path", [str(site.parent), *sys.path])
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.yaml").write_text("words: {package: svc-words}\nmore: {package: svc_words}\nbad: {package: svc_words, bad: 1}")
@@ -77,7 +77,7 @@ def test_a_directory_of_data_is_no_package(tmp_path: Path, monkeypatch: pytest.M
     site = tmp_path / "site"
     site.mkdir()
     (site / "words.py").write_text("import seen\nfrom svc import tables\ndef handle_application(scope): seen.seen.append(tables)\n")
-    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
     with plugin(tmp_path, "", "{package: words, files: 'words/*'}") as app:
         assert seen == [app.tables]
     sys.modules.pop("words", None)
@@ -143,7 +143,7 @@ def test_installed_packages_that_cannot_be_imported(tmp_path: Path, monkeypatch:
     site = tmp_path / "site" / "svc_words_bad"
     site.mkdir(parents=True)
     (site / "__init__.py").write_text(code)
-    monkeypatch.syspath_prepend(str(site.parent))
+    monkeypatch.setattr(sys, "path", [str(site.parent), *sys.path])
     with plugin(tmp_path, "", "{package: svc_words_bad}", healthy=False) as app:
         assert messages(app)[0].startswith(said), messages(app)
     sys.modules.pop("svc_words_bad", None)
