@@ -23,8 +23,11 @@ HOW = {
     "fish": "svc completion fish > ~/.config/fish/completions/svc.fish",
 }
 
-DIRECTORIES = frozenset({"run", "dev", "start", "check", "types"})
+DIRECTORIES = frozenset({"run", "dev", "start", "check", "types", "deploy", "package"})
 """Commands whose argument is a directory."""
+
+FIELDS = {"deploy": ("deploy_component", "payload="), "package": ("package_component", "project=")}
+"""Commands that take the fields of an operation -> its name, and the field that they fill in themselves."""
 
 _SWITCHES = frozenset({"json", "wait", "rejectUnauthorized"})
 
@@ -50,6 +53,14 @@ def script(shell: str, commands: Iterable[Command], rows: Iterable[Operation]) -
 def words_of(row: Operation) -> tuple[str, ...]:
     """The words that may follow an operation: `name=` of each field, then of the command line's parameters."""
     return tuple(dict.fromkeys([*(f"{field.name}=" for field in row.fields), *(f"{name}=" for name in PARAMETERS)]))
+
+
+def words_of_command(command: Command, rows: Iterable[Operation]) -> tuple[str, ...]:
+    """The words `name=` that may follow a command."""
+    if command.name == "types":
+        return ("out=",)
+    operation, filled_in = FIELDS.get(command.name, ("", ""))
+    return tuple(word for row in rows if row.name == operation for word in words_of(row) if word != filled_in)
 
 
 def values_of(field: Field) -> tuple[str, ...]:
@@ -84,7 +95,7 @@ def _cases(commands: tuple[Command, ...], rows: tuple[Operation, ...], indent: s
         elif command.choices:
             lines.append(f'{indent}{command.name}) candidates="{" ".join(command.choices)}" ;;')
         elif command.name in DIRECTORIES:
-            lines.append(f"{indent}{command.name}) folders=1 ;;")
+            lines.append(f'{indent}{command.name}) folders=1 candidates="{" ".join(words_of_command(command, rows))}" ;;')
     lines += [f'{indent}{"|".join(row.names)}) candidates="{" ".join(words_of(row))}" ;;' for row in rows]
     return "\n".join(lines)
 
@@ -123,11 +134,8 @@ _svc() {{
   case "${{COMP_WORDS[1]}}" in
 {_cases(commands, rows)}
   esac
-  if [[ -n $folders ]]; then
-    COMPREPLY=($(compgen -d -- "$current"))
-    return
-  fi
   COMPREPLY=($(compgen -W "$candidates" -- "$current"))
+  [[ -n $folders ]] && COMPREPLY+=($(compgen -d -- "$current"))
   [[ ${{#COMPREPLY[@]}} -eq 1 && ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace 2>/dev/null
   return 0
 }}
@@ -139,7 +147,7 @@ def _zsh(commands: tuple[Command, ...], rows: tuple[Operation, ...]) -> str:
     values = "\n".join(f"      {name}) choices=({' '.join(found)}) ;;" for name, found in _values(rows).items())
     described = [*((command.name, command.sentence) for command in commands), *((row.name, plain(row.summary)) for row in rows)]
     first = "\n".join(f"      {_zsh_quoted(f'{name}:{sentence}')}" for name, sentence in described)
-    cases = _cases(commands, rows).replace("folders=1", "_files -/; return")
+    cases = _cases(commands, rows).replace("folders=1 ", "_files -/; ")
     return f"""#compdef svc
 # Completion of svc for zsh: {HOW["zsh"].split("  ")[0]}
 _svc() {{
@@ -191,6 +199,9 @@ def _fish(commands: tuple[Command, ...], rows: tuple[Operation, ...]) -> str:
             lines.append(f"complete -c svc {seen} -a '{' '.join(command.choices)}'")
         elif command.name in DIRECTORIES:
             lines.append(f"complete -c svc {seen} -a '(__fish_complete_directories)'")
+            words = " ".join(words_of_command(command, rows))
+            if words:
+                lines.append(f"complete -c svc {seen} -a {_fish_quoted(words)}")
     for row in rows:
         lines.append(f"complete -c svc -n __fish_use_subcommand -a {row.name} -d {_fish_quoted(plain(row.summary))}")
         seen = f"-n '__fish_seen_subcommand_from {' '.join(row.names)}'"

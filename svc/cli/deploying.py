@@ -55,6 +55,7 @@ def deploy(arguments: Arguments) -> int:
             place = named_directory(directory or ".").resolve()
             _check_application(place)
             project = body["project"] = str(body.get("project") or place.name)
+            _check_name(project)
             with tempfile.TemporaryFile() as file:
                 _check_limits(_pack(place, file, shown), place)
                 _check(client, project)  # before it is sent: the login may have ended, or not suffice
@@ -155,6 +156,15 @@ def _check_application(directory: Path) -> None:
         raise UsageError(
             f"error: {directory} does not look like an application: it has neither a schema (*.graphql) nor any of {', '.join(OF_APPLICATION)}"
         )
+
+
+def _check_name(project: str) -> None:
+    """Raises UsageError for a name that the server would refuse once all is there."""
+    from svc.deploying.names import project_fault
+
+    fault = project_fault(project)
+    if fault is not None:
+        raise UsageError(f"error: {fault}, not {printable(project[:200])}; project=NAME gives it another one")
 
 
 def _check_limits(count: int, directory: Path) -> None:

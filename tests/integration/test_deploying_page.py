@@ -93,7 +93,7 @@ def test_a_terminal_shows_bars_and_the_message(machine: Machine) -> None:
         (["deploy", "shop", "payload=x"], "packs a directory itself"),
         (["deploy", "shop", "package=acme/shop"], "one of them is enough"),
         (["deploy", "shop", "projct=x"], "Did you mean project?"),
-        (["deploy", "shop", "project=../x"], "Project name can only contain"),
+        (["deploy", "shop", "project=../x"], "project=NAME gives it another one"),
         (["deploy", "shop", "project=rest"], "'force' must be true"),
         (["deploy", "package=left-pad"], "Package reference not supported: left-pad"),
         (["deploy", "shop", "target=http://127.0.0.1:1"], "cannot be reached"),

@@ -53,8 +53,17 @@ def test_bash_completes_folders_and_files(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "apps").mkdir()
     (tmp_path / "apple.tar").touch()
     monkeypatch.chdir(tmp_path)
-    assert bash("svc", "run", "ap") == ["apps"]
+    for command in ("run", "dev", "types", "deploy", "package"):
+        assert bash("svc", command, "ap") == ["apps"]
     assert set(bash("svc", "paint", "out", "=", "ap")) == {"apps", "apple.tar"}
+
+
+def test_bash_completes_the_fields_that_a_command_takes() -> None:
+    rows = all_operations()
+    assert {"project=", "package=", "restart=", "target="} <= set(bash("svc", "deploy", "", rows=rows))
+    assert "payload=" not in bash("svc", "deploy", "", rows=rows)
+    assert "skip_symlinks=" in bash("svc", "package", "skip", rows=rows)
+    assert bash("svc", "types", "o") == ["out="]
 
 
 @pytest.mark.parametrize("shell", HOW)

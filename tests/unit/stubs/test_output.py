@@ -119,3 +119,12 @@ def test_what_has_been_written_is_brought_up_to_date(app: Path) -> None:
     (app / "schema.graphql").write_text("type")
     with pytest.raises(SchemaFaults):
         refresh_types(app)
+
+
+def test_a_fault_of_the_disk_names_the_file_that_was_to_be_written(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.ts").mkdir()
+    with pytest.raises(OSError, match="a/b\\.ts'"):
+        write_changed(tmp_path / "a" / "b.ts", "text")
+    with pytest.raises(OSError, match="'/proc/b\\.ts'"):
+        write_changed(Path("/proc/b.ts"), "text")
