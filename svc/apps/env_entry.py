@@ -49,7 +49,7 @@ async def load_first(name: str, directory: Path, runtime: Runtime) -> None:
     from svc.apps.app import App
 
     try:
-        config = read_config(directory)
+        config = await runtime.in_thread(read_config, directory)
     except (OSError, ValueError):
         return
     for key, entry in config.items():

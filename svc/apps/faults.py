@@ -9,19 +9,29 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from svc.apps.reading import read_limited
 from svc.apps.status import EntryStatus
 from svc.resources import Registration, Resource, make_registration
 
 MAX_ADDRESSES = 1000  # of one entry
 MAX_SHOWN = 1000  # characters of a reason
+MAX_TEXT = 1 << 20  # bytes of a file that are looked at
 
 _CLASS = re.compile(r"^class[ \t]+([A-Za-z][A-Za-z0-9_]*)[ \t]*\(", re.MULTILINE)
-_TYPE = re.compile(r"\btype[ \t]+([A-Za-z_][A-Za-z0-9_]*)((?:\s*@\w+(?:\([^)]*\))?)*)")
-_EXPORT = re.compile(r'@export\b(?:\([^)]*?\bname\s*:\s*"([^"]*)")?')
+_TYPE = re.compile(r"\btype[ \t]+([A-Za-z_][A-Za-z0-9_]*)((?:\s*@\w+(?:\([^)]{0,2000}\))?)*)")
+_EXPORT = re.compile(r'@export\b(?:\([^)]{0,2000}?\bname\s*:\s*"([^"]*)")?')
 
 
 class Unavailable(Resource):
     """A resource that could not be loaded: its registration has the reason, which is the answer to every request."""
+
+
+def text_of(path: Path) -> str:
+    """The text of a file with a fault, "" if it cannot be read."""
+    try:
+        return read_limited(path, MAX_TEXT).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""
 
 
 def schema_addresses(text: str) -> list[str]:
@@ -52,14 +62,6 @@ def reason_of(application: str, status: EntryStatus) -> str:
     reason = "; ".join(status.messages)
     shown = reason if len(reason) <= MAX_SHOWN else f"{reason[:MAX_SHOWN]}..."
     return f"The application '{application}' could not be loaded: {shown}"
-
-
-def text_of(path: Path) -> str:
-    """The text of a file with a fault, "" if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def fault_registrations(addresses: Iterable[str], application: str, status: EntryStatus, owner: object) -> list[Registration]:

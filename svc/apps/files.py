@@ -167,33 +167,52 @@ def _checked(pattern: Any) -> str:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """`**` stands for any directories, the other wildcards for parts of one name. A pattern without wildcards that names a directory means all in it."""
-    parts = pattern.split("/")
-    text = ""
+    """`**` stands for any directories, the other wildcards for parts of one name. A pattern without wildcards that names a directory means all in it.
+
+    Raises ValueError. What `*` and `**` stand for is as short as what follows them up to the next one allows, and is not tried again: the time to match
+    grows with the name alone.
+    """
+    given = pattern.split("/")
+    parts = [part for part, following in zip(given, [*given[1:], ""], strict=True) if not part == following == "**"]
+    groups = [""]  # what stands between one `**` and the next
     for number, part in enumerate(parts):
         is_last = number == len(parts) - 1
-        if part == "**":
-            text += ".+" if is_last else "(?:[^/]+/)*"
+        if part == "**" and is_last:
+            groups[-1] += ".+"
+        elif part == "**":
+            groups.append("")
         else:
-            text += _of_name(part) + ("" if is_last else "/")
-    return re.compile(text + ("" if _WILD.search(pattern) else "(?:/.+)?"), re.DOTALL)
+            groups[-1] += _of_name(part) + ("" if is_last else "/")
+    text = groups[0]
+    for number, group in enumerate(groups[1:], 2):
+        directories = f"(?:[^/]+/)*?{group}"
+        text += f"(?>{directories})" if number < len(groups) else directories
+    try:
+        return re.compile(text + ("" if _WILD.search(pattern) else "(?:/.+)?"), re.DOTALL)
+    except re.error as error:
+        raise ValueError(f"files: '{pattern}' is not a pattern: {error.msg}") from None
 
 
 def _of_name(part: str) -> str:
     """The expression of one part of a pattern: `*`, `?` and `[a-z]`, `[!a-z]` stand for characters of one name."""
-    text = ""
+    pieces = [""]  # what stands between one `*` and the next
     position = 0
     while position < len(part):
         character = part[position]
-        closing = part.find("]", position + 2) if character == "[" else -1
+        negates = part[position + 1 : position + 2] in ("!", "^")
+        closing = part.find("]", position + 2 + negates) if character == "[" else -1
         if closing > 0:
-            members = part[position + 1 : closing].replace("\\", "\\\\").replace("[", "\\[").replace("&&", "&\\&")
-            text += f"[^/{members[1:]}]" if members[0] in "!^" else f"(?!/)[{members}]"
+            members = re.sub(r"[\\\[\]&|~]", r"\\\g<0>", part[position + 1 : closing]).replace("--", "-\\-")
+            pieces[-1] += f"(?!/)[^{members[1:]}]" if negates else f"(?!/)[{members}]"
             position = closing
+        elif character == "*":
+            if pieces[-1] or len(pieces) == 1:
+                pieces.append("")
         else:
-            text += "[^/]*" if character == "*" else "[^/]" if character == "?" else re.escape(character)
+            pieces[-1] += "[^/]" if character == "?" else re.escape(character)
         position += 1
-    return text
+    first, *others = pieces
+    return first + "".join(f"(?>[^/]*?{each})" for each in others[:-1]) + (f"[^/]*{others[-1]}" if others else "")
 
 
 def _walk(directory: Path) -> Iterator[Path]:

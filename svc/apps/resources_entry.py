@@ -32,7 +32,9 @@ async def load_resources(context: EntryContext) -> LoadedEntry | None:
     except ValueError as error:
         status.fail(str(error))
         return entry
-    files = [match for match in await context.runtime.in_thread(entry.file_set.matches) if match.path.suffix == ".py"]
+    files = [
+        match for match in await context.runtime.in_thread(entry.file_set.matches) if match.path.suffix == ".py" and not match.is_directory
+    ]
     if not files and context.app.has_config_file:
         status.warn(f"no file matches {context.options.get('files', DEFAULT_FILES)!r}")
     options = rest_options(context.app.config)
@@ -48,7 +50,7 @@ async def load_resources(context: EntryContext) -> LoadedEntry | None:
             found = list(exports(module, directory))
         except ModuleFault as fault:
             status.fail(f"{match.name}: {fault}", fault.details)
-            failed += class_addresses(text_of(match.path), directory)
+            failed += class_addresses(await context.runtime.in_thread(text_of, match.path), directory)
             continue
         for exported in found:
             try:

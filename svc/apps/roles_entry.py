@@ -14,7 +14,7 @@ class RolesEntry(LoadedEntry):
     async def start(self) -> None:
         status, runtime = self.context.status, self.context.runtime
         assert self.file_set is not None
-        matches = [match for match in self.file_set.matches() if not match.is_directory]
+        matches = [match for match in await runtime.in_thread(self.file_set.matches) if not match.is_directory]
         if not matches and self.context.app.has_config_file:
             status.warn(f"no file matches {self.context.options.get('files', DEFAULT_FILE)!r}")
         for match in matches:

@@ -7,17 +7,20 @@ is the first: then those that are right are served.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import fault_registrations, schema_addresses
-from svc.apps.schema_files import load_schema_files
+from svc.apps.reading import read_limited
+from svc.apps.schema_files import SchemaResult, load_schema_files
 from svc.apps.status import EntryStatus
 from svc.errors import SchemaError
 from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
 from svc.store.schema import TableDefinition
 
 DEFAULT_FILES = "*.graphql"
+MAX_SIZE = 4 << 20  # bytes of a file
 REST_OPTIONS = ("path", "lastModified", "webSocket", "allowFullScan", "includeExpensiveRecordCountEstimates")
 
 
@@ -45,11 +48,11 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     for match in matches:
         try:
             files.append((match.name, await runtime.in_thread(_read, match.path)))
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             status.fail(f"{match.name}: {error}")
     if not files and app.has_config_file and not status.messages:
         status.warn(f"no file matches {context.options.get('files', DEFAULT_FILES)!r}")
-    result = load_schema_files(files, app.known_definitions())
+    result: SchemaResult = await runtime.in_thread(load_schema_files, files, app.known_definitions())
     for warning in result.warnings:
         status.warn(warning)
     for failure in result.errors:
@@ -70,7 +73,10 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             protocols = dict(definition.export.protocols)
             if options.get("webSocket") is False:
                 protocols["ws"] = False
-            entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
+            try:
+                entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
+            except ValueError as error:
+                status.fail(f"table {definition.database}.{definition.name} is exported as /{path}: {error}")
     if status.status == "error":
         served = {registration.path for registration in entry.registrations}
         addresses = [rest_prefix(options) + address for _, text in files for address in schema_addresses(text)]
@@ -79,9 +85,12 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     return entry
 
 
-def _read(path: Any) -> str:
-    text: str = path.read_text(encoding="utf-8")
-    return text
+def _read(path: Path) -> str:
+    """Raises OSError, ValueError."""
+    raw = read_limited(path, MAX_SIZE)
+    if len(raw) > MAX_SIZE:
+        raise ValueError(f"is larger than {MAX_SIZE} bytes")
+    return raw.decode("utf-8")
 
 
 def rest_options(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -209,6 +209,11 @@ def make_registration(
 ) -> Registration:
     """What `Resources.change` adds. Raises ValueError for an address that cannot be matched."""
     path = name.strip("/")
+    if not path.isascii():
+        try:
+            _raw(path)
+        except UnicodeEncodeError:
+            raise ValueError(f"the address {path!r} is no text: a part of a character stands alone in it") from None
     return Registration(path, resource, export_types or {}, pattern=pattern_of(path), owner=owner, load_fault=load_fault)
 
 
