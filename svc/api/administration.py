@@ -144,7 +144,7 @@ class TableAdministration:
                 logger.error("set_computed_attribute: %s", error.message)
                 return lambda: None
 
-        set_on_table(setting)
+        set_on_table((table.database.name, table.name, "computed", name), setting)
 
     @classmethod
     async def operation(cls, operation: Mapping[str, Any], authorize: bool = False) -> Any:

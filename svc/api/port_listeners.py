@@ -60,11 +60,18 @@ class PortListeners:
         self._serves_resources = serves_resources
         self._scopes = scopes
         self._registered: list[Registered] = []
+        self.staged = 0
+        """How many listeners wait for their application to take effect."""
         self.faults: list[str] = []
         """What could not be met of the listeners' wishes when they were last arranged."""
 
     def __len__(self) -> int:
         return len(self._registered)
+
+    @property
+    def are_used(self) -> bool:
+        """Whether there is a listener, or will be."""
+        return bool(self._registered or self.staged)
 
     def change(self, added: Iterable[Registered], removed: Iterable[Registered] = ()) -> None:
         """Add and remove listeners, and arrange them anew; requests under way keep their chain."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.api.resource import Resource
 from svc.api.served import serve
+from svc.api.thread_guard import REGISTERING, refuse_helper
 from svc.resources import Registration, make_registration
 
 if TYPE_CHECKING:
@@ -53,8 +54,10 @@ class ResourceRegistry(Mapping[str, Entry]):
     ) -> Entry:
         """Register a class at an address. `export_types`: protocol (`rest`, `ws`, `sse`, `mqtt`, or a name of your own) -> whether it is visible there.
 
-        Another class that is there already: both are shut off, each request there is answered 500, until one of them goes. Raises TypeError, ValueError.
+        Another class that is there already: both are shut off, each request there is answered 500, until one of them goes.
+        Raises TypeError, ValueError; RuntimeError on another thread, and from a version that has been replaced.
         """
+        refuse_helper(REGISTERING)
         if not isinstance(name, str):
             raise TypeError(f"the address of a resource is a string, not {type(name).__name__}")
         if not (isinstance(resource, type) and issubclass(resource, Resource)):
@@ -68,6 +71,7 @@ class ResourceRegistry(Mapping[str, Entry]):
 
     def remove(self, name: str) -> None:
         """Nothing answers at this address any more."""
+        refuse_helper(REGISTERING)
         self._interface.registry.remove(name)
 
     def get_match(self, path: str, export_type: str | None = None, *, exportType: str | None = None) -> Entry | None:

@@ -8,7 +8,7 @@ asked, in the places of those of the version before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from svc.analytics import Recorder
 from svc.api.listener_options import ListenerOptions, read_options
 from svc.api.port_listeners import HTTP, UPGRADE, WS, PortListeners, Registered
+from svc.api.thread_guard import REGISTERING, refuse_helper
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.errors import AccessViolation, ClientError, Problem
@@ -160,6 +161,7 @@ class Server:
     def activate(self) -> None:
         """Put into effect what was registered so far, in place of what `replaces` has registered."""
         waiting, self._waiting = self._waiting, []
+        _unstage(waiting)
         self._is_staged = False
         replaced, self._replaces = self._replaces, None
         former = replaced._take_all() if replaced is not None else []
@@ -185,9 +187,8 @@ class Server:
         except BaseException:
             added, self._waiting = self._waiting[waiting:], self._waiting[:waiting]
             opened, self._sockets = self._sockets[sockets:], self._sockets[:sockets]
-            for port, _ in added:
-                if not len(port.listeners):
-                    self._parts.ports.release(port)
+            _unstage(added)
+            self._release_unused(port for port, _ in added)
             for socket in opened:
                 socket.close()
             self._end_mounted(mounted)
@@ -201,10 +202,14 @@ class Server:
         self._is_withdrawn = True
         waiting, self._waiting = self._waiting, []
         registered, self._registered = self._registered, []
-        for port, _ in waiting:
-            if not len(port.listeners):
-                self._parts.ports.release(port)
+        _unstage(waiting)
+        self._release_unused(port for port, _ in waiting)
         return registered
+
+    def _release_unused(self, ports: Iterable[Any]) -> None:
+        for port in ports:
+            if not port.listeners.are_used:
+                self._parts.ports.release(port)
 
     def _close_sockets(self) -> None:
         sockets, self._sockets = self._sockets, []
@@ -227,8 +232,7 @@ class Server:
                 [each for owner, each in added if owner.listeners is listeners],
                 [each for owner, each in removed if owner.listeners is listeners],
             )
-            if not len(listeners):
-                self._parts.ports.release(port)
+        self._release_unused(ports.values())
         self._parts.ports.say_faults()
 
     # --- listeners -------------------------------------------------------------------------------------------------------------------
@@ -300,6 +304,7 @@ class Server:
     def _check(self, listener: object, kind: str) -> None:
         if not callable(listener):
             raise TypeError(f"server.{kind} needs a listener that can be called, not {type(listener).__name__}")
+        refuse_helper(REGISTERING)
         if self._is_withdrawn:
             raise RuntimeError("this version of the application has been replaced: it cannot register anything any more")
 
@@ -319,6 +324,8 @@ class Server:
             added.append((next(port for port in ports if port.listeners is listeners), registered))
         if self._is_staged:
             self._waiting += added
+            for port, _ in added:
+                port.listeners.staged += 1
         else:
             self._registered += added
             self._change(added, [])
@@ -336,9 +343,7 @@ class Server:
                 if port is not None:
                     opened.append(port)
         except (OSError, ValueError):
-            for port in opened:
-                if not len(port.listeners):
-                    source.release(port)
+            self._release_unused(opened)
             raise
         return opened
 
@@ -465,6 +470,11 @@ def _label(value: str | None) -> str | None:
     if not isinstance(value, str):
         raise TypeError(f"path, method and type are strings, not {value!r:.50}")
     return value[:MAX_LABEL].encode(errors="replace").decode()
+
+
+def _unstage(waiting: list[tuple[Any, Registered]]) -> None:
+    for port, _ in waiting:
+        port.listeners.staged -= 1
 
 
 def _by_listeners(ports: list[Any]) -> list[tuple[PortListeners, list[str]]]:

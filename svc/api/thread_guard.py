@@ -1,4 +1,5 @@
-"""Tables belong to the thread of the event loop: code on another one is told so, before it disturbs anything (spec: configuration §9.4)."""
+"""Tables, listeners and addresses belong to the thread of the event loop: code on another one is told so, before it disturbs anything
+(spec: configuration §9.4)."""
 
 from __future__ import annotations
 
@@ -20,10 +21,17 @@ def note_loop_thread() -> None:
     here.is_helper = False
 
 
-def refuse_helper() -> None:
+USING_TABLES = (
+    "tables cannot be read or written on this thread: a function of run_in_thread, and a plain function of a web framework, runs beside the event loop."
+    " Read what it needs before and pass it as arguments, write what it returns afterwards, or make it async"
+)
+REGISTERING = (
+    "nothing can be registered on this thread: a function of run_in_thread, and a plain function of a web framework, runs beside the event loop."
+    " Register before or afterwards, or make it async"
+)
+
+
+def refuse_helper(message: str = USING_TABLES) -> None:
     """Raise RuntimeError on a helper thread."""
     if here.is_helper:
-        raise RuntimeError(
-            "tables cannot be read or written on this thread: a function of run_in_thread, and a plain function of a web framework, runs beside the event loop."
-            " Read what it needs before and pass it as arguments, write what it returns afterwards, or make it async"
-        )
+        raise RuntimeError(message)

@@ -123,43 +123,48 @@ class App:
 
     async def load(self, keys: Collection[str] | None = None) -> bool:
         """Load all entries, or those of `keys`, and switch to them. Returns False if the version before goes on, or nothing could be loaded."""
-        former_config = self.config
         status = EntryStatus(checked_ms=self._now_ms())
         try:
             make_route(self.host, self.url_path, app=self.name)
         except (TypeError, ValueError) as error:
             status.fail(f"the entry '{self.name}' in the configuration of the service: {_in_configuration(error)}")
-            self._refuse_config(status)
+            await self._refuse_config(status)
             return False
         try:
-            config = read_config(self.directory)
+            config = await self._runtime.in_thread(read_config, self.directory)
         except (OSError, ValueError) as error:
             status.fail(f"{CONFIG_FILE}: {error}")
-            self._refuse_config(status)
+            await self._refuse_config(status)
             return False
-        self.config = config
         wanted = {key: kind for key, kind in self._kinds(config) if keys is None or key in keys}
         if any(kind.is_code for kind in wanted.values()):
             wanted = {key: kind for key, kind in self._kinds(config) if key in wanted or kind.is_code}
-        code = self._make_code(config) if any(kind.is_code for kind in wanted.values()) else None
-        statuses: dict[str, EntryStatus] = {}
+        former_config, self.config = self.config, config
+        code = None
+        statuses: dict[str, EntryStatus] = {} if keys is not None else {CONFIG: status}
         loaded: dict[str, LoadedEntry] = {}
-        for key, kind in sorted(wanted.items(), key=lambda item: item[1].phase):
-            found = statuses[key] = EntryStatus(LOADING)
-            entry = await self._load_entry(key, kind, found, code)
-            if entry is not None:
-                loaded[key] = entry
+        try:
+            code = self._make_code(config) if any(kind.is_code for kind in wanted.values()) else None
+            for key, kind in sorted(wanted.items(), key=lambda item: item[1].phase):
+                found = statuses[key] = EntryStatus(LOADING)
+                entry = await self._load_entry(key, kind, found, code)
+                if entry is not None:
+                    loaded[key] = entry
+        except BaseException:  # a defect, or the end of the task that loads: nothing stays behind
+            self._discard(loaded, code)
+            self.config = former_config
+            raise
         if self.is_serving and any(each.status == ERROR for each in statuses.values()):
             self._discard(loaded, code)
             self.config = former_config
             for key, each in statuses.items():
                 if each.status == ERROR:
                     each.messages.append(GOES_ON)
+                if each.status == ERROR or key == CONFIG:
                     self._take_status(key, each)
             return False
-        statuses = {CONFIG: status, **statuses} if keys is None else statuses
-        self._switch(loaded, code, wanted if keys is not None else None)
-        for key in [key for key in self.entries if keys is None and key not in statuses]:
+        self._switch(loaded, code, None if keys is None else {*wanted, *keys})
+        for key in [key for key in self.entries if key not in statuses and (keys is None or key in keys)]:
             del self.entries[key]
         for key, each in statuses.items():
             self._find_conflicts(loaded.get(key), each)
@@ -218,15 +223,12 @@ class App:
         except Exception as error:
             status.fail(f"{type(error).__name__}: {error}", _traceback(error))
 
-    def _refuse_config(self, status: EntryStatus) -> None:
+    async def _refuse_config(self, status: EntryStatus) -> None:
         """The configuration cannot be read: nothing changes; at the first load, what the default files have answers with the reason."""
         if self.is_serving:
             status.messages.append(GOES_ON)
         else:
-            addresses: list[str] = []
-            for pattern, find in (("*.graphql", schema_addresses), ("resources.py", lambda text: class_addresses(text, ""))):
-                for match in FileSet(self.directory, pattern).matches():
-                    addresses += find(text_of(match.path))
+            addresses = await self._runtime.in_thread(_default_addresses, self.directory)
             registry = self._runtime.resources
             registry.change(fault_registrations(addresses, self.name, status, self), registry.owned_by(self))
         self._take_status(CONFIG, status)
@@ -239,8 +241,10 @@ class App:
         removed = registry.owned_by(self)
         for entry in loaded.values():
             entry.prepare_switch()
-        for key in [key for key in self._loaded if keys is None or key in keys]:
-            former = self._loaded.pop(key)
+        for key, former in list(self._loaded.items()):
+            if keys is not None and key not in keys and (code is None or former.context.code is None):
+                continue
+            del self._loaded[key]
             removed += registry.owned_by(former)
             former.withdraw()
         if keys is None or code is not None:
@@ -359,7 +363,7 @@ class App:
     async def _change_options(self) -> bool:
         """config.yaml has changed. Returns whether that needs no more: all entries whose options differ have taken them over."""
         try:
-            config = read_config(self.directory)
+            config = await self._runtime.in_thread(read_config, self.directory)
         except (OSError, ValueError):
             return False
         if not self.is_serving or config is DEFAULT_CONFIG or not self.has_config_file:
@@ -399,6 +403,15 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {self.name} {self.status}>"
+
+
+def _default_addresses(directory: Path) -> list[str]:
+    """Those that the default files of an application have, as far as they can be read."""
+    addresses: list[str] = []
+    for pattern, find in (("*.graphql", schema_addresses), ("resources.py", lambda text: class_addresses(text, ""))):
+        for match in FileSet(directory, pattern).matches():
+            addresses += find(text_of(match.path))
+    return addresses
 
 
 def _in_configuration(error: Exception) -> str:

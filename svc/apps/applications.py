@@ -28,7 +28,7 @@ class Applications(Sequence[App]):
         self._others: list[TableDefinition] = []
         self._lock = asyncio.Lock()
         self._directories: dict[str, Path] = {}  # of all applications, loaded or not yet
-        self._reloading: set[asyncio.Task[App]] = set()
+        self._reloading: set[asyncio.Task[None]] = set()
         self.reloads_code = False
         """Whether an application that asks for a restart is loaded once more. Set by `svc dev`."""
         runtime.directory_of = self._directory_of
@@ -57,15 +57,17 @@ class Applications(Sequence[App]):
     async def add(self, directory: Path, name: str = "") -> App:
         """Load the application in a directory; if there is one of its name, to the version that is there now. `name`: default, that of the directory."""
         name = name or name_of(directory)
-        app = self.get(name)
-        if app is None:
-            app = App(name, directory, runtime=self.runtime)
-            self._apps.append(app)
-        mount = self.runtime.components.get(name)
-        options = mount if isinstance(mount, Mapping) else {}
-        app.url_path, app.host = options.get("urlPath"), options.get("host")
-        app.directory = self._directories[name] = directory
-        return await self._load(app)
+        async with self._lock:
+            app = self.get(name)
+            if app is None:
+                app = App(name, directory, runtime=self.runtime)
+                self._apps.append(app)
+            mount = self.runtime.components.get(name)
+            options = mount if isinstance(mount, Mapping) else {}
+            app.url_path, app.host = options.get("urlPath"), options.get("host")
+            app.directory = self._directories[name] = directory
+            await self._load(app)
+        return app
 
     def _directory_of(self, name: str) -> Path | None:
         app = self.get(name)
@@ -77,27 +79,34 @@ class Applications(Sequence[App]):
         if app is None:
             return
         if self.reloads_code:
-            task = self.runtime.loop.create_task(self._load(app))
+            task = self.runtime.loop.create_task(self._load_again(name))
             self._reloading.add(task)
             task.add_done_callback(self._reloading.discard)
         else:
             app.ask_for_restart(key)
 
+    async def _load_again(self, name: str) -> None:
+        async with self._lock:
+            app = self.get(name)
+            if app is not None:  # it may have gone meanwhile
+                await self._load(app)
+
     async def reload(self, name: str, keys: Sequence[str] | None = None) -> App:
         """Load an application, or some entries of it, once more, and switch. Raises KeyError for one that is not there."""
-        app = self.get(name)
-        if app is None:
-            raise KeyError(name)
-        return await self._load(app, keys)
-
-    async def _load(self, app: App, keys: Sequence[str] | None = None) -> App:
         async with self._lock:
-            code = app.code
-            app.known = self._definitions_beside(app)
-            await self._guarded(app, app.load(keys))
-            self.on_loaded(app)
-            await self._reload_users(app, code)
+            app = self.get(name)
+            if app is None:
+                raise KeyError(name)
+            await self._load(app, keys)
         return app
+
+    async def _load(self, app: App, keys: Sequence[str] | None = None) -> None:
+        """The caller has the lock."""
+        code = app.code
+        app.known = self._definitions_beside(app)
+        await self._guarded(app, app.load(keys))
+        self.on_loaded(app)
+        await self._reload_users(app, code)
 
     async def _reload_users(self, plugin: App, code: CodeVersion | None) -> None:
         """Load the code of the applications once more that have a plugin of this one, if its code is not that from before any more. When it comes: of those
@@ -121,10 +130,10 @@ class Applications(Sequence[App]):
 
     async def change(self, name: str, names: Sequence[str], *, reloads_code: bool) -> list[str]:
         """Files of an application have changed: paths below it. Returns those of Python code that are not loaded, unless it `reloads_code`."""
-        app = self.get(name)
-        if app is None:
-            return []
         async with self._lock:
+            app = self.get(name)
+            if app is None:
+                return []
             code = app.code
             app.known = self._definitions_beside(app)
             waiting: list[str] | None = await self._guarded(app, app.change(names, reloads_code=reloads_code))
@@ -139,9 +148,9 @@ class Applications(Sequence[App]):
 
     async def remove(self, name: str) -> None:
         """The application goes. Its tables and data stay."""
-        app = self.get(name)
-        if app is not None:
-            async with self._lock:
+        async with self._lock:
+            app = self.get(name)
+            if app is not None:
                 self._apps.remove(app)
                 self._directories.pop(name, None)
                 app.withdraw()

@@ -52,10 +52,11 @@ class CodeVersion:
             self.server.resources = self.resources
         self.settings = TableSettings()
         self._packages = add_packages(directory)
-        self.modules = ApplicationModules(interface, name, directory, config, server=self.server)
+        self.modules = ApplicationModules(interface, name, directory, config, server=self.server, settings=self.settings)
         self._tasks: set[asyncio.Task[Any]] = set()  # that the modules have started while they were loaded
         self._registrations: list[Registration] = []  # that wait
         self._is_active = False
+        self._is_withdrawn = False
 
     def load(self, path: Path) -> ModuleType:
         """Run a module of the application, once. Raises ModuleFault; then nothing is left of what the module has registered."""
@@ -92,6 +93,8 @@ class CodeVersion:
             raise
 
     def _register(self, registration: Registration) -> None:
+        if self._is_withdrawn:
+            raise RuntimeError("this version of the application has been replaced: it cannot register anything any more")
         if self._is_active:
             self._interface.registry.change([registration])
         else:
@@ -114,6 +117,7 @@ class CodeVersion:
 
     def withdraw(self) -> None:
         """End. The modules stay importable as long as requests may run that began before."""
+        self._is_withdrawn = True
         if self.server is not None:
             self.server.withdraw()
         self.settings.withdraw()

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 import svc
 from svc.api.resource import Resource
 from svc.api.served import serve
+from svc.api.table_settings import GLOBAL as SETTINGS
+from svc.api.table_settings import TableSettings
 from svc.apps.compiled import code_of, write_compiled
 from svc.apps.load_limit import load_limit
 from svc.resources import Registration, make_registration
@@ -56,13 +58,24 @@ class ModuleFault(Exception):
 class ApplicationModules:
     """Loads the modules of one version of an application."""
 
-    def __init__(self, interface: Interface, name: str, directory: Path, config: Mapping[str, Any], *, server: Any = None) -> None:
-        """`server`: the `server` that the modules see."""
+    def __init__(
+        self,
+        interface: Interface,
+        name: str,
+        directory: Path,
+        config: Mapping[str, Any],
+        *,
+        server: Any = None,
+        settings: TableSettings | None = None,
+    ) -> None:
+        """`server`: the `server` that the modules see. `settings`: takes what their code sets on tables."""
         self._interface = interface
         self._directory = directory.resolve()
         interface.versions += 1
         self.package = f"{PACKAGE}.{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{id(interface):x}_{interface.versions}"
         self._globals: dict[str, Any] = interface.module_globals()
+        if settings is not None:
+            self._globals[SETTINGS] = settings
         interface.app_configs[self.package] = config
         if server is not None:
             self._globals["server"] = interface.app_servers[self.package] = server
@@ -78,7 +91,12 @@ class ApplicationModules:
         """Run a module, once. Raises ModuleFault."""
         self._interface.make_current()
         self._make_package()
-        relative = path.resolve().relative_to(self._directory).with_suffix("")
+        try:
+            relative = path.resolve().relative_to(self._directory).with_suffix("")
+        except ValueError:
+            raise ModuleFault("it is a link to a file that is not in the directory of the application") from None
+        if any("." in part for part in relative.parts):
+            raise ModuleFault("the name of a module, and of its directories, has no '.'")
         name = ".".join((self.package, *relative.parts))
         self._places = {}
         try:

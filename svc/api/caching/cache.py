@@ -76,6 +76,8 @@ class TableCache:
         self.absences = Absences()
         self.canonical: Source | None = None
         self._intermediates: list[Source] = []
+        self._times: dict[Source, ExpiryTimes] = {}  # that were given with sources, the latest last
+        self._applied: ExpiryTimes | None = None
         self.getters: list[Source] = []  # those with a `get`, in the order in which they are asked
         self._tasks: set[asyncio.Task[None]] = set()
         self._following: dict[str, tuple[Source, asyncio.Task[None]]] = {}  # by name of the source
@@ -93,9 +95,11 @@ class TableCache:
                 )
             self.canonical = source
         self.owner = owner
+        self._times = {each: given for each, given in self._times.items() if each is self.canonical or each in self._intermediates}
         self.getters = [each for each in (*self._intermediates, self.canonical) if each is not None and each.has("get")]
         if times != ExpiryTimes():
-            self.table.expiry.set_times(times)
+            self._times[source] = times
+        self._apply_times()
         self.table.cache(self)
 
     def remove(self, source: Source) -> None:
@@ -104,10 +108,18 @@ class TableCache:
             self.canonical = None
         self._intermediates = [each for each in self._intermediates if each is not source]
         self.getters = [each for each in self.getters if each is not source]
+        self._times.pop(source, None)
+        self._apply_times()
         following = self._following.get(source.name)
         if following is not None and following[0] is source:
             del self._following[source.name]
             following[1].cancel()
+
+    def _apply_times(self) -> None:
+        times = next(reversed(self._times.values()), None)
+        if times != self._applied:
+            self._applied = times
+            self.table.expiry.set_times(times)
 
     def drop_unused(self) -> bool:
         """Without sources the table is no cache any more. Returns whether that is so."""

@@ -55,7 +55,7 @@ def name_source(owner: type[Table], interface: Interface, given: Any, options: d
             cache.follow(source, Following(cache, source, interface.store).run())
         return partial(cache.remove, source)
 
-    set_on_table(setting, is_exclusive=True)
+    set_on_table((table.database.name, table.name, "source", source.name), setting, is_exclusive=True)
 
 
 def _is_here(source: Source, interface: Interface) -> bool:

@@ -201,7 +201,8 @@ def _application(context: EntryContext, directory: Path, server: Any) -> FoundPl
     file = named_module(directory)
     if file is None:
         raise PluginFault(f"the application '{directory.name}' is no plugin: its config.yaml has no pluginModule")
-    modules = ApplicationModules(interface, directory.name, directory, read_config(directory), server=server)
+    settings = context.code.settings
+    modules = ApplicationModules(interface, directory.name, directory, read_config(directory), server=server, settings=settings)
     try:
         with context.code.loading():
             module = modules.load(file)
