@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
-from svc.apps.data_files import read_data_file
+from svc.apps.data_files import LARGE, read_data_file, size_of
 from svc.apps.data_loader import PROGRESS, load_file
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.files import FileSet, MatchedFile
@@ -14,43 +16,101 @@ DEFAULT_FILES = ["data/*.json", "data/*.yaml", "data/*.yml"]
 
 
 class DataEntry(LoadedEntry):
-    """Its records are brought after the switch, when the tables are defined; by the first instance of a node."""
+    """Its records are brought after the switch, when the tables are defined; by the first instance of a node.
+
+    The load of the application waits for that for `Runtime.patience`. What takes longer goes on behind it, while requests are served.
+    """
 
     def __init__(self, context: EntryContext, files: FileSet) -> None:
         super().__init__(context, files)
         self._faults: dict[str, tuple[list[str], list[str]]] = {}  # file -> errors, warnings
+        self._queue: list[MatchedFile] = []
+        self._work: asyncio.Task[None] | None = None
+        self._is_waited_for = False
 
     async def start(self) -> None:
         matches = await self._matches()
         if not matches and "files" in self.context.options:
             self.context.status.warn(f"no file matches {self.context.options['files']!r}")
-        await self._load(matches)
+        await self._bring(matches)
 
     async def change(self, names: Sequence[str]) -> bool:
         """Only these files are loaded. What is in the table of a file that has gone stays there."""
         changed = set(names)
         for name in changed:
             self._faults.pop(name, None)
-        await self._load([match for match in await self._matches() if match.name in changed])
+        await self._bring([match for match in await self._matches() if match.name in changed])
         return True
+
+    def withdraw(self) -> None:
+        if self._work is not None:
+            ending = self.context.runtime.ending
+            ending.add(self._work)
+            self._work.add_done_callback(ending.discard)
+            self._work.cancel()
+        super().withdraw()
 
     async def _matches(self) -> list[MatchedFile]:
         assert self.file_set is not None
         return [match for match in await self.context.runtime.in_thread(self.file_set.matches) if not match.is_directory]
 
-    async def _load(self, matches: Sequence[MatchedFile]) -> None:
-        if self.context.runtime.instance == 0:
-            for match in matches:
-                self._faults[match.name] = await self._load_file(match)
+    async def _bring(self, matches: Sequence[MatchedFile]) -> None:
+        runtime, status = self.context.runtime, self.context.status
+        self._queue += matches if runtime.instance == 0 else ()
+        work = self._work
+        if work is None:
+            work = self._work = runtime.loop.create_task(self._load_queue())
+            work.add_done_callback(self._on_end)
+        self._is_waited_for = True
+        await asyncio.wait({work}, timeout=runtime.patience)
+        self._is_waited_for = False
+        if not work.done():
+            status.go_on()
+            runtime.report(
+                self.context.app.name, "notify", f"{self.context.key}: records are still being loaded, while requests are served"
+            )
+        elif not work.cancelled():
+            status.reported = None
+            work.result()
+            for tell, _, text in self._told():
+                tell(text)
+
+    def _on_end(self, work: asyncio.Task[None]) -> None:
+        """All records are there. If nothing waits for that, it is told here."""
+        self._work = None
+        error = None if work.cancelled() else work.exception()
+        if self._is_waited_for or work.cancelled():
+            return
+        runtime, context = self.context.runtime, self.context
+        told = self._told()
+        if error is not None:
+            told.append((context.status.fail, "error", f"{type(error).__name__}: {error}"))
+        for tell, level, text in told:
+            tell(text)
+            runtime.report(context.app.name, level, f"{context.key}: {text}")
+        context.status.complete(int(runtime.clock.wall() * 1000))
+
+    def _told(self) -> list[tuple[Callable[[str], None], str, str]]:
+        """(what takes it, level in the log, text) for each fault and warning."""
         status = self.context.status
-        for name in sorted(self._faults):
-            errors, warnings = self._faults[name]
-            for text in errors:
-                status.fail(f"{name}: {text}")
-            for text in warnings:
-                status.warn(f"{name}: {text}")
+        told: list[tuple[Callable[[str], None], str, str]] = []
+        for name, (errors, warnings) in sorted(self._faults.items()):
+            told += [(status.fail, "error", f"{name}: {text}") for text in errors]
+            told += [(status.warn, "warn", f"{name}: {text}") for text in warnings]
+        return told
+
+    async def _load_queue(self) -> None:
+        while self._queue:
+            match = self._queue.pop(0)
+            self._faults[match.name] = await self._load_file(match)
 
     async def _load_file(self, match: MatchedFile) -> tuple[list[str], list[str]]:
+        runtime = self.context.runtime
+        size = await runtime.in_thread(size_of, match.path)
+        async with runtime.large_data if size > LARGE else nullcontext():
+            return await self._load_alone(match)
+
+    async def _load_alone(self, match: MatchedFile) -> tuple[list[str], list[str]]:
         runtime, application = self.context.runtime, self.context.app.name
         try:
             file = await runtime.in_thread(read_data_file, match.path)

@@ -39,6 +39,14 @@ class DataFile:
     warnings: list[str]
 
 
+def size_of(path: Path) -> int:
+    """In bytes; 0 of a file that cannot be read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def read_data_file(path: Path) -> DataFile:
     """Raises OSError, or ValueError with what is wrong with the file. Blocks, and yields to other threads."""
     suffix = path.suffix.lower()

@@ -32,13 +32,17 @@ if TYPE_CHECKING:
     from svc.scheduler import Scheduler
 
 
+PATIENCE = 5.0
+
+
 @dataclass
 class Runtime:
     """What the applications of an instance work with. `interface`: None where no Python code is loaded. `operations`: each operation and group ->
     whether the list of a role may hold it, None: it may hold anything. `executor`: threads for what blocks. `components`: the entries of components in
     the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node. `directory_of`: of another
     application, by its name. `scheduler`: None where no jobs run. `request_restart(application, key)`: an entry asks to be loaded once more.
-    `on_switched(app, statuses)`: a version is in effect, and its entries are about to start."""
+    `on_switched(app, statuses)`: a version is in effect, and its entries are about to start. `patience`: how long, in seconds, a load waits for an
+    entry that goes on by itself behind the open ports; None: until its end."""
 
     store: Store
     resources: Resources
@@ -60,6 +64,9 @@ class Runtime:
     ending: set[asyncio.Task[Any]] = field(default_factory=set)
     """What entries that have been withdrawn still do."""
     on_switched: Callable[[App, Mapping[str, EntryStatus]], None] = lambda app, statuses: None
+    patience: float | None = PATIENCE
+    large_data: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held for a large file of records: one of them is in memory at a time."""
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What `function` returns or raises, called on a helper thread."""

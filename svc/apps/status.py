@@ -43,6 +43,19 @@ class EntryStatus:
         self.messages.clear()
         self.details.clear()
 
+    def go_on(self) -> None:
+        """It is loaded, but what it has begun goes on behind: it is "loading" until `complete`, unless an error is found."""
+        self.reported = (LOADING, "")
+        if self.status != ERROR:
+            self.status = LOADING
+
+    def complete(self, now_ms: int) -> None:
+        """That is over."""
+        self.reported = None
+        if self.status == LOADING:
+            self.status = WARNING if self.messages else HEALTHY
+        self.checked_ms = now_ms
+
     def end(self, now_ms: int) -> None:
         """Loading has ended: healthy, unless something was found."""
         if self.status == LOADING:

@@ -84,6 +84,7 @@ class Instance:
             self.loop.set_exception_handler(self.server.report_loop_error)
             self.loop.periodic = self.server.periodic
             self.server.scheduler.look = HEARTBEAT  # nothing but its own timers moves the clock
+            self.server.applications.runtime.patience = None  # a test begins with all records
             self.interface = self.server.interface
             self.interface.threads = CountedThreads(self.loop)
             undo.callback(self._end)

@@ -48,6 +48,7 @@ class Loading:
             self.store.clock,
             self._executor,
             report=lambda application, level, text: self.reports.append((level, text)),
+            patience=None,
         )
         if self._schema:
             self.define(self._schema)

@@ -454,3 +454,67 @@ def test_a_full_disk_is_told_and_the_rest_comes_with_the_next_load(world: Loadin
     assert len(world.records()) == 20
     assert world.load().messages == []
     assert len(world.records()) == world.versions() == 50
+
+
+def test_what_takes_long_goes_on_behind_the_open_ports(world: Loading) -> None:
+    world.runtime.patience = 0.0
+    world.write("data/t.json", {"table": "T", "records": [{"id": str(number)} for number in range(3000)] + [{"a": 1}]})
+    world.write("data/u.json", {"table": "T", "records": [{"id": "late"}], "other": 1})
+    entry = world.entry()
+    status = entry.context.status
+    world.run(entry.start())
+    status.end(1)
+    assert (status.status, status.messages) == ("loading", [])
+    assert "late" not in world.records()
+    assert world.reports == [("notify", "dataLoader: records are still being loaded, while requests are served")]
+
+    async def ended() -> None:
+        while status.status == "loading":
+            await asyncio.sleep(0)
+
+    world.run(ended())
+    assert len(world.records()) == 3001
+    missing = "data/t.json: record 3000: it has no value for the primary key id"
+    unknown = "data/u.json: 'other' is none of database, table, records"
+    assert (status.status, status.messages) == ("error", [missing, unknown])
+    assert [each for each in world.reports if each[0] in ("error", "warn")] == [
+        ("error", f"dataLoader: {missing}"),
+        ("warn", f"dataLoader: {unknown}"),
+    ]
+
+
+def test_a_file_that_changes_while_others_are_loaded_comes_after_them(world: Loading) -> None:
+    world.runtime.patience = 0.0
+    world.write("data/t.json", {"table": "T", "records": [{"id": str(number)} for number in range(3000)]})
+    entry = world.entry()
+    world.run(entry.start())
+    world.write("data/u.json", {"table": "T", "records": [{"id": "x"}], "other": 1})
+    world.runtime.patience = None
+    status = entry.context.status
+    status.begin()
+    world.run(entry.change(["data/u.json"]))
+    status.end(1)
+    assert len(world.records()) == 3001
+    assert (status.status, status.messages) == ("warning", ["data/u.json: 'other' is none of database, table, records"])
+    assert [level for level, _ in world.reports if level == "warn"] == []  # the application tells what it has waited for
+    (world.directory / "data/u.json").unlink()
+    status.begin()
+    world.run(entry.change(["data/u.json"]))
+    status.end(1)
+    assert (status.status, status.messages) == ("healthy", [])
+
+
+def test_a_load_that_goes_on_ends_with_its_entry(world: Loading) -> None:
+    world.runtime.patience = 0.0
+    world.write("data/t.json", {"table": "T", "records": [{"id": str(number)} for number in range(3000)]})
+    entry = world.entry()
+    world.run(entry.start())
+    entry.withdraw()
+    assert len(world.runtime.ending) == 1
+    world.run(asyncio.wait(list(world.runtime.ending)))
+    count = len(world.records())
+    assert count < 3000
+    world.run(asyncio.sleep(0.01))
+    assert len(world.records()) == count and not world.runtime.ending
+    world.runtime.patience = None
+    assert world.load().messages == [] and len(world.records()) == 3000
