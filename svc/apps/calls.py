@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -31,8 +32,10 @@ async def call(
     try:
         with load_limit(seconds), guard():
             result = function(*arguments)
-    except (SystemExit, GeneratorExit, asyncio.CancelledError) as error:
-        raise RuntimeError(f"it has raised {type(error).__name__}") from error
+    except (Exception, LoadTimeout):
+        raise
+    except BaseException as error:
+        raise contained(error) from error
     if not inspect.isawaitable(result):
         return result
     task = asyncio.get_running_loop().create_task(_run(result, guard, seconds))
@@ -57,8 +60,18 @@ async def call(
 async def _run(awaitable: Awaitable[Any], guard: Guard, seconds: float) -> Any:
     try:
         return await Stepped(awaitable, guard, seconds)
-    except (SystemExit, GeneratorExit) as error:
-        raise RuntimeError(f"it has raised {type(error).__name__}") from error
+    except (Exception, LoadTimeout, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise contained(error) from error
+
+
+def contained(error: BaseException) -> Exception:
+    """What stands for an exception of an application that is no Exception, and would end the task or the server. Ctrl+C while the server starts is
+    raised: later it is a signal."""
+    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        raise error
+    return RuntimeError(f"it has raised {type(error).__name__}{f': {error}' if str(error) else ''}")
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from svc.apps.code import CodeVersion
 from svc.apps.entry import EntryContext, LoadedEntry
-from svc.apps.load_limit import LoadTimeout, load_limit
+from svc.apps.load_limit import load_limit
 from svc.apps.modules import ModuleFault
 from svc.scheduler import JobRun, JobSpec, Scheduler, bind_handler, read_jobs
 
@@ -77,5 +77,5 @@ def _import_installed(code: CodeVersion, name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ValueError(f"handler: there is no module {name}, in the application or among the packages that are installed") from None
         raise ValueError(f"handler: {name}: {error}") from error
-    except (Exception, SystemExit, LoadTimeout) as error:
+    except BaseException as error:  # also SystemExit
         raise ValueError(f"handler: {name}: {type(error).__name__}: {error}") from error

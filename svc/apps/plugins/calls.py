@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from svc.api.table_settings import TableSettings
-from svc.apps.calls import call
+from svc.apps.calls import call, contained
 from svc.apps.entry import EntryContext
 from svc.apps.load_limit import LOAD_SECONDS, LoadTimeout, load_limit
 from svc.apps.modules import ModuleFault
@@ -81,15 +81,21 @@ class PluginCalls:
                 ending = self.context.runtime.ending
                 ending.add(task)
                 task.add_done_callback(ending.discard)
-        except (Exception, LoadTimeout, SystemExit, asyncio.CancelledError) as error:
+        except (Exception, LoadTimeout) as error:
             self.report(error, during)
+        except BaseException as error:
+            self.report(contained(error), during)
 
     async def _finish(self, awaitable: Any, during: str) -> None:
         try:
             async with asyncio.timeout(self.seconds):
                 await awaitable
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             self.report(error, during)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self.report(contained(error), during)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task that ends with the plugin."""

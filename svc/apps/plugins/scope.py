@@ -66,7 +66,7 @@ class Scope:
         """`callback()` for "ready" (the application is in effect) and "close" (the plugin ends); `callback(error)` for "error"."""
         self._callbacks.add(event, callback)
         if event == READY and self._entry.is_ready:
-            self._calls.keep(self._ready())
+            self._calls.keep(self._call_ready(callback))
         return self
 
     def request_restart(self) -> None:
@@ -117,7 +117,10 @@ class Scope:
 
     async def _ready(self) -> None:
         for callback in self._callbacks.of(READY):
-            await self._calls.call(callback, during="the handler of 'ready'")
+            await self._call_ready(callback)
+
+    async def _call_ready(self, callback: Callable[..., Any]) -> None:
+        await self._calls.call(callback, during="the handler of 'ready'")
 
     def _close(self) -> None:
         if not self._is_closed:

@@ -467,12 +467,8 @@ def test_what_takes_long_goes_on_behind_the_open_ports(world: Loading) -> None:
     assert (status.status, status.messages) == ("loading", [])
     assert "late" not in world.records()
     assert world.reports == [("notify", "dataLoader: records are still being loaded, while requests are served")]
-
-    async def ended() -> None:
-        while status.status == "loading":
-            await asyncio.sleep(0)
-
-    world.run(ended())
+    assert entry._work is not None
+    world.run(asyncio.wait({entry._work}))
     assert len(world.records()) == 3001
     missing = "data/t.json: record 3000: it has no value for the primary key id"
     unknown = "data/u.json: 'other' is none of database, table, records"

@@ -40,6 +40,20 @@ def test_the_plugin_of_bad_words(tmp_path: Path) -> None:
             None,
             "handle_application: RuntimeError",
         ),
+        *(
+            (f"class Panic(BaseException): pass\n{kind}def handle_application(scope):\n    {code}", None, f"it has raised {name}")
+            for kind in ("", "async ")
+            for code, name in (
+                ("raise Panic('lost')", "Panic: lost"),
+                ("raise GeneratorExit", "GeneratorExit"),
+            )
+        ),
+        (
+            "class Panic(BaseException): pass\ndef fail(event):\n    raise Panic('lost')\n"
+            "def handle_application(scope):\n    scope.handle_entry('words/*', fail)",
+            None,
+            "it has raised Panic: lost",
+        ),
         ("def handle_application():\n    pass", None, "TypeError"),
         ("def handle_application(scope):\n    scope.handle_entry(print)", "{package: ./plugin.py}", "has no option files"),
         ("def handle_application(scope):\n    scope.handle_entry('../x', print)", None, "leads out of the application"),

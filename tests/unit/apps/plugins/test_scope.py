@@ -135,3 +135,47 @@ def test_closing_while_it_is_loaded(tmp_path: Path) -> None:
     with plugin(tmp_path, code) as app:
         assert app.ask("GET", "/nothing")[0] == 404
         assert app.ask("PUT", "/Plain/1", {"stock": 1})[0] == 204
+
+
+def test_who_asks_late_for_ready_is_called_alone_and_once(tmp_path: Path, seen: list[Any]) -> None:
+    code = """
+    import seen
+    def handle_application(scope):
+        def first():
+            seen.seen.append("first")
+            scope.on("ready", lambda: seen.seen.append("late"))
+        scope.on("ready", first)
+        seen.seen.append(scope)
+    """
+    with plugin(tmp_path, code) as app:
+        app.node.run(asyncio.sleep(0.01))
+        scope, *calls = seen
+        assert calls == ["first", "late"]
+        scope.on("ready", lambda: seen.append("later"))
+        app.node.run(asyncio.sleep(0.01))
+        assert seen[1:] == ["first", "late", "later"]
+
+
+def test_no_error_in_a_handler_of_an_event_leaves_the_plugin(tmp_path: Path) -> None:
+    code = """
+    class Panic(BaseException): pass
+    def fail(*args):
+        raise Panic("lost")
+    async def fail_later(*args):
+        raise Panic("lost later")
+    def handle_application(scope):
+        scope.on("ready", fail)
+        scope.on("ready", fail_later)
+        scope.on("close", fail)
+        scope.on("close", fail_later)
+        scope.on("error", fail)
+        scope.options.on("change", fail)
+        files = scope.handle_entry()
+        for event in ("ready", "close", "error", "add"):
+            files.on(event, fail)
+    """
+    with plugin(tmp_path, code, healthy=False) as app:
+        assert "handler of 'ready': plugin.py:4: RuntimeError: it has raised Panic: lost" in str(messages(app))
+        assert "handler of 'ready': plugin.py:6: RuntimeError: it has raised Panic: lost later" in str(messages(app))
+        change(app, "config.yaml", BASE)
+        app.node.run(asyncio.sleep(0.01))
