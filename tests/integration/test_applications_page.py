@@ -1,4 +1,4 @@
-"""docs/applications.md, done as it says: the files are written, the server is started again after each, and the commands print what is shown."""
+"""docs/applications.md, done as it says: the files are saved while `svc dev` runs, and the commands print what is shown."""
 
 from __future__ import annotations
 
@@ -84,6 +84,13 @@ class Shop:
             assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.05)
 
+    def wait_for_reload(self, saved: set[str], place: int) -> None:
+        """Until all of these files have been loaded, as the output says behind a place."""
+        deadline = time.monotonic() + LIMIT
+        while not saved <= set(re.findall(r"[\w.]+", " ".join(re.findall(r" reloaded shop in .*", self.log.read_text()[place:])))):
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.02)
+
     def stop(self) -> None:
         if self.process is not None:
             self.process.send_signal(signal.SIGINT)
@@ -116,15 +123,21 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
+    place = 0
+    saved: set[str] = set()
     try:
         for block in blocks():
             if block.file:
-                if block.file.startswith("shop/"):
-                    shop.stop()
+                if not saved and shop.process is not None:
+                    place = len(shop.log.read_text())
                 shop.write(block)
+                if block.file.startswith("shop/") and shop.process is not None:
+                    saved.add(block.file.removeprefix("shop/"))
             elif block.language == "console":
-                if shop.process is None and "mkdir" not in block.text:
+                if shop.process is None:
                     shop.start()
+                shop.wait_for_reload(saved, place)
+                saved.clear()
                 for command, output in commands(block.text):
                     assert shop.run(command).rstrip("\n") == output.rstrip("\n"), (command, shop.log.read_text()[-3000:])
     finally:
