@@ -3,8 +3,8 @@
     python -m bench.deploying [--rounds 3]
 
 A real process serves a small application. One client asks for it all the time; beside it a version is deployed, once with one file of 90 MB (as CBOR, and as
-JSON in base64), once with 15,000 small files. Turns are measured by the processor time of the loop's thread, which does not count what the processes of the
-deployment, the client and the machine take in between; waits are by the clock, and do.
+JSON in base64), once with code that imports large libraries, once with 15,000 small files. Turns are measured by the processor time of the loop's thread,
+which does not count what the processes of the deployment, the client and the machine take in between; waits are by the clock, and do.
 """
 
 from __future__ import annotations
@@ -157,6 +157,8 @@ def main() -> None:
     wish = {"operation": "deploy_component", "project": "shop", "restart": True}
     print("| Deployed | takes | longest turn (CPU) | a GET meanwhile: median | 99 % | longest |\n|---|---|---|---|---|---|")
     measure("90 MB, CBOR", {**wish, "payload": large}, "application/cbor", rounds)
+    with_library = archive({**APP, "resources.py": b"import django.template, django.db.models, fastapi\n" + APP["resources.py"]})
+    measure("imports Django and FastAPI", {**wish, "payload": with_library}, "application/cbor", 1)
     measure("90 MB, JSON", {**wish, "payload": base64.b64encode(large).decode()}, "application/json", rounds)
     measure("15,000 files", {**wish, "payload": many}, "application/cbor", rounds)
 

@@ -19,7 +19,7 @@ from svc.deploying.layout import Layout
 from svc.deploying.names import check_project
 from svc.deploying.payloads import Payload, StoredPayload, store_payload
 from svc.deploying.references import Reference
-from svc.deploying.trying import TrialRequest, try_load
+from svc.deploying.trying import TrialRequest, Tried, try_load
 from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 
@@ -80,8 +80,8 @@ class Deployment:
         except OSError as error:
             raise written_fault(error, self.layout.area) from error
 
-    def prepare(self, fetcher: Fetcher) -> list[str]:
-        """Unpack, install and try a version. Returns the warnings of its load. Whatever it raises, `discard` is to be called then."""
+    def prepare(self, fetcher: Fetcher) -> Tried:
+        """Unpack, install and try a version. Whatever it raises, `discard` is to be called then."""
         wish = self.wish
         self._make()
         try:

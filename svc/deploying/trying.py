@@ -52,8 +52,17 @@ class LoadFailed(ClientError):
     code = "LOAD_FAILED"
 
 
-def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> list[str]:
-    """Load an application. Returns the warnings; raises LoadFailed, Stopped. `place`: a directory that is made and removed."""
+@dataclass(frozen=True)
+class Tried:
+    """How a trial load went. `modules`: what the application has imported. `files`: its own modules, below its directory."""
+
+    warnings: list[str] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+
+def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> Tried:
+    """Load an application. Raises LoadFailed, Stopped. `place`: a directory that is made and removed."""
     place.mkdir(mode=0o700)
     try:
         (place / REQUEST).write_bytes(pickle.dumps(request))
@@ -82,7 +91,9 @@ def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable
     if faults:
         more = f"\nand {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise LoadFailed(f"The application {request.project} cannot be loaded: " + "\n".join(faults[:SHOWN]) + more)
-    return [*warnings, f"what it starts with has not ended within {seconds:g} s"] if is_late else warnings
+    if is_late:
+        warnings.append(f"what it starts with has not ended within {seconds:g} s")
+    return Tried(warnings, result.get("modules", []), result.get("files", []))
 
 
 def _read(file: Path) -> dict[str, Any] | None:

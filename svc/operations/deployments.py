@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from svc.apps import App, Applications
 from svc.apps.app import GOES_ON
+from svc.apps.packages import import_ahead
 from svc.config.document import read_document
 from svc.config.editing import edit_file
 from svc.config.settings import SECTIONS
@@ -28,7 +29,7 @@ from svc.deploying.loaded_packages import held_back, imported_from
 from svc.deploying.names import project_fault
 from svc.deploying.references import shown
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, recover
-from svc.deploying.trying import LoadFailed, TrialRequest
+from svc.deploying.trying import LoadFailed, TrialRequest, Tried
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
 from svc.operations.deployment_records import FAILED, ROLLED_BACK, SUCCESS, DeploymentRecords
 from svc.operations.threads import in_thread
@@ -56,6 +57,7 @@ class Run:
         self.changed = asyncio.Event()
         self.journal: dict[str, Any] = {}
         self.former_entry: dict[str, Any] | None = None
+        self.tried = Tried()
 
 
 class Deployments:
@@ -168,8 +170,8 @@ class Deployments:
                 run.record |= {"payload_hash": stored.hash, "payload_size": stored.size}
             async with self._places:
                 run.watch.check()
-                warnings = await in_thread(lambda: deployment.prepare(fetcher), run.watch)
-            for warning in warnings:
+                run.tried = await in_thread(lambda: deployment.prepare(fetcher), run.watch)
+            for warning in run.tried.warnings:
                 self._note(run, LOAD, f"warning: {warning}")
             run.watch.check()
             run.is_decided = True
@@ -221,6 +223,7 @@ class Deployments:
         project = run.project
         app = None if self.applications is None else self.applications.get(project)
         served = None if app is None else (app.served_directory, dict(app.entries))
+        await in_thread(partial(import_ahead, self.layout.project(project), run.tried.modules, run.tried.files))
         app = await self.reload(project)
         faults = [] if app is None else _faults(app)
         if not faults:

@@ -18,6 +18,7 @@ from typing import Any
 
 from svc.apps import App
 from svc.apps.env_entry import load_first
+from svc.apps.modules import PACKAGE
 from svc.apps.status import EntryStatus
 from svc.clock import SYSTEM_CLOCK
 from svc.config import Config
@@ -29,6 +30,7 @@ from svc.server.instance import Server
 
 _HERE = frozenset(("rootPath", "storage", "logging", "componentsRoot", "tls", "operationsApi", "mqtt", "replication", "http"))
 """Sections of the configuration that are about the other process."""
+_OWN = frozenset(sys.modules)  # with all that this module imports
 
 
 def main(place: Path) -> int:
@@ -36,17 +38,31 @@ def main(place: Path) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     request: TrialRequest = pickle.loads((place / REQUEST).read_bytes())  # written by the server that has started this process
     app = load(request, place)
-    _write(place / RESULT, app.entries)
+    _write(place / RESULT, app.entries, request)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # whatever threads the application has started
 
 
-def _write(file: Path, statuses: Mapping[str, EntryStatus]) -> None:
+def _write(file: Path, statuses: Mapping[str, EntryStatus], request: TrialRequest) -> None:
     entries = {key: {"status": status.status, "messages": status.messages} for key, status in statuses.items()}
     part = file.with_name(f"{file.name}.part")
-    part.write_text(json.dumps({"entries": entries}))
+    part.write_text(json.dumps({"entries": entries, **_imported(request.directory.resolve())}))
     part.replace(file)
+
+
+def _imported(directory: Path) -> dict[str, list[str]]:
+    """`modules` that the server itself has not imported, and `files` of those of the application."""
+    modules: list[str] = []
+    files: list[str] = []
+    for name, module in list(sys.modules.items()):
+        origin = getattr(module, "__file__", None)
+        if name.startswith(f"{PACKAGE}."):
+            if isinstance(origin, str) and Path(origin).is_relative_to(directory):
+                files.append(Path(origin).relative_to(directory).as_posix())
+        elif name not in _OWN and name.partition(".")[0] not in ("svc", PACKAGE) and getattr(module, "__spec__", None) is not None:
+            modules.append(name)
+    return {"modules": modules, "files": files}
 
 
 def load(request: TrialRequest, place: Path) -> App:
@@ -62,7 +78,7 @@ def load(request: TrialRequest, place: Path) -> App:
         except (Problem, SchemaError) as error:
             print(f"the table {definition.database}.{definition.name} is not there: {error}")
     server.applications.know(request.others, request.directories)
-    server.applications.runtime.on_switched = lambda app, statuses: _write(place / LOADED, statuses)
+    server.applications.runtime.on_switched = lambda app, statuses: _write(place / LOADED, statuses, request)
     return loop.run_until_complete(_load(server, request))
 
 

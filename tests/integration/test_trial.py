@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from svc.apps.packages import import_ahead
 from svc.deploying import trying
 from svc.deploying.commands import Outcome
-from svc.deploying.trying import LoadFailed, TrialRequest, try_load
+from svc.deploying.trying import LoadFailed, TrialRequest, Tried, try_load
 from svc.store.backup.watch import Stopped, Watch
 
 CONFIG = "rest: true\nresources: resources.py\n"
+
+
+last: list[Tried] = []
 
 
 def tried(place: Path, files: dict[str, str], seconds: float = 40, watch: Watch | None = None) -> tuple[list[str], list[str]]:
@@ -24,7 +29,9 @@ def tried(place: Path, files: dict[str, str], seconds: float = 40, watch: Watch 
         (app / name).write_text(text)
     said: list[str] = []
     try:
-        return try_load(TrialRequest(app, "shop"), place / "trial", watch or Watch(), said.append, seconds), said
+        found = try_load(TrialRequest(app, "shop"), place / "trial", watch or Watch(), said.append, seconds)
+        last.append(found)
+        return found.warnings, said
     finally:
         assert os.listdir(place) == ["shop-1"], "nothing is left"
 
@@ -45,6 +52,31 @@ def test_an_environment_file_is_read_before_the_code(tmp_path: Path) -> None:
         "resources.py": "import os\nassert os.environ['SHOP_NAME'] == 'Blue'\n",
     }
     assert tried(tmp_path, files)[0] == []
+
+
+def test_what_the_application_imports_is_told(tmp_path: Path) -> None:
+    files = {
+        "config.yaml": CONFIG,
+        "resources.py": "import helpers.inner\nimport antigravity_of_this_app, xmlrpc.client\n",
+        "helpers/inner.py": "value = 1\n",
+        ".packages/antigravity_of_this_app.py": "import wave\n",
+    }
+    assert tried(tmp_path, files)[0] == []
+    assert {"antigravity_of_this_app", "wave", "xmlrpc", "xmlrpc.client"} <= set(last[-1].modules)
+    assert not [name for name in last[-1].modules if name.startswith("svc")]
+    assert sorted(last[-1].files) == ["helpers/inner.py", "resources.py"]
+
+
+def test_modules_are_imported_ahead(tmp_path: Path) -> None:
+    packages = tmp_path / ".packages"
+    packages.mkdir()
+    (packages / "ahead_of_this_app.py").write_text("value = 1\n")
+    (packages / "ahead_and_ends.py").write_text("raise SystemExit\n")
+    before = list(sys.path)
+    import_ahead(tmp_path, ["ahead_and_ends", "no_such_module", "ahead_of_this_app"], ["none.py"])
+    assert sys.path == before
+    assert sys.modules.pop("ahead_of_this_app").value == 1
+    assert "ahead_and_ends" not in sys.modules
 
 
 def test_a_load_without_an_end_is_ended(tmp_path: Path) -> None:
