@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from svc.apps.reading import read_limited
+from svc.apps.reading import load_yaml, read_limited
 from svc.apps.roles_file import DEFAULT_FILE
-from svc.apps.yaml_values import yaml_fault
 
 CONFIG_FILE = "config.yaml"
 MAX_SIZE = 1 << 20  # bytes
-MAX_VALUES = 100_000  # with what aliases repeat
 
 DEFAULT_CONFIG: Mapping[str, Any] = {
     "rest": True,
@@ -37,56 +33,12 @@ def read_config(directory: Path) -> Mapping[str, Any]:
         return DEFAULT_CONFIG
     if len(raw) > MAX_SIZE:
         raise ValueError(f"is larger than {MAX_SIZE} bytes")
-    try:
-        loaded = _load(raw.decode("utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(yaml_fault(error)) from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"is not UTF-8: byte {error.start}") from None
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    except (AttributeError, LookupError) as error:  # PyYAML's, of a value that its tag does not allow, such as `!!bool maybe`
-        raise ValueError(f"has a value that is not what its tag says: {error}") from None
+    loaded = load_yaml(raw)
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
         raise ValueError("must be a mapping of entries")
     return {str(key): value for key, value in loaded.items()}
-
-
-def _load(text: str) -> Any:
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _count(node, {})
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _count(node: yaml.Node, counted: dict[int, int]) -> int:
-    """How many values a node stands for: an alias to many, or a merge key, counts as many. Raises ValueError for too many.
-
-    `counted`: id of a node -> what was found; 0 while it is being counted.
-    """
-    known = counted.get(id(node))
-    if known is not None:
-        if not known:
-            raise ValueError("has a value that contains itself")
-        return known
-    counted[id(node)] = 0
-    members: list[yaml.Node] = []
-    if isinstance(node, yaml.SequenceNode):
-        members = node.value
-    elif isinstance(node, yaml.MappingNode):
-        members = [each for pair in node.value for each in pair]
-    count = 1 + sum(_count(each, counted) for each in members)
-    if count > MAX_VALUES:
-        raise ValueError(f"has more than {MAX_VALUES} values, or its aliases stand for more")
-    counted[id(node)] = count
-    return count
 
 
 def options_of(entry: Any) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ files: web/**     urlPath: (none)      web/a/b.css -> /a/b.css
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ class FileSet:
         for pattern in self.patterns:
             fixed = self._fixed(pattern)
             if _WILD.search(pattern) or fixed == pattern:
-                for path in _walk(self.directory / fixed):
+                for path in _walk(self.directory / fixed, _depth(pattern, fixed)):
                     self._add(found, path, fixed)
             elif (self.directory / pattern).is_file():
                 self._add(found, self.directory / pattern, fixed)
@@ -72,8 +73,10 @@ class FileSet:
 
     def _add(self, found: dict[str, MatchedFile], path: Path, fixed: str) -> None:
         name = path.relative_to(self.directory).as_posix()
+        if name in found or not self.contains(name):
+            return
         is_directory = path.is_dir()
-        if name not in found and self._wants(is_directory) and self.contains(name):
+        if self._wants(is_directory):
             found[name] = MatchedFile(name, path, self._url_path(name, fixed, is_directory), is_directory)
 
     def _wants(self, is_directory: bool) -> bool:
@@ -215,17 +218,25 @@ def _of_name(part: str) -> str:
     return first + "".join(f"(?>[^/]*?{each})" for each in others[:-1]) + (f"[^/]*{others[-1]}" if others else "")
 
 
-def _walk(directory: Path) -> Iterator[Path]:
-    """All files and directories below, but for those of IGNORED; links are followed by what opens them, not here."""
-    waiting = [directory]
+def _depth(pattern: str, fixed: str) -> int:
+    """How many directories below its fixed part what a pattern matches can be, 1 for its members."""
+    if fixed == pattern or "**" in pattern.split("/"):
+        return sys.maxsize
+    return pattern.count("/") - (fixed.count("/") if fixed else -1)
+
+
+def _walk(directory: Path, depth: int) -> Iterator[Path]:
+    """All files and directories below, but for those of IGNORED; links are followed by what opens them, not here. `depth`: 1 for its members alone."""
+    waiting = [(directory, depth)]
     while waiting:
+        place, left = waiting.pop()
         try:
-            members = sorted(waiting.pop().iterdir())
+            members = sorted(place.iterdir())
         except OSError:
             continue
         for path in members:
             if path.name in IGNORED:
                 continue
             yield path
-            if path.is_dir() and not path.is_symlink():
-                waiting.append(path)
+            if left > 1 and path.is_dir() and not path.is_symlink():
+                waiting.append((path, left - 1))

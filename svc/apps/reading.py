@@ -1,10 +1,17 @@
-"""Reading a file of an application that may be anything: of any size, or something that never ends."""
+"""Reading a file of an application that may be anything: of any size, something that never ends, YAML that stands for more than there is memory."""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
+from typing import Any
+
+import yaml
+
+from svc.apps.yaml_values import yaml_fault
+
+MAX_VALUES = 100_000  # of a document, with what its aliases repeat
 
 
 def read_limited(path: Path, limit: int) -> bytes:
@@ -15,3 +22,52 @@ def read_limited(path: Path, limit: int) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("it is no regular file")
         return file.read(limit + 1)
+
+
+def load_yaml(raw: bytes) -> Any:
+    """The value of a document of YAML 1.1, None of an empty one. Raises ValueError with what is wrong in it."""
+    try:
+        return _load(raw.decode("utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(yaml_fault(error)) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8: byte {error.start}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except (AttributeError, LookupError) as error:  # PyYAML's, of a value that its tag does not allow, such as `!!bool maybe`
+        raise ValueError(f"has a value that is not what its tag says: {error}") from None
+
+
+def _load(text: str) -> Any:
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count(node, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _count(node: yaml.Node, counted: dict[int, int]) -> int:
+    """How many values a node stands for: an alias to many, or a merge key, counts as many. Raises ValueError for too many.
+
+    `counted`: id of a node -> what was found; 0 while it is being counted.
+    """
+    known = counted.get(id(node))
+    if known is not None:
+        if not known:
+            raise ValueError("has a value that contains itself")
+        return known
+    counted[id(node)] = 0
+    members: list[yaml.Node] = []
+    if isinstance(node, yaml.SequenceNode):
+        members = node.value
+    elif isinstance(node, yaml.MappingNode):
+        members = [each for pair in node.value for each in pair]
+    count = 1 + sum(_count(each, counted) for each in members)
+    if count > MAX_VALUES:
+        raise ValueError(f"has more than {MAX_VALUES} values, or its aliases stand for more")
+    counted[id(node)] = count
+    return count

@@ -22,10 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from svc.apps.reading import read_limited
-from svc.apps.yaml_values import yaml_fault
+from svc.apps.reading import load_yaml, read_limited
 from svc.auth.permission_check import check_permission
 from svc.errors import Problem
 from svc.store import Store
@@ -57,16 +54,11 @@ class FileRole:
 
 
 def read_roles(path: Path) -> list[FileRole]:
-    """The roles in a file, in its order. Raises OSError, UnicodeDecodeError, or ValueError for anything but a mapping of roles."""
+    """The roles in a file, in its order. Raises OSError, or ValueError for anything but a mapping of roles."""
     raw = read_limited(path, MAX_SIZE)
     if len(raw) > MAX_SIZE:
         raise ValueError(f"is larger than {MAX_SIZE} bytes")
-    try:
-        loaded = yaml.safe_load(raw.decode("utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(yaml_fault(error)) from None
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
+    loaded = load_yaml(raw)
     if loaded is None:
         return []
     if not isinstance(loaded, dict):

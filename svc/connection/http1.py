@@ -337,8 +337,11 @@ class Http1Connection(SocketConnection):
 
     def _on_room_for_file(self) -> None:
         self._writing = False
-        self._shared.loop.remove_writer(self.sock)
+        shared = self._shared
+        shared.loop.remove_writer(self.sock)
         if self._sending is not None:
+            # The peer takes what is sent: how long the disk needs is not its time. As in `_on_all_sent`.
+            self.deadline = shared.now() + shared.timeouts.request if self._ended else inf
             self._sending.on_room()
 
     def end_body(self, exchange: Exchange) -> None:

@@ -338,6 +338,23 @@ def test_what_is_registered_together_takes_effect_together_or_not_at_all(world: 
     assert world.ports.plain.asked() == ["authentication", "rest", first, second]
 
 
+def test_a_port_for_which_a_listener_waits_is_not_released(world: World) -> None:
+    new = world.server.of_application("shop", staged=True)
+    other = world.server.of_application("shop", staged=True)
+    with new.together():
+        new.http(first, port=81)
+    with pytest.raises(KeyError), other.together():
+        other.http(second, port=81)
+        raise KeyError
+    with pytest.raises(OSError, match="in use"):
+        new.http(second, port=81, secure_port=666)
+    assert world.ports.released == []
+    new.activate()
+    assert first in world.ports.opened[81, False].asked()
+    new.withdraw()
+    assert world.ports.released == [81]
+
+
 def test_a_version_that_is_staged_stays_so(world: World) -> None:
     new = world.server.of_application("shop", staged=True)
     with new.together():

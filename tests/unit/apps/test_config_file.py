@@ -1,12 +1,14 @@
 """svc.apps.config_file: a config.yaml that may hold anything has a message, and what is read of it is small."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from svc.apps.config_file import read_config
 from svc.apps.files import FileSet
+from svc.apps.roles_file import read_roles
 from tests.support.node import Node
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -132,3 +134,33 @@ def test_members_of_brackets(tmp_path: Path, recwarn: pytest.WarningsRecorder) -
     assert not recwarn.list
     with pytest.raises(ValueError, match=r"files: '\[z-a\]' is not a pattern: bad character range z-a"):
         FileSet(tmp_path, "[z-a]")
+
+
+def test_aliases_of_roles_that_stand_for_too_much_are_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "roles.yaml").write_text(BOMB + "gardener: {access: *i}\n")
+    with pytest.raises(ValueError, match="its aliases stand for more"):
+        read_roles(tmp_path / "roles.yaml")
+
+
+def test_no_deeper_directories_are_read_than_a_pattern_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.py", "web/b.py", "web/deep/c.py", "web/deep/deeper/d.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    read: list[str] = []
+    iterdir = Path.iterdir
+
+    def noted(path: Path) -> Iterator[Path]:
+        read.append(path.relative_to(tmp_path.resolve()).as_posix())
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
+
+    def names(pattern: str) -> tuple[list[str], list[str]]:
+        read.clear()
+        return [match.name for match in FileSet(tmp_path, pattern).matches()], list(read)
+
+    assert names("*.py") == (["a.py"], ["."])
+    assert names("*/*.py") == (["web/b.py"], [".", "web"])
+    assert names("web/*/*.py") == (["web/deep/c.py"], ["web", "web/deep"])
+    assert names("web/deep") == (["web/deep/c.py", "web/deep/deeper", "web/deep/deeper/d.py"], ["web/deep", "web/deep/deeper"])
+    assert names("**/d.py")[0] == ["web/deep/deeper/d.py"]

@@ -161,6 +161,23 @@ def test_a_peer_that_does_not_read_is_disconnected(world: RealSockets, path: Pat
     assert not files[0].is_open
 
 
+def test_the_time_that_the_disk_needs_is_not_the_peers(world: RealSockets, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = answer(world, path)
+    world.ask()
+    world.read(SIZE // 10)
+
+    def slow_disk(target: int, source: int, position: int, size: int) -> int:
+        world.clock.advance(2)
+        return size
+
+    monkeypatch.setattr(os, "sendfile", slow_disk)
+    while files[0].is_open:
+        if world.own in world.loop.writers:
+            world.loop.writers[world.own]()
+        world.pass_time(0)
+        assert not world.connection.closed
+
+
 def test_a_peer_that_leaves_closes_the_file(world: RealSockets, path: Path) -> None:
     files = answer(world, path)
     world.ask()
