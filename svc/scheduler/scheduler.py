@@ -240,7 +240,7 @@ class Scheduler:
                 continue
             if job.known is None:
                 job.task = self._start(self._begin(job), job)
-            elif job.known.since - now > STEP_BACK_MS:
+            elif self._since(job, job.known) - now > STEP_BACK_MS:
                 job.task = self._start(self._start_over(job), job)
             elif job.next_ms is not None and now >= job.next_ms:
                 job.task = self._start(self._take(job), job)
@@ -298,7 +298,8 @@ class Scheduler:
         return before
 
     async def _start_over(self, job: _Job) -> None:
-        """The clock was wrong when the last moment was taken: it lies far ahead."""
+        """The clock was wrong when the last moment was taken, or when the job was taken up: that lies far ahead."""
+        job.since_ms = min(job.since_ms, self._now())
 
         def change(before: JobState | None) -> JobState | None:
             now = self._now()

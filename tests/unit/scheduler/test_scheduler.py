@@ -89,6 +89,17 @@ def test_a_clock_that_was_far_ahead_does_not_stop_a_job(world: World) -> None:
     assert any("set back by more than a day" in text for _, level, text in world.reports if level == "warn")
 
 
+def test_an_interval_goes_on_when_the_clock_was_far_ahead_at_the_start(world: World) -> None:
+    world.instance("one", TEN)
+    assert world.advance(10) == [("one", "a", START + 10, False)]
+    world.stop("one")
+    world.set_clock(3 * 86_400)
+    world.instance("two", TEN)
+    world.set_clock(-3 * 86_400)
+    assert world.advance(0) == []
+    assert world.advance(10) == [("two", "a", START + 20, False)]
+
+
 def test_one_run_at_a_time_and_a_long_one_makes_up_one(world: World) -> None:
     gate = asyncio.Event()
 
