@@ -22,16 +22,16 @@ class Cookies(dict[str, Cookie]):
         super().__init__()
         self._now = now
 
-    def receive(self, fields: Sequence[tuple[str, str]]) -> None:
-        """Take over the `Set-Cookie` fields of an answer."""
+    def receive(self, fields: Sequence[tuple[str, str]], path: str = "/") -> None:
+        """Take over the `Set-Cookie` fields of an answer to a request for `path`."""
         for field, value in fields:
             if field.lower() == "set-cookie":
-                self._set(value)
+                self._set(value, path.partition("?")[0])
 
-    def _set(self, text: str) -> None:
+    def _set(self, text: str, path: str) -> None:
         first, *attributes = text.split(";")
         name, _, value = first.strip().partition("=")
-        cookie = Cookie(value)
+        cookie = Cookie(value, path[: path.rfind("/")] or "/")  # the default (§5.1.4)
         given = {key.strip().lower(): stated.strip() for key, _, stated in (each.partition("=") for each in attributes)}
         if given.get("path", "").startswith("/"):
             cookie.path = given["path"]
@@ -40,10 +40,11 @@ class Cookies(dict[str, Cookie]):
                 cookie.expires = self._now() + int(given["max-age"])
             elif "expires" in given:
                 cookie.expires = parsedate_to_datetime(given["expires"]).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError):
             pass  # an attribute that is none is none (§5.2)
         if cookie.expires <= self._now():
-            self.pop(name, None)
+            if name in self and self[name].path == cookie.path:
+                del self[name]
         else:
             self[name] = cookie
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import shutil
-import sys
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -25,13 +23,13 @@ from svc.testing.loop import OWN_THREADS, RESTLESS, CountedThreads, Pool
 from svc.testing.prepared import make_config, make_directory, place_root
 from svc.testing.records import LogEntry, note_entry
 from svc.testing.standard_logging import StandardLogging
+from svc.testing.surroundings import Surroundings
 from svc.testing.wire import MemorySocket, WireLoop
 
 MAX_SWEEPS = 600  # of the server in one advance: in a long one its periodic work comes at longer intervals
 PATIENCE = 10.0  # real seconds that something may take
 FAR = 3600.0  # seconds of the clock that something may take
 ENDED = "the application of this test has ended"
-OF_PYTEST = "PYTEST_CURRENT_TEST"  # a variable that it changes itself
 FAREWELL = 1.0  # real seconds for threads to end
 LOADING = 60.0  # real seconds for an application to load: a module may take 30
 
@@ -59,7 +57,7 @@ class Instance:
         """Connections that the test has open."""
         self._held: str | None = None
         with ExitStack() as undo:
-            undo.callback(_restore_environment, dict(os.environ), list(sys.path))
+            undo.callback(Surroundings().restore)
             undo.callback(_join_threads, set(threading.enumerate()))
             self._logging = StandardLogging()
             undo.callback(self._logging.end)
@@ -245,16 +243,6 @@ class Instance:
 
 async def _awaited(awaitable: Any) -> Any:
     return await awaitable
-
-
-def _restore_environment(environment: dict[str, str], path: list[str]) -> None:
-    for name in os.environ.keys() | environment.keys():
-        if name != OF_PYTEST and os.environ.get(name) != environment.get(name):
-            if name in environment:
-                os.environ[name] = environment[name]
-            else:
-                del os.environ[name]
-    sys.path[:] = path
 
 
 def _join_threads(before: set[threading.Thread]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -243,7 +244,7 @@ class Requests:
             fields["Cookie"] = cookies
         fields = {name: value for name, value in fields.items() if name.lower() not in names} | given
         wire = Wire(self._instance, method, path, on_data)
-        wire.reader.on_head = self.cookies.receive
+        wire.reader.on_head = partial(self.cookies.receive, path=path)
         wire.send(_head(method, path, fields) + body)
         return wire
 

@@ -52,3 +52,14 @@ def test_cookies_have_paths_and_ends() -> None:
     assert cookies.header("/") == "c=x=y"
     cookies.receive([("Set-Cookie", "c=; Expires=Thu, 01 Jan 1970 00:00:00 GMT"), ("X-Other", "d=1")])
     assert list(cookies) == ["a", "b"]
+
+
+def test_a_cookie_without_a_path_is_for_the_directory_of_its_request() -> None:
+    cookies = Cookies(lambda: 1000.0)
+    cookies.receive([("Set-Cookie", "a=1")], "/shop/basket/1?x=/y/")
+    cookies.receive([("Set-Cookie", f"b=2; Max-Age={'9' * 400}")], "/login")
+    assert cookies.header("/shop/basket/2") == "a=1; b=2" and cookies.header("/shop") == "b=2"
+    cookies.receive([("Set-Cookie", "a=; Max-Age=0")], "/logout")
+    assert "a" in cookies, "one of another path stays"
+    cookies.receive([("Set-Cookie", "a=; Max-Age=0; Path=/shop/basket")], "/logout")
+    assert "a" not in cookies

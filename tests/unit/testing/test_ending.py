@@ -206,3 +206,22 @@ def test_applications_exit_does_not_end_the_tests(tmp_path: Path) -> None:
     with svc.testing.app(write_application(tmp_path / "shop", {"resources.py": code})) as shop:
         assert shop.get("/Page").json == 1
         assert any("sys.exit" in entry.text for entry in shop.logs)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_applications_at_once_may_end_in_any_order(tmp_path: Path, first: int) -> None:
+    before = held()
+    apps = []
+    for name in ("one", "two"):
+        files = {
+            "config.yaml": "loadEnv: {files: .env}\nresources: {files: resources.py}\n",
+            ".env": f"VARIABLE_{name}=1\n",
+            "resources.py": f"import os, sys\nos.environ['CODE_{name}'] = '1'\nsys.path.append('/{name}')\n",
+        }
+        apps.append(svc.testing.app(write_application(tmp_path / name, files)))
+    other = ("two", "one")[first]
+    apps[first].close()
+    assert os.environ[f"VARIABLE_{other}"] == os.environ[f"CODE_{other}"] == "1" and f"/{other}" in sys.path
+    apps[1 - first].close()
+    after = held()
+    assert (after["environment"], after["path"]) == (before["environment"], before["path"])
