@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 MAX_DEPTH = 500  # containers within containers, as in JSON
+MAX_MERGED = 5_000_000  # members that `<<` brings in a document: a short text could fill the memory
 
 _INT = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
@@ -99,7 +100,7 @@ def _read(text: bytes) -> Any:
     stack: list[_Container] = []
     anchors: dict[str, Any] = {}
     result: Any = None
-    documents = 0
+    documents = merged = 0
     events: Any = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     for event in events:
         kind = type(event)
@@ -123,6 +124,9 @@ def _read(text: bytes) -> Any:
             continue
         elif kind is yaml.SequenceEndEvent or kind is yaml.MappingEndEvent:
             closed = stack.pop()
+            merged += sum(map(len, closed.merged))
+            if merged > MAX_MERGED:
+                raise _fault(event, f"'<<' has brought more than {MAX_MERGED} members: write them out, or into several files")
             value = closed.close()
             if closed.anchor is not None:
                 anchors[closed.anchor] = value

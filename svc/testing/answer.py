@@ -73,6 +73,8 @@ class Answer:
     def decoded_content(self) -> bytes:
         """The content without its `Content-Encoding`. Raises AssertionError if it cannot be undone."""
         data = self.content
+        if not data:  # the answer to HEAD has the header of the content
+            return data
         for coding in reversed(self.headers.get("content-encoding", "").split(",")):
             data = self._undo(coding.strip().lower(), data)
         return data

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from svc.apps import yaml_values
 from svc.apps.yaml_values import read_yaml
 
 
@@ -92,3 +93,14 @@ def test_anything_is_a_value_or_a_fault(text: bytes) -> None:
         assert str(error) and len(str(error)) < 500
     else:
         json.dumps(value)
+
+
+def test_merge_keys_cannot_make_a_document_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_values, "MAX_MERGED", 100)
+    members = ", ".join(f"k{number}: 1" for number in range(10))
+    text = f"a: &a {{{members}}}\nb:\n" + "- {<<: *a}\n" * 10
+    assert len(read_yaml(text.encode())["b"]) == 10
+    with pytest.raises(ValueError, match="line 13, column 10: '<<' has brought more than 100 members"):
+        read_yaml((text + "- {<<: *a}\n").encode())
+    with pytest.raises(ValueError, match="more than 100"):
+        read_yaml(f"a: &a {{{members}}}\nb: {{<<: [{', '.join(['*a'] * 11)}]}}".encode())

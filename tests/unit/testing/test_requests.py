@@ -47,6 +47,8 @@ def test_a_compressed_answer_is_decoded(shop: Application) -> None:
         assert answer.json["name"] == "Walnut" * 1000
         if "content-encoding" in answer.headers:
             assert len(answer.content) < 1000
+            head = shop.head("/Product/1", headers={"Accept-Encoding": coding})
+            assert (head.headers["content-encoding"], head.content, head.text) == (coding, b"", "")
 
 
 @pytest.mark.parametrize(
