@@ -22,6 +22,7 @@ from svc import __version__
 from svc.cli.output import printable
 from svc.cli.own_traceback import HEAD, own_traceback
 from svc.clock import SYSTEM_CLOCK, Clock
+from svc.content.values import CannotEncode
 from svc.logs.core import ERROR, FATAL, INFO, NAMES, NOTIFY, WARN
 from svc.logs.redact import without_credentials
 
@@ -38,7 +39,7 @@ SERVES_ON = "the version before goes on serving"
 
 DIM, RED, GREEN, YELLOW, CYAN, BOLD = "2", "31", "32", "33", "36", "1"
 _LEVELS = {ERROR: RED, FATAL: RED, WARN: YELLOW, NOTIFY: CYAN, INFO: DIM}
-_PLACE = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+)(?::\d+)?: ")
+_PLACE = re.compile(r"^(?P<file>[^\s:]+):(?: line )?(?P<line>\d+)(?:(?::|, column )\d+)?: ")
 
 
 class DevScreen:
@@ -101,7 +102,7 @@ class DevScreen:
 
     def _know(self, app: App) -> None:
         directory = app.served_directory if app.is_serving else app.directory.resolve()
-        self._directories[f"{directory}/"] = f"{_near(directory)}/"
+        self._directories[f"{directory}/"] = "" if directory == Path.cwd() else f"{_near(directory)}/"
 
     # --- requests ------------------------------------------------------------------------------------------------------------------------
 
@@ -137,12 +138,16 @@ class DevScreen:
         self._line(f"{line}\n{self._framed(self._shorten(own_traceback(trace, self._is_application)))}" if trace else line)
 
     def defect(self, where: str, error: BaseException) -> None:
-        text = own_traceback("".join(traceback.format_exception(error)), self._is_application)
-        self._show_error(re.sub(r"^request \d+: ", "", where), text)
+        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        if isinstance(error, CannotEncode):  # it is raised by svc: only what the handler has returned matters
+            text = f"TypeError: {error}{notes}"
+        else:
+            text = own_traceback("".join(traceback.format_exception(error)), self._is_application)
+        self._show_error(re.sub(r"^request \d+: ", "", where), text, text.removesuffix(notes).rpartition("\n")[2])
 
-    def _show_error(self, where: str, text: str) -> None:
+    def _show_error(self, where: str, text: str, last: str) -> None:
+        """`last`: the line that names the exception."""
         text, where = self._shorten(text), self._shorten(where)
-        last = text.rpartition("\n")[2]
         shown = self._errors.get(text)
         if shown is not None:
             self._line(f"{self._paint('error', RED)} {printable(where)}: as at {shown}: {printable(last)}")

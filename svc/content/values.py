@@ -100,8 +100,12 @@ def as_datetime(value: date) -> datetime:
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
+class CannotEncode(TypeError):
+    """A value that has no form in a content type, whatever the caller does."""
+
+
 def to_plain(value: Any) -> Any:
-    """Convert a value of a type that no encoder knows by one step toward a plain type, by the table above. Raises TypeError."""
+    """Convert a value of a type that no encoder knows by one step toward a plain type, by the table above. Raises CannotEncode."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
@@ -127,9 +131,9 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, type):
         items = list(islice(value, _MOST_ITEMS + 1))
         if len(items) > _MOST_ITEMS:
-            raise TypeError(f"{type(value).__qualname__} gives more than {_MOST_ITEMS} items: return it by itself, then it is streamed")
+            raise CannotEncode(f"{type(value).__qualname__} gives more than {_MOST_ITEMS} items: return it by itself, then it is streamed")
         return items
-    raise TypeError(f"a value of type {type(value).__qualname__} cannot be encoded")
+    raise CannotEncode(f"a value of type {type(value).__qualname__} cannot be encoded")
 
 
 def number(value: Any) -> int | float:
@@ -145,7 +149,7 @@ def number(value: Any) -> int | float:
         return int(value.numerator)
     if isinstance(value, numbers.Real):
         return float(value)
-    raise TypeError(f"a number of type {type(value).__qualname__} cannot be encoded")
+    raise CannotEncode(f"a number of type {type(value).__qualname__} cannot be encoded")
 
 
 _MOST_DIGITS = 300
@@ -194,7 +198,7 @@ def unencodable(value: Any, name: str) -> Exception:
         for member in stack[-1][1]:
             if isinstance(member, dict | list | tuple | set | frozenset):
                 if id(member) in path:
-                    return TypeError(f"the value refers to itself, so it cannot be encoded as {name}")
+                    return CannotEncode(f"the value refers to itself, so it cannot be encoded as {name}")
                 path.add(id(member))
                 stack.append((id(member), iter(member.values() if isinstance(member, dict) else member)))
                 break

@@ -936,6 +936,14 @@ class ValidationError(ClientError):
 class Server:
     """Listeners, sockets, users, operations and figures of the server."""
 
+    config: Any
+    hostname: str
+    instance: int
+    instances: int
+    worker_index: int
+    is_main_thread: bool
+    content_types: ContentTypes
+    contentTypes: ContentTypes
     @property
     def resources(self) -> ResourceRegistry: ...
     def http(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from svc.auth.users import User
 from svc.cli import dev_screen
 from svc.cli.dev_screen import DevScreen
 from svc.clock import FakeClock
+from svc.content import values
 from svc.logs.core import ERROR, INFO, WARN
 from svc.messages import HeaderBlock, Request
 from svc.server.reloading import Reload
@@ -203,3 +204,39 @@ def test_a_stream_that_is_closed_or_cannot_show_a_character_does_no_harm(screen:
     assert raw.getvalue().endswith(b"\\u017c\\xf3\\u0142w\n")
     screen.out.close()
     screen.request(exchange(), 0.0)
+
+
+def test_files_of_the_application_in_the_working_directory_have_their_plain_names(
+    screen: Screen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    screen.loaded([App("shop", Path())], 0.1)
+    screen.defect("GET /Broken/ (resources.py:1)", failing(tmp_path.resolve() / "resources.py", "def f():\n    return 1 / 0\n"))
+    assert '\n  |   File "resources.py", line 2, in f\n' in screen.take()
+
+
+def test_a_value_that_cannot_be_encoded_is_no_matter_of_what_svc_did_with_it(screen: Screen, tmp_path: Path) -> None:
+    screen.loaded([App("shop", tmp_path)], 0.1)
+    try:
+        values.to_plain(object())
+    except TypeError as error:
+        screen.defect("GET /Broken/", error)
+    assert screen.take() == "error GET /Broken/\n  | TypeError: a value of type object cannot be encoded"
+
+
+def test_an_error_that_is_shown_again_is_named_not_its_notes(screen: Screen, tmp_path: Path) -> None:
+    screen.loaded([App("shop", tmp_path)], 0.1)
+    error = failing(tmp_path / "resources.py", "def f():\n    return 1 / 0\n")
+    error.add_note("GET /Broken/\nand more")
+    screen.defect("while streaming an answer", error)
+    assert screen.take().endswith("\n  | ZeroDivisionError: division by zero\n  | GET /Broken/\n  | and more")
+    screen.defect("while streaming an answer", error)
+    assert screen.take().endswith(": ZeroDivisionError: division by zero")
+
+
+def test_a_fault_of_yaml_is_shown_with_its_line(screen: Screen, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("rest: true\na: b: c\n")
+    status = EntryStatus()
+    status.fail("config.yaml: line 2, column 5: mapping values are not allowed here")
+    screen.reloaded(Reload(App("shop", tmp_path), ["config.yaml"], 0.004, {"config": status}))
+    assert screen.take().endswith("\n  | config.yaml: line 2, column 5: mapping values are not allowed here\n  |      2 | a: b: c")
