@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from svc.api.server import Server
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import reason_of
 from svc.apps.files import FileSet
@@ -16,7 +17,7 @@ COMPRESSION_THRESHOLD = 1200  # bytes, where the configuration says nothing
 
 
 class StaticEntry(LoadedEntry):
-    """Changed files need nothing: every request looks at the disk."""
+    """Changed files need nothing: every request looks at the disk. As long as there is no directory with files, no request does."""
 
     def __init__(self, context: EntryContext, files: FileSet, options: StaticOptions) -> None:
         super().__init__(context, files)
@@ -26,13 +27,22 @@ class StaticEntry(LoadedEntry):
             runtime.file_cache = FileCache(clock=runtime.clock)
         threshold = (server.config.get("http") or {}).get("compressionThreshold", COMPRESSION_THRESHOLD)
         self._static = StaticFiles(files, options, runtime.file_cache, compression_threshold=threshold)
-        server.http(self._static, name=LISTENER, before=options.before, after=options.after)
+        self._options = options
+        self._listens = False
+        if not options.fallthrough or any((files.directory / root).is_dir() for root in files.roots()):
+            self._listen(server)
+
+    def _listen(self, server: Server) -> None:
+        self._listens = True
+        server.http(self._static, name=LISTENER, before=self._options.before, after=self._options.after)
 
     def withdraw(self) -> None:
         super().withdraw()
         self._static.close()
 
     async def change(self, names: Sequence[str]) -> bool:
+        if not self._listens and self.server is not None:
+            self._listen(self.server)
         return True
 
 

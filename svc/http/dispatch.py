@@ -156,7 +156,7 @@ class Dispatcher:
                 first = chain.ask_first(request) if chain.has_first else 0
                 if type(first) is Response:
                     return self._finished(request, first)
-                if chain.is_needed(request, first, self._handler.knows):  # type: ignore[arg-type]  # mypy does not narrow by `type`, and cast() is a call
+                if chain.has_more and chain.is_needed(request, first, self._handler.knows):  # type: ignore[arg-type]  # mypy does not narrow by `type`, and cast() is a call
                     if chain.asks_last(request, first):  # type: ignore[arg-type]
                         last = self._ask_last(chain, request)
                         if last is not None:

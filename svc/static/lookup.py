@@ -63,6 +63,8 @@ class Lookup:
         self._endings = ("", *[f".{extension}" for extension in options.extensions])
         self._roots: tuple[str, ...] = ()
         self._bases: tuple[str, ...] = ()  # paths of the roots
+        self._is_simple = self._prefix == "/" and not options.extensions
+        self._start = ""  # of the path of each file, if there is one root and addresses are paths below it
 
     def below(self, address: str) -> str | None:
         """The path of a request, still encoded -> what follows the prefix, decoded; "/" for the prefix without its slash. None: no file can have it."""
@@ -86,15 +88,21 @@ class Lookup:
 
     def may_find(self, address: str) -> bool:
         """False: nothing is there. For nearly all requests that are for others, at the cost of one look at the disk."""
-        prefix = self._prefix
         if "%" in address:
             return True
-        if not address.startswith(prefix):
-            return prefix.startswith(address)
         roots = self._files.roots()
         if roots is not self._roots:
             self._roots = roots
             self._bases = tuple(f"{self._directory}/{root}/" if root else f"{self._directory}/" for root in roots)
+            self._start = self._bases[0][:-1] if self._is_simple and len(roots) == 1 else ""
+        if self._start:
+            try:
+                return os.access(self._start + address, os.F_OK)
+            except ValueError:  # a NUL
+                return False
+        prefix = self._prefix
+        if not address.startswith(prefix):
+            return prefix.startswith(address)
         below = address[len(prefix) :]
         try:
             for base in self._bases:

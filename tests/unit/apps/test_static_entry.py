@@ -253,3 +253,18 @@ def test_a_client_that_offers_http2_on_the_way_gets_its_file(nodes: Nodes) -> No
     """As curl --http2 asks."""
     nodes.load("shop", {"web/a.txt": "a"})
     assert nodes.get("/a.txt", Connection="Upgrade, HTTP2-Settings", Upgrade="h2c") == (200, b"a")
+
+
+def test_without_a_directory_no_request_looks_for_files(nodes: Nodes) -> None:
+    node = nodes.load("shop", {"schema.graphql": SCHEMA})
+    assert node.dispatcher._chain is None
+    assert nodes.get("/a.txt")[0] == 404
+    directory = nodes.write("shop", {"web/a.txt": "a"})
+    assert nodes.get("/a.txt")[0] == 404, "nothing has told of it"
+    for _ in range(2):
+        node.run(node.applications.change("shop", ["web/a.txt"], reloads_code=False))
+        assert nodes.get("/a.txt") == (200, b"a")
+    (directory / "web" / "a.txt").unlink()
+    assert nodes.get("/a.txt")[0] == 404
+    node.run(node.applications.remove("shop"))
+    assert node.dispatcher._chain is None
