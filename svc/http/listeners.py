@@ -140,7 +140,8 @@ class Chain:
         self.has_first = bool(self._first)
         # Plain listeners that alone are behind the resources, where no other is in front: `ask_last` asks them in the same way.
         self._last = [step.plain.answer for step in self.steps[at + 1 :] if step.plain is not None and step.route.is_open]
-        self.has_more = not (self.has_rest and self._after_first.is_empty and self._behind.is_empty)
+        is_plain = self._first_answers is not None
+        self.has_more = not (is_plain and self.has_rest and self._after_first.is_empty and self._behind.is_empty)
         """Whether others than those of `ask_first` may be asked."""
         self.has_last = bool(self._last) and len(self._last) == len(self.steps) - at - 1 and self._after_first.is_empty
 
