@@ -83,8 +83,8 @@ class ChainHost(Protocol):
 
 
 class PlainListener:
-    """A listener that answers GET and HEAD by a plain call, or passes on, the same for all callers, and that writes nothing: it needs none of what is made for others, so
-    that a request which it does not answer costs hardly more than without it. WebSockets and other methods are never for it."""
+    """A listener that answers GET and HEAD by a plain call, or passes on, the same for all callers, and that writes nothing: it needs none of what is made
+    for others, so that a request which it does not answer costs hardly more than without it. WebSockets and other methods are never for it."""
 
     def answer(self, request: Request) -> Response | None:
         """A new response; None passes on. Raises Problem."""
