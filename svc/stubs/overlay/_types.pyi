@@ -182,8 +182,12 @@ class Subscription:
         """Whether nothing more will come."""
     def send(self, event: Any) -> None:
         """Deliver an item of the application's own, behind the events of all commits up to now."""
-    def on(self, name: Literal["data", "close"], callback: Callable[..., Any]) -> Subscription:
-        """`"data"`: called with each event, one after the other. `"close"`: called at the end. Both may be async."""
+    @overload
+    def on(self, name: Literal["data"], callback: Callable[[Any], Any]) -> Subscription:
+        """The callback is called with each event, one after the other. It may be async."""
+    @overload
+    def on(self, name: Literal["close"], callback: Callable[..., Any]) -> Subscription:
+        """The callback is called at the end; one with a parameter gets the reason, a text. It may be async."""
     def end(self) -> None:
         """End it. What is queued can still be taken."""
 

@@ -223,6 +223,7 @@ async def others() -> None:
         print(await tables["SomeOther"].get(3))
     print(await tables.Closed.create({"value": 3}), list(tables), "Product" in databases)
     subscription = await tables.Product.subscribe(conditions=[{"attribute": "price", "comparator": "lt", "value": 3}], listener=print)
+    subscription.on("data", lambda event: print(event.type))
     subscription.on("close", print).end()
     count = await tables.Product.get_record_count()
     print(count.record_count, tables.Product.get_new_id(), tables.Product.coerce_id("a"), tables.Product.attributes)
