@@ -58,7 +58,8 @@ class Lifespan:
         if self.state is LifespanState.NEW:
             self.state = LifespanState.STARTING
             self._events.put_nowait({"type": "lifespan.startup"})
-            self._task = self._loop.create_task(self._run())
+            # Not by the factory of the loop: it is set while an application is loaded, to cancel the tasks of a version that is replaced.
+            self._task = asyncio.Task(self._run(), loop=self._loop)
 
     async def wait(self) -> None:
         """Until the start is over."""

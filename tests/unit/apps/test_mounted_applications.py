@@ -103,3 +103,26 @@ def test_other_entries_of_the_service_mean_nothing(tmp_path: Path) -> None:
     with application(tmp_path, CODE, files=FILES) as app:
         for options in (True, None, "x", {"package": "x"}):
             assert mount(app, options) == "healthy"
+
+
+def test_the_lifespan_of_a_version_that_was_loaded_while_the_instance_serves_is_ended_by_a_message(tmp_path: Path) -> None:
+    code = """
+    said = []
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                kind = (await receive())["type"]
+                said.append(kind)
+                await send({"type": f"{kind}.complete"})
+    server.mount("/m", app)
+    """
+    with application(tmp_path, code) as app:
+        app.node.mounts.begin()
+        modules: list[Any] = [app.module]
+        for _ in range(2):
+            app.node.settle()
+            app.node.run(app.node.applications.reload("app"))
+            assert app.node.app.modules is not None
+            modules += app.node.app.modules.loaded
+        app.node.settle()
+        assert [module.said for module in modules] == [["lifespan.startup", "lifespan.shutdown"]] * 2 + [["lifespan.startup"]]
