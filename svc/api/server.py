@@ -48,6 +48,8 @@ class SocketServer(Protocol):
     @property
     def port(self) -> int: ...
 
+    def take_effect(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -63,8 +65,9 @@ class Ports(Protocol):
     def release(self, port: Any) -> None:
         """Nothing is registered on this port any more."""
 
-    def open_socket(self, listener: Callable[..., Any], port: int, secure: bool) -> Any:
-        """A SocketServer; None without a certificate. Raises as `open`."""
+    def open_socket(self, listener: Callable[..., Any], port: int, secure: bool, *, application: str, waits: bool) -> Any:
+        """A SocketServer; None without a certificate. `waits`: it accepts connections from `take_effect` on, and may have the port of a server that the
+        application has already. Raises as `open`."""
 
     def say_faults(self) -> None:
         """Log what could not be met of the listeners' wishes (`PortListeners.faults`), unless it changes soon."""
@@ -167,6 +170,8 @@ class Server:
         former = replaced._take_all() if replaced is not None else []
         self._change(waiting, former)
         self._registered += waiting
+        for socket in self._sockets:
+            socket.take_effect()
         if replaced is not None:
             replaced._close_sockets()
             replaced._end_mounted()
@@ -296,7 +301,7 @@ class Server:
         port = found.secure_port if secure else found.port
         if port is None:
             raise TypeError("server.socket needs port or secure_port")
-        server = self._parts.ports.open_socket(listener, port, secure)
+        server = self._parts.ports.open_socket(listener, port, secure, application=self._application, waits=self._is_staged)
         if server is not None:
             self._sockets.append(server)
         return server

@@ -138,6 +138,10 @@ class Listener:
     def is_secure(self) -> bool:
         return self._scheme == "https"
 
+    def share(self) -> socket.socket:
+        """The same socket under another descriptor: for a listener that follows this one, so that no client finds the port closed in between."""
+        return self.sock.dup()
+
     def start(self) -> None:
         self._listening = True
         self._loop.add_reader(self.sock, self.on_acceptable)

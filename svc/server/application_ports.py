@@ -131,15 +131,15 @@ class ApplicationPorts:
             self._start(ports)
         return opened
 
-    def _check(self, port: int) -> None:
-        """Raise ValueError for a port that is something else's, or if no ports can be opened."""
+    def _check(self, port: int, shared: SocketServer | None = None) -> None:
+        """Raise ValueError for a port that is something else's than of `shared`, or if no ports can be opened."""
         if not self._opens_ports:
             raise ValueError(f"port {port} cannot be opened: inside another server the ports are that server's")
         config = self._config
         taken = {
             "operationsApi.network": (config.operations_api.network.port, config.operations_api.network.secure_port),
             "mqtt.network": (config.mqtt.network.port, config.mqtt.network.secure_port),
-            "server.socket": tuple(server.port for server in self._sockets),
+            "server.socket": tuple(server.port for server in self._sockets if server is not shared),
             "server.http": tuple(number for number, _ in self._opened),
             "http": tuple(each.port for each in self._default),
         }
@@ -166,8 +166,11 @@ class ApplicationPorts:
             ports.connections.end_turn()
             self.others.remove(ports)
 
-    def open_socket(self, listener: Callable[..., Any], port: int, secure: bool) -> SocketServer | None:
-        self._check(port)
+    def open_socket(
+        self, listener: Callable[..., Any], port: int, secure: bool, *, application: str = "", waits: bool = False
+    ) -> SocketServer | None:
+        former = self._former(application, port, secure) if waits else None
+        self._check(port, former)
         what = f"server.socket port {port}"
         contexts = None
         if secure:
@@ -175,18 +178,29 @@ class ApplicationPorts:
             if not contexts.open():
                 return None
         try:
-            sock = listen_on(port)
+            sock = listen_on(port) if former is None else former.share()
         except OSError as error:
             raise OSError(error.errno, f"{what}: {error.strerror}") from None
         connections = StreamConnections(self._loop, listener, self._log_error, None if contexts is None else lambda: contexts.context)
         found = Listener(
             sock, connections, self._loop, self._routed, self._warn, "https" if secure else "http", reserved=RESERVED_BY_APPLICATION
         )
-        server = SocketServer(found, connections, contexts, self._forget_socket)
+        server = SocketServer(found, connections, contexts, self._forget_socket, application=application, start=self._start_socket)
         self._sockets.append(server)
+        if not waits:
+            server.take_effect()
+        return server
+
+    def _former(self, application: str, port: int, secure: bool) -> SocketServer | None:
+        """The server of the version of the application that is in effect, at this port."""
+        for each in self._sockets:
+            if port and (each.application, each.port, each.secure, each.is_in_effect) == (application, port, secure, True):
+                return each
+        return None
+
+    def _start_socket(self, server: SocketServer) -> None:
         if self._is_serving:
             server.start()
-        return server
 
     def _forget_socket(self, server: SocketServer) -> None:
         if server in self._sockets:
@@ -216,7 +230,8 @@ class ApplicationPorts:
         for ports in self.others:
             self._start(ports)
         for server in self._sockets:
-            server.start()
+            if server.is_in_effect:
+                server.start()
 
     def _start(self, ports: ServerPorts) -> None:
         self._started.add(ports)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from svc.connection.listener import Listener
 from svc.connection.stream_servers import StreamConnections
@@ -10,11 +11,22 @@ from svc.tls.contexts import ServerContexts
 
 
 class SocketServer:
-    """A port that is open. `close` ends its connections too."""
+    """A port that is open. `close` ends its connections too. `application`: whose it is, "" = no application's."""
 
     def __init__(
-        self, listener: Listener, connections: StreamConnections, contexts: ServerContexts | None, forget: Callable[[SocketServer], None]
+        self,
+        listener: Listener,
+        connections: StreamConnections,
+        contexts: ServerContexts | None,
+        forget: Callable[[SocketServer], None],
+        *,
+        application: str = "",
+        start: Callable[[SocketServer], None],
     ) -> None:
+        """`start`: called when it takes effect."""
+        self.application = application
+        self.is_in_effect = False
+        self._start = start
         self._listener = listener
         self._connections = connections
         self.contexts = contexts
@@ -43,6 +55,15 @@ class SocketServer:
     def accepted(self) -> int:
         """How many there have been."""
         return self._connections.count
+
+    def take_effect(self) -> None:
+        """The version of the application that has opened it does."""
+        self.is_in_effect = True
+        self._start(self)
+
+    def share(self) -> Any:
+        """The socket of the port once more, for the server of the next version."""
+        return self._listener.share()
 
     def start(self) -> None:
         if self.is_open and not self._is_started:

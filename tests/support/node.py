@@ -68,7 +68,7 @@ class NodePorts:
     def release(self, port: Any) -> None:
         pass
 
-    def open_socket(self, listener: Any, port: int, secure: bool) -> Any:
+    def open_socket(self, listener: Any, port: int, secure: bool, *, application: str, waits: bool) -> Any:
         raise OSError("a node of the tests has no sockets")
 
     def say_faults(self) -> None:

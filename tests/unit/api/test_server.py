@@ -61,6 +61,9 @@ class SocketServer:
     def __init__(self) -> None:
         self.closed = False
 
+    def take_effect(self) -> None:
+        self.is_in_effect = True
+
     def close(self) -> None:
         self.closed = True
 
@@ -91,9 +94,13 @@ class Ports:
         if self.opened.pop((port.port, port.secure), None) is not None:
             self.released.append(port.port)
 
-    def open_socket(self, listener: Any, port: int, secure: bool) -> Any:
+    def open_socket(self, listener: Any, port: int, secure: bool, *, application: str, waits: bool) -> Any:
         self.sockets.append((port, secure))
-        return None if port == 999 else SocketServer()
+        if port == 999:
+            return None
+        server = SocketServer()
+        server.is_in_effect = not waits
+        return server
 
     def say_faults(self) -> None:
         self.told += 1
@@ -353,6 +360,15 @@ def test_a_port_for_which_a_listener_waits_is_not_released(world: World) -> None
     assert first in world.ports.opened[81, False].asked()
     new.withdraw()
     assert world.ports.released == [81]
+
+
+def test_a_socket_accepts_connections_when_its_version_takes_effect(world: World) -> None:
+    new = world.server.of_application("shop", staged=True)
+    with new.together():
+        waiting = new.socket(first, port=70)
+    assert not waiting.is_in_effect
+    new.activate()
+    assert waiting.is_in_effect and new.socket(first, port=71).is_in_effect
 
 
 def test_a_version_that_is_staged_stays_so(world: World) -> None:

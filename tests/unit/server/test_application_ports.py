@@ -13,6 +13,7 @@ import pytest
 from svc.config import Config
 from svc.server import application_ports
 from svc.server.application_ports import ApplicationPorts
+from svc.server.socket_servers import SocketServer
 from tests.unit.server.test_shutdown import FakeLoop
 
 
@@ -208,6 +209,34 @@ def test_sockets(world: World) -> None:
     assert not (secure.is_open or later.is_open)
     world.has_certificate = False
     assert world.ports.open_socket(listen, 73, True) is None
+
+
+def test_the_next_version_of_an_application_shares_the_port_of_a_socket(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SocketServer, "share", lambda server: server.port)
+
+    def state(server: SocketServer | None) -> str:
+        assert server is not None
+        return str(server._listener.state)  # type: ignore[attr-defined]
+
+    world.ports.start()
+    first = world.ports.open_socket(listen, 70, False, application="shop", waits=True)
+    assert first is not None and state(first) != "started"
+    with pytest.raises(ValueError, match=r"taken by server\.socket"):
+        world.ports.open_socket(listen, 70, False, application="shop", waits=True)
+    first.take_effect()
+    assert state(first) == "started"
+    for application, waits, secure in (("other", True, False), ("shop", False, False), ("shop", True, True)):
+        with pytest.raises(ValueError, match=r"taken by server\.socket"):
+            world.ports.open_socket(listen, 70, secure, application=application, waits=waits)
+    dropped = world.ports.open_socket(listen, 70, False, application="shop", waits=True)
+    assert dropped is not None
+    dropped.close()
+    assert (state(first), state(dropped)) == ("started", "discarded")
+    second = world.ports.open_socket(listen, 70, False, application="shop", waits=True)
+    assert second is not None
+    second.take_effect()
+    first.close()
+    assert (state(second), first.is_open) == ("started", False)
 
 
 def test_a_socket_that_cannot_be_opened(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
