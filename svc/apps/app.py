@@ -107,6 +107,12 @@ class App:
         status = self.entries.get(key)
         return status is not None and status.status == ERROR
 
+    @property
+    def has_failed_schema(self) -> bool:
+        """Whether the schema in effect has errors, so that tables of it may be missing."""
+        entry = self._loaded.get("graphqlSchema")
+        return entry is not None and entry.context.status.status == ERROR
+
     def ask_for_restart(self, key: str) -> None:
         if key not in self.restart_wanted:
             self.restart_wanted.append(key)
@@ -136,6 +142,8 @@ class App:
             status.fail(f"{CONFIG_FILE}: {error}")
             await self._refuse_config(status)
             return False
+        if keys is not None:
+            keys = {*keys, *(key for key, entry in self._loaded.items() if entry.goes_with(keys))}
         wanted = {key: kind for key, kind in self._kinds(config) if keys is None or key in keys}
         if any(kind.is_code for kind in wanted.values()):
             wanted = {key: kind for key, kind in self._kinds(config) if key in wanted or kind.is_code}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 
 from svc.apps.data_files import LARGE, read_data_file, size_of
-from svc.apps.data_loader import PROGRESS, load_file
+from svc.apps.data_loader import PROGRESS, NoTable, load_file
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.files import FileSet, MatchedFile
 from svc.errors import Problem, SchemaError
@@ -27,6 +27,7 @@ class DataEntry(LoadedEntry):
         self._queue: list[MatchedFile] = []
         self._work: asyncio.Task[None] | None = None
         self._is_waited_for = False
+        self._lacks_tables = False  # that the schema may declare once it has no errors
 
     async def start(self) -> None:
         matches = await self._matches()
@@ -41,6 +42,9 @@ class DataEntry(LoadedEntry):
             self._faults.pop(name, None)
         await self._bring([match for match in await self._matches() if match.name in changed])
         return True
+
+    def goes_with(self, keys: Collection[str]) -> bool:
+        return self._lacks_tables and "graphqlSchema" in keys
 
     def withdraw(self) -> None:
         if self._work is not None:
@@ -124,7 +128,10 @@ class DataEntry(LoadedEntry):
             runtime.report(application, "notify", f"{self.context.key}: {match.name}: {done} of {count} records")
 
         try:
-            result = await load_file(runtime, file, tell)
+            result = await load_file(runtime, file, tell, makes_table=not self.context.app.has_failed_schema)
+        except NoTable as error:
+            self._lacks_tables = True
+            return [error.message], file.warnings
         except (Problem, SchemaError) as error:
             return [error.message], file.warnings
         if result.made or result.changed:

@@ -123,16 +123,24 @@ class _Looked:
     faults: list[Fault] = field(default_factory=list)
 
 
-async def load_file(runtime: Runtime, file: DataFile, progress: Callable[[int], None] = lambda done: None) -> Result:
-    """Bring the records of a file into its table. `progress`: called with the number of records that are done, now and then.
+class NoTable(SchemaError):
+    """There is no table for the records, and none was to be made."""
 
-    Raises the Problem or SchemaError that hinders all further records. What was written before stays, and a repetition goes on from there.
+
+async def load_file(
+    runtime: Runtime, file: DataFile, progress: Callable[[int], None] = lambda done: None, *, makes_table: bool = True
+) -> Result:
+    """Bring the records of a file into its table. `progress`: called with the number of records that are done, now and then. `makes_table`: if there is
+    none.
+
+    Raises NoTable, or the Problem or SchemaError that hinders all further records. What was written before stays, and a repetition goes on from there.
     """
-    return await _FileLoad(runtime, file, progress).run()
+    return await _FileLoad(runtime, file, progress, makes_table).run()
 
 
 class _FileLoad:
-    def __init__(self, runtime: Runtime, file: DataFile, progress: Callable[[int], None]) -> None:
+    def __init__(self, runtime: Runtime, file: DataFile, progress: Callable[[int], None], makes_table: bool) -> None:
+        self._makes_table = makes_table
         self._runtime = runtime
         self._store: Store = runtime.store
         self._slices: Slices = runtime.store.slices
@@ -172,6 +180,8 @@ class _FileLoad:
         table = None if database is None else database.tables.get(file.table)
         if table is not None or not file.records:
             return table
+        if not self._makes_table:
+            raise NoTable(f"there is no table {file.database}.{file.table}, and none is made of the records while the schema has errors")
         definition = _definition_of(file)
         if database is None:
             database = await self._store.make_database(file.database)

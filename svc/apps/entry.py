@@ -138,6 +138,10 @@ class LoadedEntry:
         """Files of the entry have been added, changed or removed: paths below the application with slashes. Returns False if it has to be loaded again."""
         return False
 
+    def goes_with(self, keys: Collection[str]) -> bool:
+        """Whether it has to be loaded again when the entries of these keys are."""
+        return False
+
     def takes_options(self, options: Mapping[str, Any]) -> bool:
         """Whether `change_options` can take over these."""
         return False

@@ -418,6 +418,23 @@ def test_an_application_brings_its_data(tmp_path: Path) -> None:
         assert ("error", "dataLoader: data/shows.yaml: records must be a list") in app.node.reports
 
 
+def test_a_fault_in_the_schema_does_not_make_tables_of_records(tmp_path: Path) -> None:
+    good = "type Show @table @export { sku: ID @primaryKey  title: String }"
+    files = {
+        "config.yaml": "rest: true\ngraphqlSchema: {files: schema.graphql}\ndataLoader: {files: data/*.yaml}\nresources: true\n",
+        "data/shows.yaml": "table: Show\nrecords:\n  - {id: own, sku: a}\n",
+        "schema.graphql": good.replace("}", ""),
+    }
+    with application(tmp_path, "", files=files, healthy=False) as app:
+        missing = "data/shows.yaml: there is no table data.Show, and none is made of the records while the schema has errors"
+        assert app.node.app.entries["dataLoader"].messages == [missing]
+        assert "data" not in app.node.store.databases
+        (app.node.app.directory / "schema.graphql").write_text(good)
+        app.node.run(app.node.applications.change("app", ["schema.graphql"], reloads_code=False))
+        assert app.node.app.status == "healthy"
+        assert app.ask("GET", "/Show/a") == (200, {"sku": "a", "id": "own"})
+
+
 def test_a_table_that_is_dropped_meanwhile_ends_the_load(world: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
     world.write("data/t.json", {"table": "T", "records": [{"id": f"{number}"} for number in range(50)]})
     real, runs = LongWrite.run, 0
