@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from svc.clock import SYSTEM_CLOCK
-
 LOAD_SECONDS = 30.0
-PRECISION = 0.1  # seconds, in which a timer is found to be the one that was set here
+AGAIN = (
+    1.0 + 1 / 64
+)  # seconds after which it is raised once more, where a bare `except:` has kept it; a timer of this interval was set here
 
 
 class LoadTimeout(BaseException):
@@ -20,7 +20,8 @@ class LoadTimeout(BaseException):
 
 @contextmanager
 def load_limit(seconds: float = LOAD_SECONDS) -> Iterator[None]:
-    """Raise LoadTimeout in the block when it takes longer, also while it sleeps. Without effect on another thread than the main one, where no signals arrive.
+    """Raise LoadTimeout in the block when it takes longer, also while it sleeps, until it ends. Without effect on another thread than the main one,
+    where no signals arrive.
 
     It takes the timer of the watch of slow turns (`server.slow_turns`) for the time of the block. Code that sets a handler of SIGALRM of its own keeps it.
     """
@@ -32,13 +33,12 @@ def load_limit(seconds: float = LOAD_SECONDS) -> Iterator[None]:
         raise LoadTimeout(f"it has not ended loading within {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, expire)
-    began = SYSTEM_CLOCK.monotonic()
-    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:
         remaining, repeated = signal.getitimer(signal.ITIMER_REAL)
-        is_own = not repeated and abs(began + seconds - SYSTEM_CLOCK.monotonic() - remaining) < PRECISION
+        is_own = repeated == AGAIN
         if is_own:
             signal.setitimer(signal.ITIMER_REAL, 0)
         if signal.getsignal(signal.SIGALRM) is expire:

@@ -314,8 +314,13 @@ def test_a_module_that_never_ends_loading(tmp_path: Path, monkeypatch: pytest.Mo
     from svc.apps import load_limit, modules
 
     monkeypatch.setattr(modules, "load_limit", lambda: load_limit.load_limit(0.05))
+    monkeypatch.setattr(load_limit, "AGAIN", 0.125)
     for number, line in enumerate(
-        ("while True:\n    try:\n        pass\n    except Exception:\n        pass", "import time\ntime.sleep(1000)")
+        (
+            "while True:\n    try:\n        pass\n    except Exception:\n        pass",
+            "import time\ntime.sleep(1000)",
+            "try:\n    while True:\n        pass\nexcept:\n    pass\nwhile True:\n    pass",
+        )
     ):
         with application(tmp_path / str(number), f"{line}\n", healthy=False) as app:
             [message] = app.node.app.entries["resources"].messages
