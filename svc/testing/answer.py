@@ -8,6 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from email.message import Message
 from typing import Any
 
+from svc.testing.tracebacks import is_hidden
+
+__tracebackhide__ = is_hidden
+
 SHOWN = 300  # characters of a content in a representation
 
 

@@ -14,6 +14,9 @@ from svc.testing.records import LogEntry
 from svc.testing.requests import Callers, Requests, Wire
 from svc.testing.sockets import HANDSHAKE, Socket
 from svc.testing.streams import Rows, Stream
+from svc.testing.tracebacks import is_hidden
+
+__tracebackhide__ = is_hidden
 
 EVENT_STREAM = "text/event-stream"
 PARTS = ("config.yaml", "schema.graphql", "resources.py", "roles.yaml")
@@ -56,6 +59,7 @@ class SyncTable:
             return value
 
         def call(*arguments: Any, **options: Any) -> Any:
+            self._instance.require_open()
             result = value(*arguments, **options)
             if self._instance.is_running:
                 return result
@@ -133,10 +137,12 @@ class Application(Requests):
     @property
     def tables(self) -> SyncTables:
         """The tables of the database `data`. Their methods return results, not awaitables; to code that `run` runs they are as to the application's."""
+        self.instance.require_open()
         return SyncTables(self.instance, self.instance.interface.tables)
 
     @property
     def databases(self) -> SyncDatabases:
+        self.instance.require_open()
         return SyncDatabases(self.instance, self.instance.interface.databases)
 
     @property
@@ -169,6 +175,7 @@ class Application(Requests):
 
     def operation(self, name: str, **fields: Any) -> Any:
         """The answer of an operation. Raises Problem."""
+        self.instance.require_open()
         return self.run(self.instance.server.operations.perform({"operation": name, **fields}))
 
     # --- time ------------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,10 @@ from svc.testing.prepared import make_config, make_directory, place_root
 from svc.testing.records import LogEntry, note_entry
 from svc.testing.standard_logging import StandardLogging
 from svc.testing.surroundings import Surroundings
+from svc.testing.tracebacks import is_hidden
 from svc.testing.wire import MemorySocket, WireLoop
+
+__tracebackhide__ = is_hidden
 
 MAX_SWEEPS = 600  # of the server in one advance: in a long one its periodic work comes at longer intervals
 PATIENCE = 10.0  # real seconds that something may take
@@ -105,6 +108,7 @@ class Instance:
 
     def run(self, awaitable: Any, *, seconds: float = FAR) -> Any:
         """The result of `awaitable`; what is none is returned as it is. Raises NotEnded."""
+        self.require_open()
         if not inspect.isawaitable(awaitable):
             return awaitable
         if self.is_running:
@@ -154,8 +158,7 @@ class Instance:
 
     def _turn(self, future: asyncio.Future[Any] | None, seconds: float, *, patience: float | None = None, **options: Any) -> None:
         """Options: of `ManualLoop.expect`."""
-        if self.is_closed:
-            raise RuntimeError(ENDED)
+        self.require_open()
         if self.is_running:
             raise RuntimeError("requests of tests cannot be made by code that runs on the event loop of the application")
         patience = self.patience if patience is None else patience
@@ -210,6 +213,11 @@ class Instance:
             raise LoadError(f"the application in {self.directory} could not be loaded:\n" + "\n".join(faults))
 
     # --- the end ---------------------------------------------------------------------------------------------------------------------
+
+    def require_open(self) -> None:
+        """Raises RuntimeError."""
+        if self.is_closed:
+            raise RuntimeError(ENDED)
 
     def close(self) -> None:
         """Idempotent."""

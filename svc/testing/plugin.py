@@ -35,6 +35,7 @@ def svc_app_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Ap
     started: list[Application] = []
 
     def make(directory: str | Path | None = None, **options: Any) -> Application:
+        __tracebackhide__ = True
         app = start(_directory(request.config, directory), **options)
         started.append(app)
         return app

@@ -17,7 +17,10 @@ from svc.testing.answer import Answer
 from svc.testing.cookies import Cookies
 from svc.testing.instance import ENDED, FAR, Instance
 from svc.testing.prepared import SUPER_USER, text_of
+from svc.testing.tracebacks import is_hidden
 from svc.testing.wire import AnswerReader, MemorySocket
+
+__tracebackhide__ = is_hidden
 
 PEER = "127.0.0.1"
 CREDENTIAL_SECONDS = 30.0
@@ -215,6 +218,7 @@ class Requests:
         user: Any = _MISSING,
         on_data: Callable[[bytes], None] | None = None,
     ) -> Wire:
+        self._instance.require_open()
         if not path.startswith("/"):
             raise ValueError(f"a path begins with /: {path!r}")
         fields = {"Host": "localhost"}

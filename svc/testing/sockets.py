@@ -12,6 +12,9 @@ from typing import Any
 from svc.protocol.websocket_frames import BINARY, CLOSE, FIN, LOST, MASK, NO_STATUS, PING, PONG, TEXT, encode_head, maybe_read_head
 from svc.testing.requests import Pending, Wire
 from svc.testing.streams import decoded
+from svc.testing.tracebacks import is_hidden
+
+__tracebackhide__ = is_hidden
 
 HANDSHAKE: Mapping[str, str] = {
     "Connection": "Upgrade",

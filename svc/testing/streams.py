@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from svc.testing.requests import Pending, Wire
+from svc.testing.tracebacks import is_hidden
+
+__tracebackhide__ = is_hidden
 
 T = TypeVar("T")
 

@@ -225,3 +225,22 @@ def test_applications_at_once_may_end_in_any_order(tmp_path: Path, first: int) -
     apps[1 - first].close()
     after = held()
     assert (after["environment"], after["path"]) == (before["environment"], before["path"])
+
+
+def test_an_application_that_has_ended_says_so(tmp_path: Path) -> None:
+    with svc.testing.app(write_application(tmp_path / "shop", {"schema.graphql": "type T @table @export { id: ID @primaryKey }"})) as shop:
+        table = shop.tables.T
+    for use in (
+        lambda: shop.get("/T/"),
+        lambda: shop.get("/T/", user=None),
+        lambda: shop.as_user("admin").get("/T/"),
+        lambda: shop.tables.T,
+        lambda: table.get("1"),
+        lambda: shop.databases["data"],
+        lambda: shop.events("/T/"),
+        lambda: shop.connect("/T/"),
+        lambda: shop.operation("describe_all"),
+        lambda: shop.clock.advance(1),
+    ):
+        with pytest.raises(RuntimeError, match="the application of this test has ended"):
+            use()

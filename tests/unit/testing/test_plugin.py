@@ -117,6 +117,28 @@ ASYNC = """
 """
 
 
+def test_failures_show_the_line_of_the_test_alone(tmp_path: Path, run_pytest: RunPytest) -> None:
+    tests = """
+        def test_user(svc_app):
+            svc_app.get("/Product/1", user="bob")
+
+        def test_json(svc_app):
+            svc_app.delete("/Product/1").text
+            svc_app.head("/Product/1").json
+
+        def test_stream(svc_app):
+            svc_app.events("/Nothing")
+
+        def test_load(svc_app_factory):
+            svc_app_factory("nowhere")
+    """
+    directory = write_application(tmp_path / "shop", {"schema.graphql": SCHEMA, "test_shop.py": tests})
+    status, output = run_pytest(directory, "-p", "no:xdist")
+    assert status == 1 and "4 failed" in output
+    assert "svc/testing/" not in output and 'svc_app.get("/Product/1", user="bob")' in output and "there is no user 'bob'" in output
+    assert "svc/testing/" in run_pytest(directory, "-p", "no:xdist", "--full-trace")[1]
+
+
 def test_async_tests_use_the_same_calls(tmp_path: Path, run_pytest: RunPytest) -> None:
     files = {"schema.graphql": SCHEMA, "test_async.py": ASYNC.format(marker="anyio"), "conftest.py": BACKEND}
     status, output = run_pytest(write_application(tmp_path / "shop", files), "-q")
