@@ -132,9 +132,15 @@ def conflict_of(resources: Resources, registration: Registration) -> str:
     """The message about the path of an exported table that something else claims, too."""
     definition = registration.resource.table  # type: ignore[attr-defined]
     path = registration.path
-    others = [claim.resource for claim in resources.claims(path) if claim is not registration]
-    names = [f"{each.table.database.name}.{each.table.name}" if issubclass(each, TableResource) else each.__qualname__ for each in others]
+    names = [_name_of(claim) for claim in resources.claims(path) if claim is not registration]
     return (
         f"table {definition.database.name}.{definition.name} is exported as /{path}, and so is {' and '.join(names)}:"
         " every request there is answered 500 until one of them has another @export(name: ...)"
     )
+
+
+def _name_of(claim: Registration) -> str:
+    if claim.load_fault:
+        return "something that could not be loaded"
+    resource = claim.resource
+    return f"{resource.table.database.name}.{resource.table.name}" if issubclass(resource, TableResource) else resource.__qualname__

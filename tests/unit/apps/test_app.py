@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.application import application
 from tests.support.node import Node
 
 SCHEMA = """
@@ -46,3 +47,10 @@ def test_the_address_answers_again_when_one_of_them_is_dropped(node: Node) -> No
     node.resources.remove_table(node.store.databases["data"].tables["Second"])
     assert node.connect().ask("PUT", "/shop/goods/1", b'{"a": 1}')[0] == 204
     assert node.store.databases["data"].tables["First"].record_count() == 1
+
+
+def test_what_could_not_be_loaded_is_named_as_that_in_a_conflict(tmp_path: Path) -> None:
+    schema = "type Thing @table @export { id: ID @primaryKey }\n"
+    with application(tmp_path, "from svc import tables\nclass Thing(tables.Thing):\n    pass\n1 / 0\n", schema, healthy=False) as made:
+        message = made.node.app.entries["graphqlSchema"].messages[0]
+    assert "table data.Thing is exported as /Thing, and so is something that could not be loaded:" in message
