@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
 from svc.apps.packages import DIRECTORY
+from svc.apps.reading import read_limited
 
 REQUIREMENTS, PROJECT = "requirements.txt", "pyproject.toml"
 MAX_BYTES = 1 << 20  # of one of these files
@@ -78,9 +79,8 @@ def _read(directory: Path) -> tuple[str, list[str]]:
     """(name of the file, its requirements); what cannot be read has none."""
     for name in (REQUIREMENTS, PROJECT):
         try:
-            with (directory / name).open("rb") as file:
-                text = file.read(MAX_BYTES).decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError):
+            text = read_limited(directory / name, MAX_BYTES)[:MAX_BYTES].decode("utf-8-sig")
+        except (OSError, ValueError):
             continue
         return name, _lines(text) if name == REQUIREMENTS else _of_project(text)
     return "", []

@@ -1,5 +1,6 @@
 """svc.apps.requirements: one version of a package counts for all applications."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -39,6 +40,12 @@ def test_what_is_missing_comes_with_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[project", "project = 5", "[project]\ndependencies = 5", "\xff"])
 def test_files_that_say_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    assert unmet_requirements(tmp_path) == []
+
+
+def test_a_pipe_keeps_nothing_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "requirements.txt")
+    (tmp_path / "pyproject.toml").symlink_to("/dev/zero")
     assert unmet_requirements(tmp_path) == []
 
 
