@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from svc.deploying.archives import remove_tree, written_fault
 from svc.deploying.layout import Layout
-from svc.deploying.names import HIDDEN, file_in
+from svc.deploying.names import HIDDEN, file_in, parts_of
 from svc.errors import ClientError, NotFound
 
 MOST_ENTRIES = 10_000  # of a tree: its JSON takes 7 ms
@@ -66,12 +66,13 @@ def tree_of(directory: Path, budget: list[int], depth: int = 0) -> Tree:
 def read_file(layout: Layout, project: str, name: str, most_bytes: int) -> FoundFile:
     """Raises NotFound, and 413 for a larger file."""
     missing = NotFound(f"Component file not found '{project}/{name[:250]}'")
+    parts_of(name)
     served = layout.served(project)
     if served is None:
         raise missing
     path = file_in(served, name)
     try:
-        descriptor = os.open(path.resolve(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(os.path.realpath(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         raise missing from None
     status = os.fstat(descriptor)
@@ -93,6 +94,7 @@ def too_large(project: str, name: str, most_bytes: int) -> ClientError:
 
 def write_file(layout: Layout, project: str, name: str, content: bytes | None) -> None:
     """Replace or make a file in one step, and the directories above it; None: make a directory. A project that is not there is made."""
+    parts_of(name)
     place = layout.served(project)
     try:
         if place is None:
@@ -107,7 +109,7 @@ def write_file(layout: Layout, project: str, name: str, content: bytes | None) -
         if path.is_dir():
             raise ClientError(f"'{name}' is a directory")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path = path.resolve()
+        path = Path(os.path.realpath(path))
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
         part = path.with_name(f".{path.name[:100]}.{uuid4().hex[:8]}.part")
         try:
@@ -126,6 +128,7 @@ def write_file(layout: Layout, project: str, name: str, content: bytes | None) -
 
 def remove_file(layout: Layout, project: str, name: str) -> None:
     """Remove a file or a directory, if it is there."""
+    parts_of(name)
     served = layout.served(project)
     if served is not None:
         path = file_in(served, name)

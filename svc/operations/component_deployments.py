@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -196,11 +197,12 @@ async def get_deployment_payload(call: Call) -> Any:
         raise _unknown(deployment_id)
     try:
         file = await in_thread(lambda: path.open("rb"), undo=lambda file: file.close())
+        size = os.fstat(file.fileno()).st_size  # the file may be removed now
     except OSError:
         raise NotFound(f"The payload of deployment '{deployment_id}' is not there any more") from None
     fields = [
         ("Content-Type", "application/gzip" if await in_thread(lambda: _is_gzip(file)) else "application/x-tar"),
-        ("Content-Length", str(path.stat().st_size)),
+        ("Content-Length", str(size)),
         ("Content-Disposition", f'attachment; filename="{record["project"]}.tar.gz"'),
         ("Cache-Control", "no-store, no-transform"),
     ]

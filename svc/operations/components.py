@@ -115,7 +115,7 @@ async def set_component_file(call: Call) -> Any:
 async def change_files(call: Call, project: str, name: str, work: Callable[[Layout], None]) -> None:
     """Change a file of a project, and let the running application know of it."""
     deployments = call.node.deployments
-    with deployments.changing(project):
+    with deployments.changing_files(project):
         await in_thread(lambda: work(deployments.layout))
     applications = deployments.applications
     if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from svc.deploying import files
@@ -44,10 +45,14 @@ async def get_custom_functions(call: Call) -> Any:
         for project in layout.projects():
             served = layout.served(project)
             if served is not None:
-                found[project] = {kind: sorted(path.stem for path in served.glob(f"{kind}/*{_SUFFIX}") if path.is_file()) for kind in TYPES}
+                found[project] = {kind: _modules(served / kind) for kind in TYPES}
         return found
 
     return await in_thread(collect)
+
+
+def _modules(directory: Path) -> list[str]:
+    return sorted(path.stem for path in directory.glob(f"*{_SUFFIX}") if path.name.isprintable() and path.is_file())
 
 
 def _name(call: Call) -> str:
@@ -87,8 +92,13 @@ async def set_custom_function(call: Call) -> Any:
 
 async def drop_custom_function(call: Call) -> Any:
     project, name = await _require_project(call), _name(call)
-    served = call.node.deployments.layout.served(project)
-    if served is None or not await in_thread(file_in(served, name).is_file):
+    layout = call.node.deployments.layout
+
+    def is_there() -> bool:
+        served = layout.served(project)
+        return served is not None and file_in(served, name).is_file()
+
+    if not await in_thread(is_there):
         raise bad_request(NO_FILE)
     await change_files(call, project, name, lambda layout: files.remove_file(layout, project, name))
     return f"Successfully deleted custom function: {name.rpartition('/')[2]}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -69,6 +70,7 @@ class Deployments:
         self.running: dict[str, Run] = {}
         self.entries: dict[str, Any] = {}
         self._busy: set[str] = set()
+        self._editing: Counter[str] = Counter()  # project -> changes of its files that are under way
         self._places = asyncio.Semaphore(PREPARED)
 
     @property
@@ -123,9 +125,26 @@ class Deployments:
         finally:
             self._busy.discard(project)
 
-    def _take(self, project: str) -> None:
+    @contextmanager
+    def changing_files(self, project: str) -> Iterator[None]:
+        """Files of the project are changed, also by others at the same time; nothing else changes it meanwhile. Raises 409."""
+        self._check_free(project)
+        self._editing[project] += 1
+        try:
+            yield
+        finally:
+            self._editing[project] -= 1
+            if not self._editing[project]:
+                del self._editing[project]
+
+    def _check_free(self, project: str) -> None:
         if project in self._busy:
             raise ClientError(f"{project} is being deployed", 409, "CONFLICT")
+
+    def _take(self, project: str) -> None:
+        self._check_free(project)
+        if project in self._editing:
+            raise ClientError(f"A file of {project} is being changed", 409, "CONFLICT")
         self._busy.add(project)
 
     def check_served_here(self, project: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -130,6 +131,44 @@ def test_files_that_are_too_large(tmp_path: Path) -> None:
         assert refused(node, "get_component_file", project="p", file="a")[0] == 413
 
 
+@pytest.mark.parametrize("project", ["shop", "none"])
+def test_a_path_that_is_refused_makes_nothing_and_is_refused_everywhere(node: OperationsNode, project: str) -> None:
+    for operation, fields in (("set_component_file", {"payload": "x"}), ("drop_component", {}), ("get_component_file", {})):
+        assert refused(node, operation, project=project, file="../x", **fields) == (400, "Invalid file path")
+    assert not (node.root / "components" / "none").exists()
+
+
+def test_links_in_a_circle_are_no_files(node: OperationsNode) -> None:
+    (node.root / "components/shop/circle").symlink_to("circle")
+    assert refused(node, "get_component_file", project="shop", file="circle")[0] == 404
+    assert refused(node, "get_component_file", project="shop", file="circle/x")[0] == 404
+    assert refused(node, "set_component_file", project="shop", file="circle/x", payload="x")[0] == 400
+    node.run("set_component_file", project="shop", file="circle", payload="x")
+    assert (node.root / "components/shop/circle").read_text() == "x"
+    (node.root / "components/shop/other").symlink_to("other")
+    node.run("drop_component", project="shop", file="other")
+    assert not (node.root / "components/shop/other").is_symlink()
+
+
+def test_files_of_a_project_are_written_at_the_same_time(node: OperationsNode) -> None:
+    async def write() -> list[Any]:
+        bodies = [{"operation": "set_component_file", "project": "shop", "file": f"f{number}", "payload": "x"} for number in range(5)]
+        calls = [node.operations.run(node.operations.prepare(body, node.admin, None)) for body in bodies]
+        return list(await asyncio.gather(*calls))
+
+    node.wait(write)
+    assert all((node.root / f"components/shop/f{number}").is_file() for number in range(5))
+
+
+def test_a_file_is_not_changed_while_its_project_is_and_the_other_way_round(node: OperationsNode) -> None:
+    deployments = node.node.deployments
+    with deployments.changing("shop"):
+        assert refused(node, "set_component_file", project="shop", file="a", payload="x") == (409, "shop is being deployed")
+    with deployments.changing_files("shop"), deployments.changing_files("shop"):
+        assert refused(node, "drop_component", project="shop")[0] == 409
+    node.run("drop_component", project="shop")
+
+
 def test_a_pipe_is_no_file_and_is_not_waited_for(node: OperationsNode) -> None:
     os.mkfifo(node.root / "components/shop/pipe")
     assert refused(node, "get_component_file", project="shop", file="pipe")[0] == 404
@@ -249,6 +288,9 @@ def test_operations_of_older_programs(node: OperationsNode) -> None:
     assert refused(node, "drop_custom_function", **place) == (400, "File does not exist")
     assert refused(node, "get_custom_function", **place) == (400, "File does not exist")
     assert refused(node, "get_custom_function", **{**place, "file": "../config"})[0] == 400
+    (node.root / "components/shop/routes").mkdir()
+    (Path(os.fsdecode(bytes(node.root / "components/shop/routes") + b"/\xff.py"))).touch()
+    json.dumps(node.run("get_custom_functions"), ensure_ascii=False).encode()
     no_project = (400, "Project does not exist. Create one using 'add_custom_function_project'")
     assert refused(node, "get_custom_function", **{**place, "project": "none"}) == no_project
     assert refused(node, "drop_custom_function_project", project="none") == no_project
