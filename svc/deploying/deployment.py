@@ -59,7 +59,7 @@ class Deployment:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """What this deployment makes in the area, and nothing may remove meanwhile."""
+        """What this deployment makes in the area."""
         return self.directory, self._trial_place, self.directory.with_name(f"{self.directory.name}.download")
 
     @property

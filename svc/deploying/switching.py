@@ -103,8 +103,20 @@ def recover(layout: Layout, set_entry: SetEntry, report: Callable[[str], None]) 
     return found
 
 
-def clean(layout: Layout, in_use: Iterable[Path] = ()) -> None:
-    """Remove versions that nothing refers to: no link of a project, no journal, and none of `in_use`, the directories of what runs or is being made."""
+def names_in(layout: Layout) -> list[str]:
+    """The names in the area."""
+    try:
+        return os.listdir(layout.area)
+    except FileNotFoundError:
+        return []
+
+
+def clean(layout: Layout, in_use: Iterable[Path] = (), changing: Iterable[str] = (), names: Iterable[str] | None = None) -> None:
+    """Remove versions that nothing refers to: no link of a project, no journal, and none of `in_use`, the directories of what runs.
+
+    `changing`: projects of which nothing is removed, for they are being changed: what was made by hand may have to come back. `names`: what may be
+    removed, as `names_in` has found it before `changing` was looked at, for deployments begin all the time.
+    """
     if not layout.area.is_dir():
         return
     kept = {AREA, PAYLOADS, *(_top(layout, path) for path in in_use)}
@@ -118,9 +130,10 @@ def clean(layout: Layout, in_use: Iterable[Path] = ()) -> None:
             if journal.get(key):
                 kept.add(_top(layout, layout.root / journal[key]))
         kept |= {str(journal[key]) for key in ("aside", "restored") if journal.get(key)}
-    for path in list(layout.area.iterdir()):
-        if path.name not in kept and path.suffix != ".json":
-            remove_tree(path)
+    untouched = tuple(begin for project in changing for begin in (f"{project}-", f".{project}-", f".{project}."))
+    for name in names_in(layout) if names is None else names:
+        if name not in kept and not name.startswith(untouched) and not name.endswith(".json"):
+            remove_tree(layout.area / name)
 
 
 def _top(layout: Layout, path: Path) -> str:

@@ -202,7 +202,7 @@ async def drop_component(call: Call) -> Any:
         await deployments.drop(project)
         if restarts:
             await deployments.reload(project)
-        await deployments.clean()
+    await deployments.clean()
     return f"Successfully dropped: {project}{ending}"
 
 

@@ -29,7 +29,7 @@ from svc.deploying.layout import KEPT_PAYLOADS, Layout
 from svc.deploying.loaded_packages import held_back, imported_from
 from svc.deploying.names import project_fault
 from svc.deploying.references import shown
-from svc.deploying.switching import KEEP, begin, clean, finish, go_back, recover
+from svc.deploying.switching import KEEP, begin, clean, finish, go_back, names_in, recover
 from svc.deploying.trying import LoadFailed, TrialRequest, Tried
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
 from svc.operations.deployment_records import FAILED, ROLLED_BACK, SUCCESS, DeploymentRecords
@@ -53,7 +53,6 @@ class Run:
         self.record = record
         self.watch = Watch()
         self.is_decided = False
-        self.paths: tuple[Path, ...] = ()
         self.task: asyncio.Task[Any] | None = None
         self.changed = asyncio.Event()
         self.journal: dict[str, Any] = {}
@@ -181,7 +180,6 @@ class Deployments:
     async def _deploy(self, run: Run, wish: Wish, fetcher: Fetcher, package: str | None, options: Mapping[str, Any], restart: Any) -> None:
         layout = self.layout
         deployment = Deployment(layout, wish, run.watch, partial(self.report, run))
-        run.paths = deployment.paths
         try:
             await self.records.write(run.record)
             stored = await in_thread(deployment.store, run.watch)
@@ -331,11 +329,12 @@ class Deployments:
 
     async def clean(self) -> None:
         """Remove versions that nothing needs any more."""
-        in_use: list[Path] = [path for run in self.running.values() for path in run.paths]
-        in_use += imported_from().values()  # a package imports parts of itself later, too
         layout = self.layout
+        names = await in_thread(lambda: names_in(layout))
+        in_use: list[Path] = [*imported_from().values()]  # a package imports parts of itself later, too
+        changing = frozenset(self._busy)
         served = [] if self.applications is None else [app.served_directory for app in self.applications]
-        await in_thread(lambda: clean(layout, [*in_use, *served]))
+        await in_thread(lambda: clean(layout, [*in_use, *served], changing, names))
 
     def trial_request(self, project: str) -> TrialRequest:
         """What the trial load of a project has to know of this instance."""

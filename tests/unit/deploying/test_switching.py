@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from svc.deploying.layout import Layout
-from svc.deploying.switching import KEEP, begin, clean, finish, go_back, recover
+from svc.deploying.switching import KEEP, begin, clean, finish, go_back, names_in, recover
 
 
 @pytest.fixture
@@ -68,6 +68,19 @@ def test_what_runs_is_not_removed(layout: Layout) -> None:
     assert sorted(os.listdir(layout.area)) == ["payloads", "shop-1", "shop-2"]
     clean(layout)
     assert sorted(os.listdir(layout.area)) == ["payloads", "shop-2"]
+
+
+def test_what_is_being_made_is_not_removed(layout: Layout) -> None:
+    finish(layout, begin(layout, "shop", version(layout, 1)), Configuration())
+    before = names_in(layout)
+    late = version(layout, 2)
+    clean(layout, names=before)
+    assert late.exists(), "it has come since the names were read"
+    (layout.area / ".shop.link").symlink_to("x")
+    clean(layout, changing=["shop"])
+    assert sorted(os.listdir(layout.area)) == [".shop.link", "payloads", "shop-1", "shop-2"]
+    clean(layout, changing=["sho", "2"])
+    assert sorted(os.listdir(layout.area)) == ["payloads", "shop-1"]
 
 
 @pytest.mark.parametrize("former", ["link", "directory", "nothing"])

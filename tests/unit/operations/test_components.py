@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from svc.deploying import files
+from svc.deploying.switching import begin, finish, go_back
 from svc.errors import Problem
 from svc.operations.deployment_records import MAX_EVENTS
 from tests.support.archives import tar_of
@@ -184,6 +185,33 @@ def test_a_project_is_begun_and_removed(node: OperationsNode) -> None:
     assert node.run("drop_component", project="shop", file="web") == {"message": "Successfully dropped: shop/web"}
     assert not (node.root / "components/shop/web").exists()
     assert os.listdir(node.root / "components" / ".deployments") == ["payloads"]
+
+
+def test_what_another_project_is_made_of_is_not_cleared_away(node: OperationsNode, tmp_path: Path) -> None:
+    """A project that is being added, and the directory made by hand of one whose new version is being loaded."""
+    flag, begun = tmp_path / "go on", tmp_path / "begun"
+    layout = node.node.deployments.layout
+
+    async def both() -> None:
+        command = f"touch {begun}; while [ ! -e {flag} ]; do sleep 0.02; done"
+        body = {"operation": "add_component", "project": "new", "install_command": command}
+        adding = asyncio.ensure_future(node.operations.run(node.operations.prepare(body, node.admin, None)))
+        while not begun.exists():
+            await asyncio.sleep(0.01)
+        with node.node.deployments.changing("shop"):
+            journal = begin(layout, "shop", None)
+            finish(layout, journal, lambda project, entry: None)
+            await node.node.deployments.clean()
+            assert (layout.area / journal["aside"] / "config.yaml").exists()
+            go_back(layout, journal, lambda project, entry: None)
+        flag.touch()
+        await adding
+
+    node.wait(both)
+    assert (node.root / "components/new/config.yaml").exists()
+    assert (node.root / "components/shop/config.yaml").exists()
+    node.wait(node.node.deployments.clean)
+    assert os.listdir(layout.area) == ["payloads"]
 
 
 def test_a_project_begins_with_a_directory(node: OperationsNode) -> None:
