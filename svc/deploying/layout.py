@@ -47,6 +47,11 @@ class Layout:
     def payload(self, deployment_id: str) -> Path:
         return self.area / PAYLOADS / deployment_id
 
+    def payloads(self) -> list[Path]:
+        with suppress(OSError):
+            return list((self.area / PAYLOADS).iterdir())
+        return []
+
     def make(self) -> None:
         (self.area / PAYLOADS).mkdir(mode=0o700, parents=True, exist_ok=True)
 

@@ -166,21 +166,25 @@ async def _events(call: Call, deployment_id: str) -> AsyncIterator[bytes]:
     """Each event of a deployment, and its record when it has ended."""
     deployments = call.node.deployments
     sent = 0
+    run: Run | None = None
     while True:
-        run = deployments.running.get(deployment_id)
+        run = deployments.running.get(deployment_id, run)
+        has_ended = deployment_id not in deployments.running
+        changed = None if run is None else run.changed  # taken before the record is looked at
         record = deployments.shown(deployment_id)
         if record is None:
             return
         events = record["event_log"]
-        for event in events[min(sent, len(events)) :]:
+        noted = len(events) if run is None else run.noted  # the log keeps less than that of a long one
+        new = min(max(noted - sent, 0), len(events))
+        for event in events[len(events) - new :]:
             yield _event("progress", event)
-        sent = len(events)
-        if run is None or record["status"] != PENDING:
+        sent = noted
+        if has_ended or changed is None or record["status"] != PENDING:
             yield _event("end", record)
             return
-        run.changed.clear()
         try:
-            await asyncio.wait_for(run.changed.wait(), _PAUSE)
+            await asyncio.wait_for(changed.wait(), _PAUSE)
         except TimeoutError:
             yield b":\n\n"
 

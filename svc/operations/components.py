@@ -19,7 +19,7 @@ from svc.deploying.installing import TIMEOUT_MS, Install, install
 from svc.deploying.layout import Layout
 from svc.deploying.names import check_project
 from svc.deploying.packing import pack
-from svc.deploying.references import parse_reference
+from svc.deploying.references import parse_reference, shown
 from svc.errors import NotFound
 from svc.messages import Response
 from svc.operations.call import Call
@@ -72,7 +72,7 @@ async def get_components(call: Call) -> Any:
             served = layout.served(name)
             if served is not None:
                 entry = entries.get(name)
-                package = {"package": entry["package"]} if isinstance(entry, dict) and isinstance(entry.get("package"), str) else {}
+                package = {"package": shown(entry["package"])} if isinstance(entry, dict) and isinstance(entry.get("package"), str) else {}
                 found.append({"name": name, **package, "entries": files.tree_of(served, budget)})
         return found
 

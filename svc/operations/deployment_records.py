@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from svc.auth.writes import write
@@ -114,6 +115,9 @@ class DeploymentRecords:
             self.note(record, record["phase"] or PREPARE, INTERRUPTED)
             record |= {"status": SUCCESS if is_success else FAILED, "completed_at": self.now_ms()}
             record["error"] = None if is_success else INTERRUPTED
+            if is_success:
+                with suppress(OSError):  # deployed by a reference, there is none
+                    record["payload_size"] = self._node.deployments.layout.payload(record["deployment_id"]).stat().st_size
             await self.write(record)
 
     def _is_served(self, record: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,7 +33,7 @@ from svc.deploying.references import shown
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, names_in, recover
 from svc.deploying.trying import LoadFailed, TrialRequest, Tried
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
-from svc.operations.deployment_records import FAILED, ROLLED_BACK, SUCCESS, DeploymentRecords
+from svc.operations.deployment_records import FAILED, MAX_EVENTS, PENDING, ROLLED_BACK, SUCCESS, DeploymentRecords
 from svc.operations.threads import in_thread
 from svc.store.backup.watch import Stopped, Watch
 from svc.store.system import SYSTEM
@@ -57,6 +58,14 @@ class Run:
         self.changed = asyncio.Event()
         self.journal: dict[str, Any] = {}
         self.former_entry: dict[str, Any] | None = None
+        self.noted = 0  # events, also those that are not kept
+        self.lock = threading.Lock()
+        self.said: list[tuple[str, str]] = []  # phase and text of events that are not noted yet
+
+    def tell(self) -> None:
+        """It has changed. `changed` is another one from now on, so that several may wait and none misses anything."""
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
         self.tried = Tried()
 
 
@@ -99,6 +108,8 @@ class Deployments:
                 self._take_entry(project, entry)
             await in_thread(lambda: clean(layout))
         await self.records.recover(frozenset(decided))
+        kept = {record["deployment_id"] for record in await self.records.select(lambda record: record["payload_size"] is not None)}
+        await in_thread(lambda: _remove([path for path in layout.payloads() if path.name not in kept]))
         for project, entry in self._node.config.components.items():
             package = entry.get("package") if isinstance(entry, Mapping) else None
             if isinstance(package, str) and project_fault(project) is None and not await in_thread(partial(layout.exists, project)):
@@ -174,8 +185,20 @@ class Deployments:
         work = self._deploy(run, wish, fetcher(run), package, options, restart)
         run.task = self._node.loop.create_task(work, name=f"deployment of {wish.project}")
         run.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # if nothing waits for it any more
-        await asyncio.shield(run.task)
+        try:
+            await asyncio.shield(run.task)
+        except asyncio.CancelledError:
+            if not isinstance(restart, bool):
+                run.task = self._node.loop.create_task(self._go_on(run, run.task), name=f"deployment of {wish.project}")
+            raise
         return run
+
+    async def _go_on(self, run: Run, prepared: asyncio.Task[Any]) -> None:
+        """Let the new version serve, though nothing waits for it any more."""
+        await asyncio.wait([prepared])
+        if not prepared.cancelled() and prepared.exception() is None:
+            with suppress(Problem):  # it is in the record
+                await self.load(run)
 
     async def _deploy(self, run: Run, wish: Wish, fetcher: Fetcher, package: str | None, options: Mapping[str, Any], restart: Any) -> None:
         layout = self.layout
@@ -236,6 +259,20 @@ class Deployments:
 
     async def load(self, run: Run) -> None:
         """Let the new version serve. Raises LoadFailed if it cannot be loaded; then the former version is served again, after a start, too."""
+        try:
+            await self._load(run)
+        except LoadFailed:
+            raise
+        except Exception as error:  # also a full volume, when the former version is to be served again
+            if run.record["status"] == PENDING:
+                await self._end(run, FAILED, _message(error))
+            self._node.status.component_changed(run.project)
+            if isinstance(error, Problem):
+                raise
+            self._node.logs.logger.error("the deployment of", run.project, error)
+            raise ServerError("The deployment has failed. Check logs and try again.") from error
+
+    async def _load(self, run: Run) -> None:
         self._note(run, RESTART, "loads the new version")
         project = run.project
         app = None if self.applications is None else self.applications.get(project)
@@ -280,7 +317,7 @@ class Deployments:
             self._node.logs.logger.error("the record of the deployment of", run.project, "could not be written:", problem.message)
         self.running.pop(record["deployment_id"], None)
         self._busy.discard(run.project)
-        run.changed.set()
+        run.tell()
         with suppress(Problem, OSError):
             await self._remove_old(run.project)
 
@@ -395,12 +432,25 @@ class Deployments:
     # --- events --------------------------------------------------------------------------------------------------------------------------
 
     def report(self, run: Run, phase: str, text: str) -> None:
-        """On another thread."""
-        self._node.loop.call_soon_threadsafe(self._note, run, phase, text)
+        """On another thread. What a command says in one turn is noted at once, and its middle is left out."""
+        with run.lock:
+            run.said.append((phase, text))
+            if len(run.said) > MAX_EVENTS:
+                del run.said[MAX_EVENTS // 4]
+            if len(run.said) > 1:
+                return
+        self._node.loop.call_soon_threadsafe(self._take_said, run)
+
+    def _take_said(self, run: Run) -> None:
+        with run.lock:
+            said, run.said = run.said, []
+        for phase, text in said:
+            self._note(run, phase, text)
 
     def _note(self, run: Run, phase: str, text: str) -> None:
         self.records.note(run.record, phase, text)
-        run.changed.set()
+        run.noted += 1
+        run.tell()
 
     def shown(self, deployment_id: str) -> dict[str, Any] | None:
         """The record of a deployment, as it is now."""

@@ -8,7 +8,7 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ import pytest
 from svc.deploying import files
 from svc.deploying.switching import begin, finish, go_back
 from svc.errors import Problem
+from svc.messages import HeaderBlock, Request
 from svc.operations.deployment_records import MAX_EVENTS
+from svc.operations.deployments import Run
 from tests.support.archives import tar_of
 from tests.support.operations import OperationsNode
 
@@ -50,6 +52,13 @@ def refused(node: OperationsNode, operation: str, **fields: Any) -> tuple[int, s
     with pytest.raises(Problem) as caught:
         node.run(operation, **fields)
     return caught.value.status_code, caught.value.message
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while True:
+        if holds():
+            return
+        await asyncio.sleep(0.001)
 
 
 def test_the_tree(node: OperationsNode) -> None:
@@ -196,8 +205,7 @@ def test_what_another_project_is_made_of_is_not_cleared_away(node: OperationsNod
         command = f"touch {begun}; while [ ! -e {flag} ]; do sleep 0.02; done"
         body = {"operation": "add_component", "project": "new", "install_command": command}
         adding = asyncio.ensure_future(node.operations.run(node.operations.prepare(body, node.admin, None)))
-        while not begun.exists():
-            await asyncio.sleep(0.01)
+        await until(begun.exists)
         with node.node.deployments.changing("shop"):
             journal = begin(layout, "shop", None)
             finish(layout, journal, lambda project, entry: None)
@@ -323,6 +331,110 @@ def test_operations_of_older_programs(node: OperationsNode) -> None:
     assert refused(node, "get_custom_function", **{**place, "project": "none"}) == no_project
     assert refused(node, "drop_custom_function_project", project="none") == no_project
     assert node.run("drop_custom_function_project", project="shop") == {"message": "Successfully deleted project: shop"}
+
+
+GOOD = base64.b64encode(tar_of({"config.yaml": "rest: true\n"})).decode()
+
+
+def test_a_rolling_deployment_whose_client_leaves_is_loaded_all_the_same(node: OperationsNode) -> None:
+    deployments = node.node.deployments
+
+    async def leave() -> None:
+        body = {"operation": "deploy_component", "project": "a", "payload": GOOD, "restart": "rolling"}
+        call = asyncio.ensure_future(node.operations.run(node.operations.prepare(body, node.admin, None)))
+        await until(lambda: bool(deployments.running))
+        call.cancel()
+        await until(lambda: not deployments.running)
+
+    node.wait(leave)
+    record = node.run("list_deployments")["deployments"][0]
+    assert (record["status"], record["phase"]) == ("success", "restart")
+    node.run("drop_component", project="a")
+
+
+def test_a_load_that_fails_in_an_unforeseen_way_ends_the_deployment(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def reload(project: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(node.node.deployments, "reload", reload)
+    assert refused(node, "deploy_component", project="a", payload=GOOD, restart=True)[0] == 500
+    record = node.run("list_deployments")["deployments"][0]
+    assert (record["status"], record["completed_at"] is not None) == ("failed", True)
+    assert not node.node.deployments.running
+    node.run("drop_component", project="a")
+
+
+def test_the_archive_of_a_deployment_that_was_killed_is_removed(node: OperationsNode) -> None:
+    deployments = node.node.deployments
+    deployments.layout.make()
+    transaction = node.store.begin()
+    base = {"project": "shop", "status": "pending", "phase": "prepare", "event_log": [], "started_at": 1, "user": None}
+    for name in ("lost", "decided"):
+        transaction.put(deployments.records.table, name, {**base, "deployment_id": name})
+        deployments.layout.payload(name).write_bytes(b"archive")
+    node.store.commit_now(transaction)
+    deployments.layout.payload("of-nothing").write_bytes(b"archive")
+    target = deployments.layout.version("shop", "decided")
+    target.mkdir()
+    begin(deployments.layout, "shop", target, deployment_id="decided")
+    node.wait(deployments.recover)
+    assert os.listdir(deployments.layout.payload("x").parent) == ["decided"]
+    record = node.run("get_deployment", deployment_id="decided")
+    assert (record["status"], record["payload_size"]) == ("success", 7)
+
+
+def test_much_output_of_a_command_does_not_flood_the_loop(node: OperationsNode) -> None:
+    deployments = node.node.deployments
+    run = Run("a", {"event_log": [], "phase": "prepare"})
+    calls = []
+    loop = node.node.loop
+
+    class Loop:
+        def call_soon_threadsafe(self, function: Any, *arguments: Any) -> None:
+            calls.append((function, arguments))
+
+    node.node.loop = Loop()  # type: ignore[assignment]
+    try:
+        for number in range(10_000):
+            deployments.report(run, "prepare", str(number))
+    finally:
+        node.node.loop = loop
+    assert len(calls) == 1
+    for function, arguments in calls:
+        function(*arguments)
+    texts = [event["message"] for event in run.record["event_log"]]
+    assert len(texts) <= MAX_EVENTS
+    assert (texts[0], texts[-1]) == ("0", "9999")
+
+
+def test_events_are_followed_beyond_what_the_log_keeps(node: OperationsNode) -> None:
+    deployments = node.node.deployments
+
+    async def follow() -> list[str]:
+        body = {"operation": "get_deployment", "deployment_id": "long"}
+        run = Run("a", {"deployment_id": "long", "status": "pending", "event_log": [], "phase": "prepare", "user": None, "started_at": 1})
+        deployments.running["long"] = run
+        request = Request("POST", "/", HeaderBlock([("accept", "text/event-stream")]), b"")
+        answer = node.operations.run(node.operations.prepare(body, node.admin, request))
+        found = []
+        for number in range(2 * MAX_EVENTS):
+            deployments._note(run, "prepare", f"line {number}")
+            found.append((await anext(answer.body)).decode())
+        deployments._note(run, "prepare", "the last line")
+        await deployments._end(run, "success", None)
+        return [*found, *[piece.decode() async for piece in answer.body]]
+
+    events = node.wait(follow)
+    assert [event for event in events if "progress" not in event and "event: end" not in event] == []
+    assert all(f'"line {number}"' in event for number, event in enumerate(events[:-2]))
+    assert "the last line" in events[-2]
+    assert "success" in events[-1]
+
+
+def test_a_package_is_shown_without_its_password(tmp_path: Path) -> None:
+    (tmp_path / "components" / "shop").mkdir(parents=True)
+    with OperationsNode(tmp_path, settings={"shop": {"package": "git+https://ann:word@example.com/acme/shop#v1"}}) as node:
+        assert node.run("get_components")["entries"][0]["package"] == "git+https://example.com/acme/shop#v1"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
