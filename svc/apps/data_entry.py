@@ -70,9 +70,7 @@ class DataEntry(LoadedEntry):
         self._is_waited_for = False
         if not work.done():
             status.go_on()
-            runtime.report(
-                self.context.app.name, "notify", f"{self.context.key}: records are still being loaded, while requests are served"
-            )
+            runtime.tell(self.context.app.name, "notify", f"{self.context.key}: records are still being loaded, while requests are served")
         elif not work.cancelled():
             status.reported = None
             work.result()
@@ -91,7 +89,7 @@ class DataEntry(LoadedEntry):
             told.append((context.status.fail, "error", f"{type(error).__name__}: {error}"))
         for tell, level, text in told:
             tell(text)
-            runtime.report(context.app.name, level, f"{context.key}: {text}")
+            runtime.tell(context.app.name, level, f"{context.key}: {text}")
         context.status.complete(int(runtime.clock.wall() * 1000))
 
     def _told(self) -> list[tuple[Callable[[str], None], str, str]]:

@@ -65,8 +65,14 @@ class Runtime:
     """What entries that have been withdrawn still do."""
     on_switched: Callable[[App, Mapping[str, EntryStatus]], None] = lambda app, statuses: None
     patience: float | None = PATIENCE
+    report_alone: Callable[[str, str, str], None] | None = None
+    """Logs what is no part of a load, which is told of as a whole on the screen of `svc dev`; None: as `report`."""
     large_data: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held for a large file of records: one of them is in memory at a time."""
+
+    def tell(self, application: str, level: str, text: str) -> None:
+        """Log what has happened while nothing was loaded."""
+        (self.report_alone or self.report)(application, level, text)
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What `function` returns or raises, called on a helper thread."""

@@ -132,9 +132,12 @@ def make_applications(
 
     def report(application: str, level: str, text: str) -> None:
         with logs.to_files() if logs.screen is not None else nullcontext():  # a screen is told of each load as a whole
-            logs.get_logger(application, section=application).log(level, text)
+            report_alone(application, level, text)
 
-    scheduler = Scheduler(store, store.clock, interface.loop, report=report)
+    def report_alone(application: str, level: str, text: str) -> None:
+        logs.get_logger(application, section=application).log(level, text)
+
+    scheduler = Scheduler(store, store.clock, interface.loop, report=report_alone)
     runtime = Runtime(
         store,
         resources,
@@ -147,6 +150,7 @@ def make_applications(
         operations=known_entries(),
         components=config.components,
         report=report,
+        report_alone=report_alone,
         scheduler=scheduler,
     )
     return Applications(runtime, on_loaded=on_loaded), scheduler

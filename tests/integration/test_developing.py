@@ -234,6 +234,10 @@ def test_the_terminal_shows_what_happens(shop: Process, tmp_path: Path) -> None:
         assert local.get("/Broken/").status_code == 500
         wait_until(lambda: "as at" in shown(), shown)
         assert shown().count("KeyError: 'x'") == 2 and shown().count("return {}['x']") == 1, shown()
+        (directory / "jobs.py").write_text("def fail(run):\n    raise LookupError('of a job')\n")
+        with (directory / "config.yaml").open("a") as config:
+            config.write("scheduler: {jobs: [{name: failing, interval: 1s, handler: 'jobs.py#fail'}]}\n")
+        wait_until(lambda: "job failing has failed" in shown() and "LookupError: of a job" in shown(), shown)
     assert shown().count("successfully started") == 0 and shop.logged().count("successfully started") == 1
 
 

@@ -128,7 +128,7 @@ class PluginCalls:
                 self.log("warn", text)
 
     def log(self, level: str, text: str) -> None:
-        self.context.runtime.report(self.context.app.name, level, f"{self.context.key}: {text}")
+        self.context.runtime.tell(self.context.app.name, level, f"{self.context.key}: {text}")
 
     def begin_change(self) -> None:
         """The status begins once more."""
