@@ -93,9 +93,8 @@ class Result:
 @dataclass(slots=True, eq=False)
 class _Item:
     """A record that may have to be written. `record`: validated. `id`: of its hashes. `names`: of its attributes that the file decides on. `stored`: hash of
-    these. `kept`: {fields, stored}, what the table may have
-    for the record to be ours. `is_there`: a record was seen. `has_before`: its hashes have
-    a `before`."""
+    these. `kept`: {fields, stored}, what the table may have for the record to be ours. `is_there`: a record was seen. `has_before`: its hashes have a
+    `before`."""
 
     source: FileRecord
     record: dict[str, Any]
