@@ -55,6 +55,7 @@ async def deploy_component(call: Call) -> Any:
         raise bad_request(f"'{project}' is a section of svc-config.yaml, which cannot hold the package of an application; deploy a payload")
     deployments = call.node.deployments
     deployments.check_served_here(project)
+    options = {"install": _shown_install(call), "urlPath": call["urlPath"], "host": call["host"]}
     install = Install(call["install_command"] or "", int(call["install_timeout"]))
     wish = Wish(
         project,
@@ -63,9 +64,8 @@ async def deploy_component(call: Call) -> Any:
         reference,
         _credentials(call["credentials"]),
         install,
-        deployments.trial_request(project),
+        deployments.trial_request(project, package, options),
     )
-    options = {"install": _shown_install(call), "urlPath": call["urlPath"], "host": call["host"]}
     restart = call["restart"]
     release(call)
     run = await deployments.deploy(

@@ -295,6 +295,8 @@ class Deployments:
             await self.reload(project)
         else:
             app.entries = served[1]  # the version before has not been replaced, and these are its statuses
+            if await in_thread(lambda: self.layout.served(project)) != app.served_directory:  # one that has waited for a restart waits on
+                self._node.status.component_changed(project)
         text = f"The application {project} cannot be loaded: " + "\n".join(faults[:10])
         await self._end(run, ROLLED_BACK, text)
         await self.clean()
@@ -373,14 +375,19 @@ class Deployments:
         served = [] if self.applications is None else [app.served_directory for app in self.applications]
         await in_thread(lambda: clean(layout, [*in_use, *served], changing, names))
 
-    def trial_request(self, project: str) -> TrialRequest:
-        """What the trial load of a project has to know of this instance."""
+    def trial_request(self, project: str, package: str | None, options: Mapping[str, Any]) -> TrialRequest:
+        """What the trial load of a project has to know of this instance. `package`, `options`: as of `entry_of`."""
         node = self._node
         tables = [
             table.definition for name, database in node.store.databases.items() if name != SYSTEM for table in database.tables.values()
         ]
         others = [definition for app in node.apps if app.name != project for definition in app.definitions]
         document = {**node.config.document, **{name: entry for name, entry in self.entries.items() if entry is not None}}
+        if project not in SECTIONS:
+            former = document.pop(project, None)
+            entry = entry_of(former if isinstance(former, Mapping) else None, package, options)
+            if entry is not None:
+                document[project] = entry
         directories = {app.name: app.directory for app in node.apps if app.name != project}
         return TrialRequest(Path(), project, document, tables, others, directories)
 

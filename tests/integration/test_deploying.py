@@ -244,6 +244,28 @@ def test_a_directory_is_linked(server: Process, tmp_path: Path) -> None:
     assert str(tmp_path) not in (server.root / "svc-config.yaml").read_text()
 
 
+def test_the_trial_has_the_address_that_is_wished_for(server: Process, tmp_path: Path) -> None:
+    for name, text in version(1).items():
+        (tmp_path / name).write_text(text)
+    for restart in (False, True):
+        answer = server.operate("deploy_component", project="shop", package=f"file:{tmp_path}", urlPath="a/../b", restart=restart)
+        assert answer.status_code == 400, answer.text
+        assert "urlPath" in answer.json()["error"]
+        assert server.operate("list_deployments", limit=1).json()["deployments"][0]["phase"] == "load"
+    assert server.operate("deploy_component", project="shop", package=f"file:{tmp_path}", urlPath="/deep", restart=True).status_code == 200
+    assert served(server) == 1, "resources keep their addresses"
+
+
+def test_a_version_that_waits_for_a_restart_waits_on_when_the_next_one_fails(server: Process) -> None:
+    assert deploy(server, version(1)).status_code == 200
+    assert deploy(server, version(2), restart=False).status_code == 200
+    code = "import os\nif 'SVC_TRIAL' not in os.environ:\n    raise RuntimeError('only here')\n"
+    assert deploy(server, version(3, **{"resources.py": code})).status_code == 400
+    assert served(server) == 1
+    assert server.operate("get_status").json()["restartRequired"] is True
+    assert server.operate("set_component_file", project="shop", file="note.txt", payload="x").status_code == 200
+
+
 def test_requirements_are_installed_into_the_version(server: Process, tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "svc_test_tickets", "1.5", "PRICE = 12\n")
     files = version(1, **{"requirements.txt": f"--no-index\n{wheel}\n"})
