@@ -81,8 +81,8 @@ async function run() {
   told.push(items())
   form.elements.title.value = "<b>bold</b>"
   form.requestSubmit()
-  await until(() => items().length === 2)
-  told.push(items(), form.elements.title.value)
+  await until(() => items().length === 2 && form.elements.title.value === "")  // the event may come before the answer
+  told.push(items())
   document.querySelector("li input").click()
   await until(() => document.querySelector("li").className === "done")
   told.push(items())
@@ -112,10 +112,9 @@ def test_its_page_shows_and_changes_tasks(tmp_path: Path) -> None:
             result = visit(client, f"{process.url}/", "/List/result", tmp_path)
     finally:
         assert process.stop() == 0, process.output()
-    before, added, left, done, fault, after = result["value"]
+    before, added, done, fault, after = result["value"]
     assert before == ["Water the plants:"]
     assert added == ["Water the plants:", "<b>bold</b>:"]
-    assert left == ""
     assert done == ["Water the plants:done", "<b>bold</b>:"]
     assert fault == "a task needs a title"
     assert after == ["<b>bold</b>:"]

@@ -39,10 +39,11 @@ def held() -> dict[str, Any]:
 
 
 def added(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """What has changed, by kind: of descriptors those that are more."""
-    changed = {kind: (before[kind], after[kind]) for kind in before if before[kind] != after[kind] and kind != "descriptors"}
-    more = Counter(after["descriptors"]) - Counter(before["descriptors"])
-    return changed | ({"descriptors": more} if more else {})
+    """What has changed, by kind: of descriptors and threads those that are more, for those of other tests may have gone."""
+    counted = ("descriptors", "threads")
+    changed = {kind: (before[kind], after[kind]) for kind in before if before[kind] != after[kind] and kind not in counted}
+    more = {kind: Counter(after[kind]) - Counter(before[kind]) for kind in counted}
+    return changed | {kind: names for kind, names in more.items() if names}
 
 
 ADDICTED = """
