@@ -65,7 +65,8 @@ def test_clients_that_do_not_read_cost_a_buffer_each(filled: Process) -> None:
         waiting = [ask(filled) for _ in range(8)]
         for _ in range(50):
             assert client.get("/Doc/000007").status_code == 200, "others are served"
-        assert snapshots(filled) == len(waiting)
+        # The turn that has answered last ends its own a moment after the answer.
+        assert any(snapshots(filled) == len(waiting) for _ in range(1000)), snapshots(filled)
         grown = anonymous(filled) - before
         for sock in waiting:
             sock.close()
