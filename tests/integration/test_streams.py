@@ -77,7 +77,7 @@ def test_clients_that_do_not_read_cost_a_buffer_each(filled: Process) -> None:
 def test_a_client_that_goes_away_takes_its_snapshot_with_it(filled: Process) -> None:
     waiting = [ask(filled) for _ in range(3)]
     with filled.client() as client:
-        assert snapshots(filled) == len(waiting)
+        assert any(snapshots(filled) == len(waiting) for _ in range(1000)), snapshots(filled)
         for sock in waiting:
             sock.close()
         for _ in range(1000):  # requests, each at least a turn: it has time to notice
