@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from svc.apps.app import App
 from svc.apps.code import CodeVersion
@@ -184,8 +184,12 @@ class Applications(Sequence[App]):
         """Application -> key of its config.yaml -> how it went."""
         return {app.name: dict(app.entries) for app in self._apps}
 
-    def __getitem__(self, index: object) -> App:  # type: ignore[override]
-        return self._apps[index]  # type: ignore[call-overload,no-any-return]
+    @overload
+    def __getitem__(self, index: int) -> App: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[App]: ...
+    def __getitem__(self, index: int | slice) -> App | list[App]:
+        return self._apps[index]
 
     def __iter__(self) -> Iterator[App]:
         return iter(list(self._apps))

@@ -117,7 +117,7 @@ def _read(text: bytes) -> Any:
             if event.tag is not None and event.tag not in ("!", f"{_TAG}seq" if is_list else f"{_TAG}map"):
                 raise _fault(event, f"the tag {event.tag[:100]} is not known")
             if stack and type(stack[-1].value) is dict and stack[-1].name is None:
-                raise _fault(event, "a name must be a text")
+                raise _fault(event, "a key must be a string")
             if len(stack) >= MAX_DEPTH:
                 raise _fault(event, "it is nested too deeply")
             stack.append(_Container([] if is_list else {}, event.anchor))
@@ -132,7 +132,7 @@ def _read(text: bytes) -> Any:
                 anchors[closed.anchor] = value
         elif kind is yaml.AliasEvent:
             if stack and type(stack[-1].value) is dict and stack[-1].name is None:
-                raise _fault(event, "a name must be a text")
+                raise _fault(event, "a key must be a string")
             if event.anchor not in anchors:
                 raise _fault(event, f"there is no anchor {event.anchor[:100]} before it that is complete")
             value = anchors[event.anchor]

@@ -43,7 +43,7 @@ class TarReader:
         self._content = _Content(_decompressed(file), most_bytes)
         with self._translated():
             self._content.begin_header()
-            # UTF-8 whatever the locale; strict, for a name that cannot be written is no name.
+            # UTF-8 whatever the locale; strict: names that are not UTF-8 are refused.
             self._tar = tarfile.TarFile(fileobj=self._content, mode="r", encoding="utf-8", errors="strict")  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[tarfile.TarInfo]:

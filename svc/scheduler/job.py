@@ -79,7 +79,7 @@ def _read_job(entry: Any) -> JobSpec:
         raise ValueError(f"'{unknown[0]}' is not one of {', '.join(_KEYS)}")
     name = entry.get("name")
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        raise ValueError("name must be a text of at most 100 letters, digits, spaces and . _ -")
+        raise ValueError("name must be a string of at most 100 letters, digits, spaces and . _ -")
     if ("cron" in entry) == ("interval" in entry):
         raise ValueError("it needs cron or interval, one of the two")
     schedule: Schedule

@@ -131,7 +131,7 @@ def _on_wall(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def read_interval(given: Any) -> Interval:
-    """Seconds, or a text with a unit. Raises ValueError.
+    """Seconds, or a string with a unit. Raises ValueError.
 
     >>> [read_interval(each).ms for each in (90, "90", "90s", "5m", "1h", "1d", 1.5)]
     [90000, 90000, 90000, 300000, 3600000, 86400000, 1500]
@@ -142,7 +142,7 @@ def read_interval(given: Any) -> Interval:
     elif isinstance(given, str) and (found := _INTERVAL.fullmatch(given.strip())) is not None:
         ms = int(found[1]) * _UNITS[found[2]]
     else:
-        raise ValueError(f"interval must be a number of seconds or a text such as 90s, 5m, 1h or 1d, not {_shown(given)}")
+        raise ValueError(f"interval must be a number of seconds or a string such as 90s, 5m, 1h or 1d, not {_shown(given)}")
     if not MIN_INTERVAL_MS <= ms <= MAX_INTERVAL_MS:
         raise ValueError(f"interval must be from 1 s to 365 d, not {_shown(given)}")
     return Interval(int(ms), f"every {int(ms)} ms")
@@ -151,7 +151,7 @@ def read_interval(given: Any) -> Interval:
 def read_cron(given: Any, timezone: Any = None) -> Cron:
     """A cron expression of five fields, or one of SHORTCUTS, in this time zone, by default UTC. Raises ValueError."""
     if not isinstance(given, str) or len(given) > MAX_EXPRESSION:
-        raise ValueError(f"cron must be a text such as '30 2 * * MON-FRI', not {_shown(given)}")
+        raise ValueError(f"cron must be a string such as '30 2 * * MON-FRI', not {_shown(given)}")
     expression = SHORTCUTS.get(given.strip().lower(), given.strip())
     if expression.startswith("@"):
         raise ValueError(f"cron: {_shown(given)} is none of {', '.join(SHORTCUTS)}")

@@ -30,7 +30,7 @@ def check_name(name: str) -> None:
 def write_application(directory: Path, name: str) -> list[Path]:
     """Write the files of a small working application, named `name`, into `directory`, which is made; all paths of files, sorted.
 
-    It is there as a whole or not at all. Raises ValueError for a name that is none, ApplicationExists if the directory is there and not empty, OSError.
+    It is there as a whole or not at all. Raises ValueError for an invalid name, ApplicationExists if the directory is there and not empty, OSError.
     Blocks for some milliseconds.
     """
     check_name(name)

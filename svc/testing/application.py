@@ -234,7 +234,7 @@ def start(
     """Start the application in `directory`; `close` it, or use it as a context manager.
 
     `check`: raise LoadError if a part of it cannot be loaded. `now`: what its clock shows at first, the time by default. `patience`: real seconds that
-    a call may take. `settings`: by their names with `_` for the dots, `http_timeout=5`. Raises TypeError for what is no setting, ConfigError.
+    a call may take. `settings`: by their names with `_` for the dots, `http_timeout=5`. Raises TypeError for an unknown setting, ConfigError.
     """
     path = Path(directory).absolute()
     if not path.is_dir():

@@ -41,7 +41,7 @@ class Cookies(dict[str, Cookie]):
             elif "expires" in given:
                 cookie.expires = parsedate_to_datetime(given["expires"]).timestamp()
         except (ValueError, OverflowError):
-            pass  # an attribute that is none is none (§5.2)
+            pass  # an attribute that cannot be read is ignored (§5.2)
         if cookie.expires <= self._now():
             if name in self and self[name].path == cookie.path:
                 del self[name]

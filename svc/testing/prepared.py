@@ -59,7 +59,7 @@ def make_directory(prefix: str) -> Path:
 
 
 def make_config(root: Path, settings: Mapping[str, Any]) -> Config:
-    """`settings`: by their names with `_` for the dots. Raises TypeError for what is no setting, ConfigError."""
+    """`settings`: by their names with `_` for the dots. Raises TypeError for an unknown setting, ConfigError for an invalid value."""
     known = override_names()
     values = dict(SETTINGS)
     for given, value in settings.items():

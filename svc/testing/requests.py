@@ -109,7 +109,7 @@ class Callers:
         self._made: dict[str, str] = {}  # text of a description -> name of the user
 
     def authorization(self, caller: Caller) -> str | None:
-        """The value of `Authorization`; it is verified already. Raises LookupError for a user who is not there, ValueError for a description that is none."""
+        """The value of `Authorization`; it is verified already. Raises LookupError for an unknown user, ValueError for an invalid description of a role."""
         if caller is None:
             return None
         name = caller if isinstance(caller, str) else self._user_of(caller)

@@ -53,8 +53,8 @@ def test_values(text: str, value: Any) -> None:
     [
         ("a: *x", "line 1, column 4: there is no anchor x"),
         ("&x [*x]", "line 1, column 5: there is no anchor x before it that is complete"),
-        ("[1]: 2", "line 1, column 1: a name must be a text"),
-        ("&x a: 1\n*x : 2", "a name must be a text"),
+        ("[1]: 2", "line 1, column 1: a key must be a string"),
+        ("&x a: 1\n*x : 2", "a key must be a string"),
         ("<<: 5", "line 1, column 5: '<<' needs an object"),
         ("a: 1\n---\nb: 2", "line 2, column 1: there is more than one document"),
         ("!!set {a}", "the tag tag:yaml.org,2002:set is not known"),

@@ -86,10 +86,10 @@ def test_the_next_moment_of_a_cron_expression(expression: str, after: str, expec
         ("0 0 * * 5L/2", "day of week"),
         ("@reboot", "@hourly"),
         ("٣ * * * *", "is not a value"),
-        ("* " * 200, "must be a text"),
-        (5, "must be a text"),
-        (None, "must be a text"),
-        (["* * * * *"], "must be a text"),
+        ("* " * 200, "must be a string"),
+        (5, "must be a string"),
+        (None, "must be a string"),
+        (["* * * * *"], "must be a string"),
     ],
 )
 def test_what_is_no_cron_expression_is_refused(expression: Any, words: str) -> None:
