@@ -31,7 +31,7 @@ T = TypeVar("T")
 OUTSIDE_SLICE = 0.02  # seconds of a real wait for what is outside
 PROMPT = 1.0  # real seconds, after which a function on a thread counts as outside: it may wait for something
 RESTLESS = 20_000  # polls without a passing of time, after which the end of a request does not wait for rest any more
-OWN_THREADS = ("application", "asyncio_", "helper", "blob")
+OWN_THREADS = ("application", "asyncio_", "helper_", "blob_", "files_", "load_", "body_")
 """What the names of the threads begin with whose work is counted."""
 
 
