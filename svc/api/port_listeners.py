@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from svc.http.listener_order import Placed, ordered
-from svc.http.listeners import AUTHENTICATION, BUILT_IN, REST, Chain, Scopes, Step
+from svc.http.listeners import AUTHENTICATION, BUILT_IN, GRAPHQL, REST, Chain, Scopes, Step
 from svc.http.routes import Route
 from svc.messages import Request
 
@@ -91,7 +91,7 @@ class PortListeners:
         for each in placed:
             if each.value is not None:
                 steps.append(Step(each.name, each.value.listener, each.value.route))
-            elif each.name == AUTHENTICATION or (each.name == REST and self._serves_resources):
+            elif each.name == AUTHENTICATION or (each.name in (GRAPHQL, REST) and self._serves_resources):
                 steps.append(Step(each.name))
         has_listeners = any(step.listener is not None for step in steps)
         self._requests.use(Chain(steps, self._scopes) if has_listeners or not self._serves_resources else None)

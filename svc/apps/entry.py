@@ -57,6 +57,8 @@ class Runtime:
     report: Callable[[str, str, str], None] = lambda application, level, text: None
     instance: int = 0
     scheduler: Scheduler | None = None
+    answer_graphql: Callable[[Any], Any] | None = None
+    """Answers a request at /graphql on a port of its own; None where there is no GraphQL."""
     file_cache: FileCache | None = None
     """Contents of the static files of all applications, once there is an entry of such."""
     directory_of: Callable[[str], Path | None] = lambda name: None

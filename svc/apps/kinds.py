@@ -10,6 +10,7 @@ from svc.apps.config_file import ALIASES
 from svc.apps.data_entry import load_data
 from svc.apps.entry import Loader
 from svc.apps.env_entry import load_env
+from svc.apps.graphql_entry import load_graphql
 from svc.apps.plugins import load_plugin, load_plugin_module
 from svc.apps.resources_entry import load_resources
 from svc.apps.roles_entry import load_roles
@@ -40,6 +41,7 @@ KINDS: Mapping[str, Kind] = {
     "scheduler": Kind(load_scheduler, CODE, is_code=True),
     "static": Kind(load_static, FILES),
     "frameworkRoutes": Kind(load_routes, CODE, is_code=True),
+    "graphql": Kind(load_graphql, FILES),
     "pluginModule": Kind(load_plugin_module, CODE, is_code=True),
     "extensionModule": Kind(load_plugin_module, CODE, is_code=True),
 }
@@ -50,7 +52,7 @@ PLUGIN = Kind(load_plugin, CODE, is_code=True)
 READ_BY_SERVER = frozenset(("rest", "login"))
 """Entries that have no kind: the server looks at them itself."""
 
-UNAVAILABLE = frozenset(("graphql", "mqtt", "mcp", "models"))
+UNAVAILABLE = frozenset(("mqtt", "mcp", "models"))
 """Names that are taken, of entries that this version does not have."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import class_addresses, fault_registrations, text_of
 from svc.apps.modules import ModuleFault, exports, registration_of
-from svc.apps.schema_entry import rest_options, rest_prefix, table_options
+from svc.apps.schema_entry import WITHOUT_REST, rest_options, rest_prefix, table_options
 from svc.resources import Registration, Resources
 from svc.resources.table_base import TableBase
 
@@ -40,7 +40,7 @@ async def load_resources(context: EntryContext) -> LoadedEntry | None:
     options = rest_options(context.app.config)
     protocols = {"ws": False} if options.get("webSocket") is False else {}
     if not context.app.config.get("rest"):
-        protocols = {"rest": False, "ws": False, "sse": False}
+        protocols = dict(WITHOUT_REST)
     failed: list[str] = []
     for match in files:
         directory = rest_prefix(options) + match.url_path[1 : match.url_path.rfind("/") + 1]

@@ -23,6 +23,9 @@ DEFAULT_FILES = "*.graphql"
 MAX_SIZE = 4 << 20  # bytes of a file
 REST_OPTIONS = ("path", "lastModified", "webSocket", "allowFullScan", "includeExpensiveRecordCountEstimates")
 
+WITHOUT_REST = {"rest": False, "ws": False, "sse": False}
+"""Flags of the resources of an application without the entry `rest`."""
+
 
 class SchemaEntry(LoadedEntry):
     """`definitions`: of the tables that it has defined."""
@@ -67,12 +70,14 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             status.fail(f"table {definition.database}.{definition.name}: {error}")
             continue
         entry.definitions.append(definition)
-        if app.config.get("rest") and definition.export is not None:
+        if (app.config.get("rest") or app.config.get("graphql")) and definition.export is not None:
             path = rest_prefix(options) + definition.export.path
             resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
             protocols = dict(definition.export.protocols)
             if options.get("webSocket") is False:
                 protocols["ws"] = False
+            if not app.config.get("rest"):
+                protocols |= WITHOUT_REST
             try:
                 entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
             except ValueError as error:

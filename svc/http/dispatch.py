@@ -51,6 +51,9 @@ class Handler(Protocol):
     def answer(self, request: Request, result: Any) -> Any:
         """The Response for what application code returned, or an awaitable of it. Raises Problem."""
 
+    def has_endpoint(self, request: Request) -> bool:
+        """Whether it answers at this address before resources are looked for."""
+
     def knows(self, request: Request) -> bool:
         """Whether it answers at this address; if not, listeners behind it are asked."""
 
@@ -413,6 +416,9 @@ class Dispatcher:
 
     def has_resource(self, request: Request) -> bool:
         return self._handler.knows(request) or (request.is_websocket and self._upgrades is not None and self._upgrades.knows(request))
+
+    def has_endpoint(self, request: Request) -> bool:
+        return self._handler.has_endpoint(request)
 
     def ask_resource(self, request: Request) -> Any:
         return self._handler.options(request) if request.method == "OPTIONS" else self._handle(request)

@@ -29,8 +29,9 @@ Listener = Callable[[Request, Callable[..., Any]], Any]
 READS = frozenset({"GET", "HEAD"})
 
 AUTHENTICATION = "authentication"
+GRAPHQL = "graphql"
 REST = "rest"
-BUILT_IN = ("static", AUTHENTICATION, "graphql", REST)
+BUILT_IN = ("static", AUTHENTICATION, GRAPHQL, REST)
 """Names of the steps that are always there; listeners are placed relative to them whether or not they do anything."""
 
 
@@ -62,6 +63,9 @@ class ChainHost(Protocol):
 
     def has_resource(self, request: Request) -> bool:
         """Whether `ask_resource` is to be asked, even where it refuses."""
+
+    def has_endpoint(self, request: Request) -> bool:
+        """Whether the path is one that is answered before resources are looked for (spec: http §1.1)."""
 
     def ask_resource(self, request: Request) -> Any:
         """The Response of the addressed resource, or an awaitable of it. Raises Problem."""
@@ -295,6 +299,10 @@ class ChainPass:
                     found = self._host.authenticate(request)
                     if found is not None:
                         return found if isinstance(found, Response) else self._authenticated(found, position)
+                elif step.name == GRAPHQL:
+                    if self.accepted is None and self._host.has_endpoint(request):
+                        result = self._host.ask_resource(request)
+                        return result if isinstance(result, Response) else self._resource_answers(result)
                 elif step.name == REST:
                     if self.accepted is not None:
                         return self.accepted

@@ -150,6 +150,12 @@ class QueryExecution:
         if self._held is None:
             self._hold()
 
+    def borrow(self, held: HeldSnapshot) -> None:
+        """Go on with a snapshot of the caller's, who holds the turn's own for later turns, and releases it."""
+        self._held = held
+        self._is_borrowed = True
+        self._generation = self._rows.table.database.generation
+
     def _hold(self, *, fresh: bool = False) -> HeldSnapshot:
         database = self._rows.table.database
         self._generation = database.generation

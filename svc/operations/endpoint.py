@@ -143,6 +143,9 @@ class OperationsEndpoint:
     def answer(self, request: Request, result: Any) -> Any:
         return self._responses.answer(request, _TARGET, result)
 
+    def has_endpoint(self, request: Request) -> bool:
+        return False
+
     def knows(self, request: Request) -> bool:
         return request.pathname in self._gets
 

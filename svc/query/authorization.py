@@ -34,6 +34,30 @@ def narrow_query(query: Query, table: AnyTable, user: User | None, open_table: A
     return _narrow(query, table, Reader(user, open_table))
 
 
+def check_select(select: Select, table: AnyTable, user: User | None, open_table: AnyTable | None = None) -> None:
+    """Refuse a selection that names what `user` may not read, where a caller wants that rather than a result without it. Raises AccessViolation."""
+    _check_select(select, table, Reader(user, open_table))
+
+
+def _check_select(select: Select, table: AnyTable, reader: Reader) -> None:
+    may = reader.rights(table)
+    for item in select.items:
+        name = item.path[0]
+        if name.startswith(("$", "*")):
+            continue
+        if not may.read or (may.attributes is not None and name not in may.readable):
+            raise AccessViolation(reader.user)
+        attribute = table.attributes.get(name)
+        if attribute is None or attribute.relationship is None:
+            continue
+        target = related_table(table, attribute)
+        if not reader.rights(target).read:
+            raise AccessViolation(reader.user)
+        nested = item.nested if item.query is None else item.query.select
+        if nested is not None:
+            _check_select(nested, target, reader)
+
+
 def _narrow(query: Query, table: AnyTable, reader: Reader) -> Query:
     if query.where is not None:
         _check_filter(query.where, table, reader)

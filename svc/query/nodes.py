@@ -102,12 +102,22 @@ class SortKey:
 
 @dataclass(slots=True, unsafe_hash=True)
 class SelectItem:
-    """`name`, `name{...}` (nested), `name[...]` (relation filter), `*`, or a pseudo-attribute (`$id`)."""
+    """`name`, `name{...}` (nested), `name[...]` (relation filter), `*`, or a pseudo-attribute (`$id`).
+
+    `alias`: its name in the result, if that is not its path. `constant`: the value that it has in every row, whatever the record is; with an alias.
+    """
 
     path: tuple[str, ...]
     nested: Select | None = None
     query: Query | None = None
     position: int = field(default=-1, compare=False)
+    alias: str | None = None
+    constant: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the result."""
+        return ".".join(self.path) if self.alias is None else self.alias
 
 
 @dataclass(slots=True, unsafe_hash=True)

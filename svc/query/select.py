@@ -83,7 +83,7 @@ def columns_of(select: Select | None, table: AnyTable) -> tuple[str, ...]:
         return stored
     names: dict[str, None] = {}
     for item in select.items:
-        names.update(dict.fromkeys(stored if item.path == ("*",) else (".".join(item.path),)))
+        names.update(dict.fromkeys(stored if item.path == ("*",) else (item.name,)))
     return tuple(names)
 
 
@@ -106,7 +106,7 @@ def compile_select(
     """The function of a selection. `where`, `sort`: the query's own, because they also narrow and order what a to-many relationship
     selects (spec: query §7, §8)."""
     items = select.items
-    names = tuple([".".join(item.path) for item in items])
+    names = tuple([item.name for item in items])
     selected, given = None, tuple(range(len(items)))
     if select.shape == "object" and json and len(set(names)) == len(names) and "*" not in names:
         others = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
@@ -194,11 +194,11 @@ def select_from(value: object, nested: Select) -> object:
         if item.path == ("*",):
             result.update(value)
             continue
-        found = _at_path(value, item.path)
+        found = _at_path(value, item.path) if item.constant is None else item.constant
         if found is not MISSING:
-            result[".".join(item.path)] = found if item.nested is None else select_from(found, item.nested)
+            result[item.name] = found if item.nested is None else select_from(found, item.nested)
         elif nested.nulls:
-            result[".".join(item.path)] = None
+            result[item.name] = None
     return result
 
 
@@ -224,6 +224,7 @@ def _is_plain(item: SelectItem, table: AnyTable) -> bool:
         len(item.path) > 1
         or item.nested is not None
         or item.query is not None
+        or item.alias is not None
         or name == "*"
         or name in _PSEUDO
         or name in ("$id", "$record")
@@ -250,6 +251,8 @@ def _plain(names: tuple[str, ...], select: Select, json: bool) -> Shape:
 def _column(item: SelectItem, table: AnyTable, links: Links, json: bool, where: Predicate | None, sort: tuple[SortKey, ...]) -> ColumnOf:
     """The values of one item for many records, MISSING where a record has none."""
     name = item.path[0]
+    if item.constant is not None:
+        return lambda raws, lookups: [item.constant] * len(raws)
     if name == "*" or name == "$record":
         return lambda raws, lookups: decode_json_many(raws) if json else [decode(raw) for raw in raws]
     if name in _PSEUDO:

@@ -75,6 +75,8 @@ class Resources(Mapping[str, Registration]):
     def __init__(self) -> None:
         self._by_path: dict[str, Registration] = {}
         self._claims: dict[str, list[Registration]] = {}  # all that want an address, the latest last
+        self.version = 0
+        """Grows with each change."""
         self.reserved: set[str] = set()  # paths at which something else answers, before resources are looked for
         self._deepest = 1  # segments of the longest registered address
         self._patterns: list[Registration] = []  # the most specific first
@@ -106,6 +108,7 @@ class Resources(Mapping[str, Registration]):
         for raw in touched:
             self._settle(raw)
         self._arrange()
+        self.version += 1
 
     def claims(self, name: str) -> list[Registration]:
         """All that want to answer at an address; with more than one that differ, none does."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
@@ -30,10 +30,26 @@ from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, Stor
 from svc.resources.addressing import WRITES
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
-from svc.rest.openapi import ADDRESS, METHODS, OpenApi
+from svc.rest.openapi import ADDRESS, OpenApi
 from svc.rest.uploads import receive, upload_name, uploaded_record
 
 UNKNOWN_METHOD = 501
+
+
+class Endpoint(Protocol):
+    """What answers at a path before resources are looked for."""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """For `Allow`."""
+
+    def handle(self, request: Request) -> Any:
+        """A Response, or an awaitable of one. Raises Problem."""
+
+    def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
+        """An error as an answer. `request_id`: of a defect, also in the log."""
+
+
 READS = ("GET", "HEAD")
 NO_OPTIONS = RestOptions()
 DEFAULT_THRESHOLD = 1200  # bytes, http.compressionThreshold
@@ -60,11 +76,13 @@ class Rest:
         of resources with code of their own run; None: the one that is running then."""
         self._resources = resources
         self.types = ContentTypes.built_in() if types is None else types
-        self._openapi = OpenApi(resources, self.types)
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
         self._responses = ResponseBuilder(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options, resources)
         self._streams = EventStreams(loop, clock.monotonic, report)
-        resources.reserved.add(ADDRESS)
+        self.endpoints: dict[str, Endpoint] = {}
+        self.forms: dict[str, Endpoint] = {}
+        """The endpoints that have errors of a form of their own, by the name in the metrics that they give to a request."""
+        self.serve(ADDRESS, OpenApi(resources, self.types, self.answer))
         self._login: LoginEndpoint | None = None
         self.configure(options, login=login)
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
@@ -89,6 +107,15 @@ class Rest:
         else:
             self._resources.reserved -= LOGIN_PATHS
 
+    def serve(self, path: str, endpoint: Endpoint | None) -> None:
+        """From now on this endpoint answers at the path; None: no endpoint does."""
+        if endpoint is None:
+            self.endpoints.pop(path, None)
+            self._resources.reserved.discard(path)
+        else:
+            self.endpoints[path] = endpoint
+            self._resources.reserved.add(path)
+
     # --- entry ---------------------------------------------------------------------------------------------------------------------
 
     def handle(self, request: Request) -> Any:
@@ -96,8 +123,8 @@ class Rest:
         method = self._methods.get(request.method)
         if method is None:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
-        if request.pathname == ADDRESS:
-            return self._responses.answer(request, RequestTarget(), self._openapi.handle(request))
+        if request.pathname in self.endpoints:
+            return self.endpoints[request.pathname].handle(request)
         if self._login is not None and self._is_login(request):
             return self._login.handle(request)
         found = addressed(self._resources, request, "rest")
@@ -118,7 +145,7 @@ class Rest:
         """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
         if self._login is not None and self._is_login(request):
             return self._login.receive(request)
-        if request.pathname == ADDRESS:
+        if request.pathname in self.endpoints:
             return None
         return receive(request, self._resources, self.types)
 
@@ -128,8 +155,8 @@ class Rest:
     def options(self, request: Request) -> Response:
         """OPTIONS that is not a preflight: the methods of the addressed resource; needs no authentication."""
         allow: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY")
-        if request.pathname == ADDRESS:
-            allow = METHODS
+        if request.pathname in self.endpoints:
+            allow = self.endpoints[request.pathname].methods
         elif request.target != "*":
             found = addressed(self._resources, request, "rest", bind=False)
             if found is None:
@@ -149,16 +176,23 @@ class Rest:
         return self._bodies.read(request) if request.content else None
 
     def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response:
+        if request is not None:
+            endpoint = self.endpoints.get(request.pathname) or self.forms.get(request.handler_path)
+            if endpoint is not None:
+                return endpoint.problem(error, request, request_id)
         return problem_response(error, self.types, request, request_id)
 
     def answer(self, request: Request, result: Any) -> Any:
         """The Response for what application code returned, or an awaitable of it."""
         return self._responses.answer(request, RequestTarget(), result)
 
+    def has_endpoint(self, request: Request) -> bool:
+        return request.pathname in self.endpoints
+
     def knows(self, request: Request) -> bool:
         """Whether something answers at this address, if only with a refusal."""
         path = request.pathname
-        if path == ADDRESS or self._is_login(request):
+        if path in self.endpoints or self._is_login(request):
             return True
         reads = request.method not in WRITES
         return self._resources.find(path, "rest", reads) is not None or (

@@ -20,6 +20,7 @@ from svc.api.listener_scopes import ListenerScopes, current_request
 from svc.api.server import Server as ApplicationServer
 from svc.api.server import ServerParts
 from svc.apps import App
+from svc.apps.graphql_entry import entry_of, graphql_options, is_on_main_ports
 from svc.auth.events import AuthEvents
 from svc.auth.first_super_user import FirstSuperUser
 from svc.auth.identify import Identifier
@@ -30,6 +31,8 @@ from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.content.registry import ContentTypes
 from svc.errors import Problem
+from svc.graphql import PATHS
+from svc.graphql.endpoint import HANDLER_PATH
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
 from svc.logs.application_code import ApplicationCode
@@ -57,7 +60,14 @@ from svc.server.building import (
 )
 from svc.server.current_stubs import CurrentStubs
 from svc.server.http_date import HttpDate
-from svc.server.interfaces import make_application_dispatcher, make_operations_dispatcher, make_rest, make_websockets, rest_options
+from svc.server.interfaces import (
+    make_application_dispatcher,
+    make_graphql,
+    make_operations_dispatcher,
+    make_rest,
+    make_websockets,
+    rest_options,
+)
 from svc.server.periodic import PeriodicWork
 from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, ServerPorts, ServerRow
 from svc.server.reloading import Reload, Reloader
@@ -210,6 +220,7 @@ class Server:
             self.interface,
             self._executor,
             self._on_application_loaded,
+            self.graphql.handle,
         )
         self.operations_port = self._make_operations_port(certificates, date)
         self.reloader = self._make_reloader()
@@ -260,6 +271,8 @@ class Server:
             origins=self._origins,
         )
         self.rest = make_rest(self.config, self.resources, clock=self.clock, loop=self.loop, log_error=self._log_error, types=self.types)
+        self.graphql = make_graphql(self.config, self.resources, self.store, self.types, loop=self.loop, executor=self._executor)
+        self.rest.forms[HANDLER_PATH] = self.graphql
         self._sockets = make_websockets(self.clock, self.loop, self.analytics.recorder, self._log_error)
         dispatcher, upgrades = self._make_application_dispatcher(self.resources)
         ports = self._make_ports(APPLICATION, dispatcher, certificates, date)
@@ -356,6 +369,11 @@ class Server:
         """What the ports of applications have of the configurations of these."""
         has_login = any(app.config.get("login") is True for app in self.applications)
         self.rest.configure(rest_options(self.applications), login=has_login)
+        entries = [entry for app in self.applications if (entry := entry_of(app.config)) is not None]
+        self.graphql.options = graphql_options(entries)
+        is_served = any(map(is_on_main_ports, entries))
+        for path in PATHS:
+            self.rest.serve(path, self.graphql if is_served else None)
         self._application_identifier.login_path = LOGIN_PATH if has_login else None
 
     def _make_operations_port(self, stored: StoredCertificates, date: HttpDate) -> ServerPorts:

@@ -16,6 +16,7 @@ from svc.clock import Clock
 from svc.config import Config
 from svc.connection.exchange import Exchange
 from svc.content.registry import ContentTypes
+from svc.graphql import GraphQLEndpoint
 from svc.http.compression import Compression
 from svc.http.cors import OPERATIONS_METHODS, Cors
 from svc.http.decoding import RequestDecoder
@@ -25,6 +26,7 @@ from svc.operations.endpoint import OperationsEndpoint
 from svc.operations.service import Operations
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
+from svc.store import Store
 from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
 from svc.websocket.resource_sockets import ResourceSockets
 
@@ -50,6 +52,13 @@ def make_rest(
         loop=loop,
         types=types,
     )
+
+
+def make_graphql(
+    config: Config, resources: Resources, store: Store, types: ContentTypes, *, loop: asyncio.AbstractEventLoop, executor: Executor
+) -> GraphQLEndpoint:
+    """The GraphQL interface to the resources. `executor`: threads for long documents."""
+    return GraphQLEndpoint(resources, store, types, Compression(config.http.compression_threshold), _decoder(config), loop, executor)
 
 
 def rest_options(apps: Sequence[App]) -> RestOptions:

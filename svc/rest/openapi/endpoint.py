@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from asyncio import sleep
+from collections.abc import Callable
 from typing import Any
 
 from svc import __version__
 from svc.content.registry import ContentTypes
-from svc.errors import AccessViolation, MethodNotAllowed
+from svc.errors import AccessViolation, MethodNotAllowed, Problem
+from svc.http.problems import problem_response
 from svc.messages import Request, Response
 from svc.resources import Resource, Resources
 from svc.rest.openapi.document import EncodedDocument
@@ -22,7 +24,13 @@ _Parts = tuple[int, list[tuple[str, type[Resource]]]]
 class OpenApi:
     """The document of one server. It is built again when a resource, a content type or the definition of a table has changed."""
 
-    def __init__(self, resources: Resources, types: ContentTypes) -> None:
+    methods = METHODS
+
+    def __init__(
+        self, resources: Resources, types: ContentTypes, finish: Callable[[Request, Any], Any] = lambda request, answer: answer
+    ) -> None:
+        """`finish(request, answer)`: the answer compressed, or 304."""
+        self._finish = finish
         self._resources = resources
         self._types = types
         self._made_of: _Parts = (-1, [])
@@ -37,8 +45,11 @@ class OpenApi:
             raise AccessViolation(request.user)
         document = self._document
         if document is None or not document.is_current or self._made_of != self._parts():
-            return self._built(request)
-        return self._response(request, document)
+            return self._finish(request, self._built(request))
+        return self._finish(request, self._response(request, document))
+
+    def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
+        return problem_response(error, self._types, request, request_id)
 
     async def _built(self, request: Request) -> Response:
         """Gives way to other requests between two tables."""

@@ -166,7 +166,7 @@ def test_options_in_every_form(world: World) -> None:
     server.http(first)
     server.http(second, {"runFirst": True, "before": None})
     server.request(second, {"after": "authentication"}, name="x")
-    assert world.ports.plain.asked() == [second, "authentication", second, "rest", first]
+    assert world.ports.plain.asked() == [second, "authentication", second, "graphql", "rest", first]
     server.ws(on_socket, maxPayload=10, urlPath="/")
     server.ws(on_socket, {"max_payload": 20}, runFirst=True)
     assert world.ports.plain.ws == [(on_socket, 20), (on_socket, 10)]
@@ -217,7 +217,7 @@ def test_the_size_of_a_message_is_a_number_of_bytes(world: World, size: Any) -> 
 
 def test_without_a_port_it_is_for_both_of_the_configuration(world: World) -> None:
     assert world.server.http(first) == [world.ports.plain, world.ports.tls]
-    assert world.ports.plain.asked() == world.ports.plain.asked(scheme="https") == ["authentication", "rest", first]
+    assert world.ports.plain.asked() == world.ports.plain.asked(scheme="https") == ["authentication", "graphql", "rest", first]
     assert world.server.ws(on_socket) == [world.ports.plain, world.ports.tls]
     assert world.ports.plain.ws == [(on_socket, MAX_PAYLOAD)]
 
@@ -225,10 +225,10 @@ def test_without_a_port_it_is_for_both_of_the_configuration(world: World) -> Non
 def test_a_port_of_the_configuration_that_is_named_is_for_itself_alone(world: World) -> None:
     assert world.server.http(first, port=1) == [world.ports.plain]
     assert world.server.http(second, secure_port=2) == [world.ports.tls]
-    assert world.ports.plain.asked() == ["authentication", "rest", first]
-    assert world.ports.plain.asked(scheme="https") == ["authentication", "rest", second]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", first]
+    assert world.ports.plain.asked(scheme="https") == ["authentication", "graphql", "rest", second]
     assert world.server.http(second, port=1, secure_port=2) == [world.ports.plain, world.ports.tls]
-    assert world.ports.plain.asked(scheme="https") == ["authentication", "rest", second, second]
+    assert world.ports.plain.asked(scheme="https") == ["authentication", "graphql", "rest", second, second]
 
 
 def test_other_ports_are_shared_and_closed_with_the_last_listener(world: World) -> None:
@@ -284,6 +284,7 @@ def test_names_and_mounts_are_those_of_the_application(world: World) -> None:
         ("", "", ()),
         ("shop", "shop.example", ("mount", "own")),
         ("shop", "shop.example", ("mount",)),
+        ("graphql", "", ()),
         ("rest", "", ()),
     ]
 
@@ -298,19 +299,19 @@ def test_a_newer_version_takes_the_places_of_the_one_before_it_at_once(world: Wo
     new.http(second)
     new.http(second, port=80)
     new.http(second, port=81)
-    assert world.ports.plain.asked() == ["authentication", "rest", first, on_socket]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", first, on_socket]
     assert world.ports.opened[81, False].chain is None
     before = world.ports.plain.arrangements
     new.activate()
     assert world.ports.plain.arrangements == before + 1
-    assert world.ports.plain.asked() == ["authentication", "rest", second, on_socket]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", second, on_socket]
     assert world.ports.opened[80, False].asked() == ["authentication", second]
     assert world.ports.released == []
     assert socket.closed
     with pytest.raises(RuntimeError, match="replaced"):
         old.http(first)
     new.http(first)  # from now on at once
-    assert world.ports.plain.asked() == ["authentication", "rest", second, first, on_socket]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", second, first, on_socket]
 
 
 def test_a_newer_version_that_fails_leaves_the_old_one(world: World) -> None:
@@ -320,7 +321,7 @@ def test_a_newer_version_that_fails_leaves_the_old_one(world: World) -> None:
     new.http(second)
     new.http(second, port=81)
     new.withdraw()
-    assert world.ports.plain.asked() == ["authentication", "rest", first]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", first]
     assert world.ports.released == [81]
     old.http(second)
 
@@ -331,18 +332,18 @@ def test_what_is_registered_together_takes_effect_together_or_not_at_all(world: 
         app.http(first)
         app.http(first, port=80)
         assert world.ports.plain.chain is None
-    assert world.ports.plain.asked() == ["authentication", "rest", first]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", first]
     with pytest.raises(KeyError), app.together():
         app.http(second)
         app.http(second, port=80)
         app.http(second, port=81)
         socket = app.socket(first, port=70)
         raise KeyError
-    assert world.ports.plain.asked() == ["authentication", "rest", first]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", first]
     assert world.ports.released == [81]
     assert socket.closed
     app.http(second)
-    assert world.ports.plain.asked() == ["authentication", "rest", first, second]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", first, second]
 
 
 def test_a_port_for_which_a_listener_waits_is_not_released(world: World) -> None:
@@ -377,7 +378,7 @@ def test_a_version_that_is_staged_stays_so(world: World) -> None:
         new.http(first)
     assert world.ports.plain.chain is None
     new.activate()
-    assert world.ports.plain.asked() == ["authentication", "rest", first]
+    assert world.ports.plain.asked() == ["authentication", "graphql", "rest", first]
 
 
 def test_unmet_wishes_are_told(world: World) -> None:

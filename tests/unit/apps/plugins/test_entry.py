@@ -204,13 +204,11 @@ def test_a_plugin_that_deletes_its_own_files(tmp_path: Path) -> None:
 
 
 def test_names_of_the_server_cannot_be_taken(tmp_path: Path) -> None:
-    text = (
-        f"{BASE}static: {{package: ./plugin.py}}\ngraphql: {{package: ./plugin.py}}\nwords: {{files: x}}\nlogin: {{package: ./plugin.py}}\n"
-    )
+    text = f"{BASE}static: {{package: ./plugin.py}}\nmqtt: {{package: ./plugin.py}}\nwords: {{files: x}}\nlogin: {{package: ./plugin.py}}\n"
     with plugin(tmp_path, BADWORDS, files={"config.yaml": text.replace("static", "roles")}, healthy=False) as app:
         entries = app.node.app.entries
         assert "'roles' is built in" in entries["roles"].messages[0]
-        assert entries["graphql"].messages == ["'graphql' is not available in this version of svc and was skipped"]
+        assert entries["mqtt"].messages == ["'mqtt' is not available in this version of svc and was skipped"]
         assert "an entry that a plugin handles has package: NAME" in entries["words"].messages[0]
         assert app.ask("GET", "/Plain/darn")[0] == 404
 

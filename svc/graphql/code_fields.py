@@ -1,0 +1,117 @@
+"""A top-level field of a resource with code of an application (spec: graphql §4): its handler is called as REST calls it, and what it returns is selected from
+here, for a handler may answer with anything.
+
+    a table's class      the collection, by a query object with the conditions and the selection, as QUERY has it
+    a class without one  GET with conditions and selection in its query; with nothing but `id`: GET of that
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from svc.content.json_type import encode_plain
+from svc.content.values import json_form
+from svc.errors import Problem, ServerError
+from svc.graphql.conditions import Path, argument_values, nested_mapping, table_conditions
+from svc.graphql.selection import TYPE_NAME, Field
+from svc.graphql.selects import UNTYPED
+from svc.http.row_stream import narrow
+from svc.messages import Request, Response
+from svc.query.nodes import Query, Select, SelectItem
+from svc.query.printer import print_query
+from svc.resources import RequestTarget, Resource, StoredRecord, TableResource
+from svc.resources.resource import NullableValue, StreamedItems
+from svc.store.values.records import decode_json
+
+
+def call_resource(field: Field, resource: type[Resource], request: Request, variables: Mapping[str, Any]) -> Any:
+    """What the handler of a resource returns, or an awaitable of it. Raises Problem."""
+    values, _ = argument_values(field.arguments, variables, extended=False)
+    target = RequestTarget()
+    if issubclass(resource, TableResource):
+        paths, found = table_conditions(values, resource.table)
+        target.is_collection = True
+        conditions = [{"attribute": list(path), "value": value} for path, value in zip(paths, found, strict=True)]
+        return resource.handle("query", target, {"conditions": conditions, "select": select_mapping(field)}, request)
+    key = values.get("id")
+    if len(values) == 1 and type(key) in (str, int):
+        target.id_text = target.raw = str(key)
+        resource.bind(target)
+    else:
+        paths, found = nested_mapping(values)
+        target.is_collection = True
+        target.query = query_text(paths, found, field)
+    return resource.handle("get", target, None, request)
+
+
+def query_text(paths: list[Path], values: list[Any], field: Field) -> str:
+    """Conditions and selection as REST clients write them: `city=Oslo&select(name)`. Raises QueryError."""
+    terms = [f"{'.'.join(path)}={quote(_text(value), safe='')}" for path, value in zip(paths, values, strict=True)]
+    select = _select(field)
+    return "&".join(terms if select is None else [*terms, print_query(Query(select=select))])
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else encode_plain(value).decode()
+
+
+def _select(field: Field) -> Select | None:
+    """The names that a field selects, each once."""
+    items: dict[str, SelectItem] = {}
+    for each in field.nested or ():
+        if each.name != TYPE_NAME:
+            items[each.name] = SelectItem((each.name,), _select(each))
+    return Select(tuple(items.values())) if items else None
+
+
+def select_mapping(field: Field) -> list[Any] | None:
+    """The same as the member `select` of a query object."""
+    found: dict[str, Any] = {}
+    for each in field.nested or ():
+        if each.name == TYPE_NAME:
+            continue
+        nested = select_mapping(each)
+        if each.name not in found:
+            found[each.name] = {"name": [each.name]} if nested is None else {"name": [each.name], "select": nested}
+    return list(found.values()) or None
+
+
+def items_of(result: Any) -> list[Any] | AsyncIterator[Any]:
+    """The elements of the answer of a handler, in JSON form; of a stream they are to be made so. Raises ServerError for what has no elements."""
+    kind = type(result)
+    if kind is StreamedItems:
+        items: AsyncIterator[Any] = result.items
+        return items
+    if kind is StoredRecord:
+        record = decode_json(result.raw)
+        return [record if result.visible is None else narrow(record, result.visible)]
+    if kind is NullableValue:
+        result = result.value
+    elif isinstance(result, Response):
+        if result.status >= 400:
+            raise Problem(str(result.data) if isinstance(result.data, str) else "", result.status)
+        if result.data is None and result.body is not None:
+            raise ServerError("The resource answers with a body of its own, from which nothing can be selected")
+        result = result.data
+    if result is None:
+        return []
+    form = json_form(result)
+    return form if type(form) is list else [form]
+
+
+def selected(value: Any, fields: tuple[Field, ...], type_name: str) -> Any:
+    """What fields select of a value in JSON form: of a list from each of its elements; what is no object stays as it is."""
+    if type(value) is list:
+        return [selected(element, fields, type_name) for element in value]
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[str, Any] = {}
+    for field in fields:
+        if field.name == TYPE_NAME:
+            found[field.key] = type_name
+            continue
+        member = value.get(field.name)
+        found[field.key] = member if field.nested is None else selected(member, field.nested, UNTYPED)
+    return found

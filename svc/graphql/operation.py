@@ -1,0 +1,66 @@
+"""One operation of a document, ready to run (spec: graphql §3): its variables and the fields that it selects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphql.language import DirectiveNode, OperationType
+
+from svc.graphql.directives import Directives
+from svc.graphql.document import Document
+from svc.graphql.faults import fault_at
+from svc.graphql.selection import Field, Selections, refuse_directives
+from svc.graphql.values import Variable, declared_variables, resolved_variables
+
+QUERY, MUTATION, SUBSCRIPTION = OperationType.QUERY, OperationType.MUTATION, OperationType.SUBSCRIPTION
+
+
+class Operation:
+    """`fields` None: they depend on the variables, see `selected`."""
+
+    __slots__ = ("_fields", "_variables", "document", "kind", "node")
+
+    def __init__(self, document: Document, name: str | None, *, extended: bool) -> None:
+        """The operation that `name` selects. Raises DocumentError."""
+        node = document.operation(name)
+        if not extended and node.operation is MUTATION:
+            raise fault_at(node, "Mutations are not supported yet.")
+        if not extended and node.operation is SUBSCRIPTION:
+            raise fault_at(node, "Subscriptions are not supported.")
+        self.document = document
+        self.node = node
+        self.kind = node.operation
+        directives: list[DirectiveNode] = list(node.directives or ())
+        for definition in node.variable_definitions or ():
+            directives += definition.directives or ()
+        if directives:
+            raise fault_at(directives[0], "Directives are not supported here." if extended else "Directives are not supported.")
+        self._variables: tuple[Variable, ...] = declared_variables(node, lists=extended)
+        self._fields: tuple[Field, ...] | None = None
+        if extended:
+            seen = Directives(None)
+            fields = self._collected(seen.includes)
+            self._fields = None if seen.were_found else fields
+        else:
+            self._fields = self._collected(refuse_directives)
+
+    def variables(self, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """The values of the variables. Raises DocumentError."""
+        return resolved_variables(self._variables, given)
+
+    def fields(self, variables: Mapping[str, Any]) -> tuple[Field, ...]:
+        """What is selected with these variables. Raises DocumentError."""
+        return self._collected(Directives(variables).includes) if self._fields is None else self._fields
+
+    def _collected(self, includes: Any) -> tuple[Field, ...]:
+        return Selections(self.document.fragments, includes).fields(self.node.selection_set)
+
+
+def selected_operation(document: Document, name: str | None, *, extended: bool) -> Operation:
+    """The operation, made once for a document that is kept. Raises DocumentError."""
+    place = ("+" if extended else "-") + (name or "")
+    found = document.selected.get(place)
+    if not isinstance(found, Operation):
+        found = document.selected[place] = Operation(document, name, extended=extended)
+    return found

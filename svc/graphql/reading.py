@@ -1,0 +1,294 @@
+"""Running a query operation: its fields one after the other, on one snapshot of each database (spec: graphql §4).
+
+The run is a generator of short steps. It yields an awaitable where it has to wait, and None where others may be served. What is done within the first slice is
+answered in the same turn, without a task; the rest takes a slice at a time.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from functools import partial
+from typing import Any
+
+from svc.content.json_type import JsonRows
+from svc.content.values import json_form
+from svc.errors import Problem, ServerError
+from svc.graphql.answer import Answer
+from svc.graphql.code_fields import call_resource, items_of, selected
+from svc.graphql.faults import fault_at, with_location
+from svc.graphql.introspection_fields import IntrospectionFields
+from svc.graphql.names import Names
+from svc.graphql.selection import TYPE_NAME, Field
+from svc.graphql.table_fields import TableFields
+from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
+from svc.messages import Request
+from svc.query.budget import query_limits, too_large
+from svc.resources import PlannedQuery, Registration, RequestTarget, TableResource
+from svc.store import Database, Store
+from svc.store.snapshots import HeldSnapshot
+from svc.store.writing.commit import wait_committed
+
+Waiting = Awaitable[Any] | None
+Steps = Generator[Waiting, Any, None]
+
+QUERY_TYPE = "Query"
+
+
+class Reading:
+    """One run. `answer` is complete when `steps` has ended; `close` ends it before that."""
+
+    def __init__(
+        self,
+        fields: tuple[Field, ...],
+        variables: Mapping[str, Any],
+        request: Request,
+        store: Store,
+        names: Names,
+        introspection: IntrospectionFields,
+        *,
+        extended: bool,
+    ) -> None:
+        self.answer = Answer()
+        self.seconds = 0.0
+        self._fields = fields
+        self._variables = variables
+        self._request = request
+        self._store = store
+        self._now = store.clock.monotonic
+        self._names = names
+        self._introspection = introspection
+        self._tables = TableFields(request, names.type_name, variables, extended=extended)
+        self._held: dict[Database, HeldSnapshot] = {}
+        self._is_held = False
+        self._execution: QueryExecution | None = None
+        self._database: Database | None = None  # of the execution
+        self._items_left: AsyncIterator[Any] | None = None  # of a handler, while it is read
+        self._registrations: list[Registration | None] = []
+        self._steps = self._run()
+
+    def start(self) -> Any:
+        """Do what a slice can do. None: the answer is complete; else an awaitable that ends when it is. Raises Problem."""
+        deadline = self._now() + SLICE
+        for waiting in self._steps:
+            if waiting is not None or self._now() >= deadline:
+                try:
+                    self._hold()
+                except BaseException:
+                    self.close()
+                    raise
+                return self._go_on(waiting)
+        return None
+
+    async def _go_on(self, waiting: Waiting) -> None:
+        slices = self._store.slices
+        deadline = 0.0
+        try:
+            while True:
+                result, failure = None, None
+                if waiting is not None:
+                    try:
+                        result = await waiting
+                    except Problem as problem:
+                        failure = problem
+                    deadline = 0.0  # it may have been another turn
+                if self._now() >= deadline:
+                    deadline = await slices.take()
+                began = self._now()
+                try:
+                    waiting = self._steps.send(result) if failure is None else self._steps.throw(failure)
+                except StopIteration:
+                    return
+                self._count_seconds(self._now() - began)
+        finally:
+            items, self._items_left = self._items_left, None
+            self.close()
+            if items is not None and hasattr(items, "aclose"):
+                await items.aclose()
+
+    def _count_seconds(self, seconds: float) -> None:
+        """All fields together have the time of one query: each may be short, and there may be thousands."""
+        self.seconds += seconds
+        most = query_limits().seconds
+        if self.seconds > most:
+            raise too_large(f"takes more than {most:g} seconds of work", "query.maxTime", "seconds")
+
+    def close(self) -> None:
+        """Release what the run holds. May be called more than once."""
+        self._steps.close()
+        if self._execution is not None:
+            self._execution.close()
+            self._execution = None
+        for held in self._held.values():
+            held.abort()
+        self._held = {}
+
+    # --- snapshots -------------------------------------------------------------------------------------------------------------------
+
+    def _hold(self) -> None:
+        """The turn ends: keep its snapshots of all databases that are still to be read."""
+        self._is_held = True
+        reader = f"the answer to a GraphQL query for {'an anonymous user' if self._request.user is None else self._request.user.username}"
+        for registration in self._registrations:
+            if registration is not None and issubclass(registration.resource, TableResource):
+                database = registration.resource.table.database
+                if database not in self._held:
+                    self._held[database] = self._store.snapshots.hold(database, reader=reader)
+        if self._execution is not None:
+            reading = self._database
+            assert reading is not None
+            if reading not in self._held:  # of a table that code of an application has searched
+                self._held[reading] = self._store.snapshots.hold(reading, reader=reader)
+            self._execution.borrow(self._held[reading])
+
+    # --- steps -----------------------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> Steps:
+        self._registrations = [self._registration(field) for field in self._fields]
+        yield from self._introspection.prepare(self._fields, self._variables, self._request)
+        for field, registration in zip(self._fields, self._registrations, strict=True):
+            if registration is None:
+                if field.name == TYPE_NAME:
+                    self.answer.value(field.key, QUERY_TYPE)
+                else:
+                    self.answer.value(field.key, self._introspection.result(field))
+                continue
+            resource = registration.resource
+            if issubclass(resource, TableResource) and is_plain_table(resource):
+                yield from self._rows(field, resource)
+            else:
+                yield from self._called(field, registration)
+            yield None
+
+    def _registration(self, field: Field) -> Registration | None:
+        """The resource that a field reads; None: what a schema is asked for. Raises DocumentError."""
+        name = field.name
+        if name in (TYPE_NAME, "__schema", "__type"):
+            return None
+        found = self._names.find(name)
+        if found is None:
+            raise fault_at(field.node, f"Resource `{name}` not found.", "NOT_FOUND")
+        if field.nested is None:
+            raise fault_at(field.node, f"'{name}' needs a selection of its attributes, such as {name} {{ id }}.")
+        if found.fault:
+            raise with_location(ServerError(found.fault), field.node)
+        return found
+
+    def _rows(self, field: Field, resource: type[TableResource]) -> Steps:
+        """A field of a table that answers for itself."""
+        if resource.table.caching is None:
+            database = resource.table.database
+            txn = self._held[database].use() if self._is_held else database.snapshot()
+            yield from self._written(field, self._tables.planned(field, resource, txn))
+            return
+        target = RequestTarget()
+        target.is_collection = True
+        try:
+            resource.authorize("get", target, None, self._request)
+            query = self._tables.query(field, resource, target)
+            plan = partial(resource.planned, query, target, self._request, self._now())
+            found = resource.table.caching.find(plan, self._request, target)
+            if inspect.isawaitable(found):
+                found = yield found
+        except Problem as problem:
+            raise with_location(problem, field.node) from None
+        yield from self._written(field, found)
+
+    def _written(self, field: Field, rows: PlannedQuery, shaped: Callable[[list[Any]], list[Any]] | None = None) -> Steps:
+        """The rows of a query as the list of a field. `shaped`: what is selected of them, None: they are what was selected."""
+        answer = self.answer
+        database = self._database = rows.table.database
+        held = self._held.get(database)
+        if held is None and self._is_held:
+            held = self._held[database] = self._store.snapshots.hold(database, fresh=True)
+        execution = self._execution = QueryExecution(
+            rows, native=False, whole=False, now=self._now, wall_ms=0.0, reader=self._request, held=held
+        )
+        execution.run.keeps_rows = False
+        writer = JsonRows()
+        answer.begin(field.key)
+        answer.add(b"[")
+        try:
+            while True:
+                execution.gather()
+                found, execution.found = execution.values() if shaped is not None else execution.found, []
+                if found:
+                    if shaped is not None:
+                        answer.add(writer.values(shaped(found)))
+                    elif execution.run.has_weights:
+                        for piece in execution.write_pieces(writer, found):
+                            answer.add(piece)
+                            yield None
+                    else:
+                        answer.add(execution.write(writer, found))
+                    self._count(len(found))
+                if execution.done:
+                    break
+                yield None
+        except Problem as problem:
+            raise with_location(problem, field.node) from None
+        finally:
+            execution.close()
+            self._execution = None
+        answer.add(b"]")
+
+    def _called(self, field: Field, registration: Registration) -> Steps:
+        """A field that code of an application answers. What it writes is on disk before the next one is called."""
+        request, resource = self._request, registration.resource
+        try:
+            result = call_resource(field, resource, request, self._variables)
+            while inspect.isawaitable(result):
+                result = yield result
+            if request.pending_commit is not None:
+                applied, request.pending_commit = request.pending_commit, None
+                yield wait_committed(applied)
+            yield from self._items(field, registration, result)
+        except Problem as problem:
+            raise with_location(problem, field.node) from None
+
+    def _items(self, field: Field, registration: Registration, result: Any) -> Steps:
+        fields = field.nested or ()
+        type_name = self._names.name_of(registration)
+        if type(result) is PlannedQuery:
+            yield from self._written(field, result, lambda rows: [selected(row, fields, type_name) for row in rows])
+            return
+        items = items_of(result)
+        answer, writer = self.answer, JsonRows()
+        answer.begin(field.key)
+        answer.add(b"[")
+        if isinstance(items, list):
+            for start in range(0, len(items), BATCH_ROWS):
+                batch = items[start : start + BATCH_ROWS]
+                answer.add(writer.rows([selected(item, fields, type_name) for item in batch]))
+                self._count(len(batch))
+                yield None
+        else:
+            self._items_left = items
+            while True:
+                batch = yield _next_items(items, BATCH_ROWS)
+                if batch:
+                    answer.add(writer.rows([selected(item, fields, type_name) for item in batch]))
+                    self._count(len(batch))
+                if len(batch) < BATCH_ROWS:
+                    break
+            self._items_left = None
+        answer.add(b"]")
+
+    def _count(self, rows: int) -> None:
+        state = self._request.state
+        state.rows = (state.rows or 0) + rows
+
+
+async def _next_items(items: AsyncIterator[Any], count: int) -> list[Any]:
+    """Up to so many elements in JSON form; fewer at the end. What fails closes the iterator."""
+    found: list[Any] = []
+    async for item in items:
+        found.append(json_form(item))
+        if len(found) == count:
+            break
+    return found
+
+
+def is_plain_table(resource: type[Any]) -> bool:
+    """Whether a table answers by itself, without code of an application in front of it."""
+    return issubclass(resource, TableResource) and not hasattr(resource, "application")

@@ -1,0 +1,147 @@
+"""A top-level field of a table: planned by the query core, without an answer of its own in between (spec: graphql §4).
+
+A client sends one document again and again with other values. What the values have no say in is made once for each field: the selection, and the
+plan of the conditions' names (`query.shaped_plan`), for each set of names and the rights of each role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from svc.auth.roles import ALL_RIGHTS, OPENED
+from svc.auth.users import user_of
+from svc.errors import Problem
+from svc.graphql.conditions import Path, argument_values, table_conditions
+from svc.graphql.faults import with_location
+from svc.graphql.list_options import list_query
+from svc.graphql.selection import Field
+from svc.graphql.selects import Selects, has_arguments
+from svc.messages import Request
+from svc.query import plan_query
+from svc.query.authorization import check_select, narrow_query
+from svc.query.definition_cache import Definitions
+from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select
+from svc.query.plan import Plan
+from svc.query.shaped_plan import UNRESTRICTED, Reader, ShapedPlan, rights_of
+from svc.query.shapes import Slot
+from svc.query.tables import AnyTable
+from svc.resources import PlannedQuery, RequestTarget, TableResource
+
+_KEPT = 16  # plans of one field
+
+TypeName = Callable[[AnyTable], str]
+
+
+class _Kept:
+    """What is kept of a field: `select` None if it depends on variables. `plans`: by the paths of the conditions and the rights."""
+
+    __slots__ = ("definitions", "plans", "resource", "select")
+
+    def __init__(self, resource: type[TableResource], select: Select | None) -> None:
+        self.resource = resource
+        self.select = select
+        self.definitions = Definitions(resource.table)
+        self.plans: dict[tuple[tuple[Path, ...], int], ShapedPlan | _WholePlan] = {}
+
+
+class _WholePlan:
+    """The query of all records, for the rights of one role."""
+
+    __slots__ = ("_query", "_rights")
+
+    def __init__(self, query: Query, table: AnyTable, reader: Reader) -> None:
+        self._query = query if reader is UNRESTRICTED else narrow_query(query, table, reader)
+        self._rights = rights_of(reader)
+
+    def holds(self, table: AnyTable, reader: Reader) -> bool:
+        return self._rights is rights_of(reader)
+
+    def plan(self, values: list[Any], table: AnyTable, txn: object) -> Plan:
+        return plan_query(self._query, table, txn)
+
+
+class TableFields:
+    """Plans the fields of one run. `variables`: of the operation."""
+
+    def __init__(self, request: Request, type_name: TypeName, variables: Mapping[str, Any], *, extended: bool) -> None:
+        self._request = request
+        self._type_name = type_name
+        self._variables = variables
+        self._extended = extended
+
+    def planned(self, field: Field, resource: type[TableResource], txn: Any) -> PlannedQuery:
+        """The rows of a field; they are selected as its answer has them. Raises Problem, with the place of the field."""
+        try:
+            return self._planned(field, resource, txn)
+        except Problem as problem:
+            raise with_location(problem, field.node) from None
+
+    def query(self, field: Field, resource: type[TableResource], target: RequestTarget) -> Query:
+        """The query of a field, for what plans queries itself. Raises Problem."""
+        values, options = argument_values(field.arguments, self._variables, extended=self._extended)
+        paths, found = table_conditions(values, resource.table)
+        kept = self._kept(field, resource)
+        select = self._select(field, resource) if kept.select is None else kept.select
+        if target.rights is not ALL_RIGHTS:
+            check_select(select, resource.table, user_of(self._request), resource.table if target.rights is OPENED else None)
+        where = conditions(paths, found)
+        if not options:
+            return Query(where, select)
+        given = list_query(options, resource.table, resource.queries)
+        members = tuple([each for each in (where, given.where) if each is not None])
+        where = Group("and", members) if len(members) > 1 else members[0] if members else None
+        return Query(where, select, given.sort, given.offset, given.limit, after=given.after)
+
+    def _planned(self, field: Field, resource: type[TableResource], txn: Any) -> PlannedQuery:
+        request, table = self._request, resource.table
+        target = RequestTarget()
+        target.is_collection = True
+        resource.authorize("get", target, None, request)
+        values, options = argument_values(field.arguments, self._variables, extended=self._extended)
+        visible = None if target.rights.attributes is None else target.rights.readable
+        if options:
+            query = self.query(field, resource, target)
+            if target.rights is not ALL_RIGHTS:
+                query = narrow_query(query, table, user_of(request))
+            return PlannedQuery(table, plan_query(query, table, txn, allow_full_scan=resource.allow_full_scan), visible)
+        paths, found = table_conditions(values, table)
+        reader: Reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
+        kept = self._kept(field, resource)
+        place = (tuple(paths), id(rights_of(reader)))
+        plan = kept.plans.get(place)
+        if plan is None or not plan.holds(table, reader):
+            select = self._select(field, resource) if kept.select is None else kept.select
+            if reader is not UNRESTRICTED:
+                check_select(select, table, reader)
+            plan = _new_plan(paths, select, resource, reader)
+            if kept.select is not None:
+                if len(kept.plans) >= _KEPT:
+                    kept.plans.clear()
+                kept.plans[place] = plan
+        return PlannedQuery(table, plan.plan(found, table, txn), visible)
+
+    def _kept(self, field: Field, resource: type[TableResource]) -> _Kept:
+        kept: _Kept | None = field.plans.get(resource)
+        if kept is None or not kept.definitions.hold(resource.table):
+            field.plans.clear()
+            select = None if has_arguments(field.nested) else self._select(field, resource)
+            kept = field.plans[resource] = _Kept(resource, select)
+        return kept
+
+    def _select(self, field: Field, resource: type[TableResource]) -> Select:
+        assert field.nested is not None
+        return Selects(self._type_name, self._variables, resource.queries, extended=self._extended).of_table(field.nested, resource.table)
+
+
+def _new_plan(paths: list[Path], select: Select, resource: type[TableResource], reader: Reader) -> ShapedPlan | _WholePlan:
+    if not paths:
+        return _WholePlan(Query(select=select), resource.table, reader)
+    template = Query(conditions(paths, [Slot(index) for index in range(len(paths))]), select)
+    return ShapedPlan(template, resource.table, reader, resource.allow_full_scan)
+
+
+def conditions(paths: list[Path], values: list[Any]) -> Filter | None:
+    """All of them hold."""
+    members = tuple([Condition(path, Comparator.EQUALS, value) for path, value in zip(paths, values, strict=True)])
+    return None if not members else members[0] if len(members) == 1 else Group("and", members)
