@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from typing import Any, Final, Protocol
 
 from svc.errors import ClientError, Problem
+from svc.trace_context import trace_id_of
 
 HeaderPairs = list[tuple[str, str]]
 
@@ -264,6 +265,7 @@ class CallState:
     created_resource: bool = False
     loaded_from_source: bool | None = None  # of a caching table: whether the source was asked
     metric_type: str | None = None  # of the metrics of the request: "cache-hit" or "cache-miss" of a caching table, "framework-route"
+    trace_id: bytes | None = None  # of the trace that is recorded; None: none is, see `Request.trace_id`
     rows: int | None = None  # that the answer has, so far; None: it is no list
     response: Any = None  # Response whose status and header fields apply to plain data
     if_version: float | None = None  # the version that the next write expects
@@ -407,6 +409,15 @@ class Request(ContextMembers):
     def handler(self) -> Any:
         """The handler of an application that answers, for the log; None: there is none."""
         return None if self._state is None else self._state.handler
+
+    @property
+    def trace_id(self) -> bytes | None:
+        """The trace that the request is part of, 16 bytes: the one that is recorded, or the one that its `traceparent` names. None: it is in none."""
+        state = self._state
+        if state is not None and state.trace_id is not None:
+            return state.trace_id
+        given = self.block.fields.get("traceparent")
+        return None if given is None else trace_id_of(given)
 
     @property
     def url(self) -> str:

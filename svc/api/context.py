@@ -19,10 +19,22 @@ class Context(ContextMembers):
     """What a call knows: who asks, and what it has done so far. That of a request is the request; this one is for code that runs without: `transaction()`
     outside of a request, the source of a caching table, a subscription."""
 
-    __slots__ = ("_added_headers", "_state", "last_modified", "native_body", "pending_commit", "precondition", "restore", "user")
+    __slots__ = (
+        "_added_headers",
+        "_state",
+        "last_modified",
+        "native_body",
+        "pending_commit",
+        "precondition",
+        "restore",
+        "trace_id",
+        "user",
+    )
 
-    def __init__(self, user: Caller | None = None) -> None:
+    def __init__(self, user: Caller | None = None, trace_id: bytes | None = None) -> None:
+        """`trace_id`: as `Request.trace_id`."""
         self.user = user
+        self.trace_id = trace_id
         self.last_modified: float | None = None
         self.pending_commit: AppliedWrites | None = None
         self.precondition: WritePrecondition | None = None
@@ -30,6 +42,11 @@ class Context(ContextMembers):
         self.restore: Any = None
         self._added_headers: Headers | None = None
         self._state = CallState()
+
+    @classmethod
+    def within(cls, context: AnyContext | None) -> Context:
+        """A context of its own for what `context` asks: for the same user, in the same trace."""
+        return Context() if context is None else Context(context.user, context.trace_id)
 
     @property
     def state(self) -> CallState:

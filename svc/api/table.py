@@ -296,11 +296,11 @@ class Table(TableAdministration, Resource):
             found = as_target(target, self._table)
         if found.rights is None:
             found.rights = ALL_RIGHTS
-            own = Context(None if context is None else context.user)
+            own = Context.within(context)
             own.precondition = _transaction_of(context).precondition(self._table, found.id)
             return found, own, context
         if found is not context.state.target:
-            return found, Context(context.user), context
+            return found, Context.within(context), context
         return found, context, context
 
     def put(self, data: Any, target: Any = None) -> Any:

@@ -158,7 +158,7 @@ class Transaction:
             raise ClientError("The transaction was aborted, no more can be written with it")
         if self._writes is None:
             user = self._context.user
-            self._writes = self._store.begin(None if user is None else user.username)
+            self._writes = self._store.begin(None if user is None else user.username, self._context.trace_id)
             self._writes.source = self.source
         if self.source is None:  # of a source it is the expiry of the record that is loaded
             self._writes.expires_at = _expiry(self._context.state.expires_at)
@@ -323,7 +323,7 @@ def run_in_transaction(store: Store, context: AnyContext | None, function: Calla
     transaction = open_transaction(context)
     if transaction is not None:
         return function(transaction, *arguments)
-    own = Context(None if context is None else context.user)
+    own = Context.within(context)
     own.state.transaction = transaction = Transaction(store, own)
     token = enter(own)
     try:
@@ -411,7 +411,7 @@ class TransactionCall:
         transaction = open_transaction(context)
         if transaction is not None:
             return transaction
-        own = Context(None if context is None else context.user)
+        own = Context.within(context)
         own.state.transaction = transaction = Transaction(self._store, own)
         transaction.is_lasting = True
         transaction.opened_at = self._code, self._instruction

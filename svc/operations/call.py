@@ -83,6 +83,11 @@ class Call:
         return None if self.user is None else self.user.username
 
     @property
+    def trace_id(self) -> bytes | None:
+        """The trace that the log of the store shows: that of the request."""
+        return None if self.request is None else self.request.trace_id
+
+    @property
     def reader(self) -> str:
         """The holder of a snapshot, for messages in the log."""
         user = "no user" if self.user is None else f"the user {self.user.username}"
@@ -110,7 +115,7 @@ class Call:
 
     def begin(self, operation: int = 0) -> Transaction:
         """A transaction in the name of the user. `operation`: one of `store.log.OPERATIONS`."""
-        return Transaction(self.node.store, self.username, operation)
+        return Transaction(self.node.store, self.username, operation, self.trace_id)
 
     def commit(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
         """Apply the writes and answer `result()` once they are on the disk. `result` is called when the transaction has been applied:

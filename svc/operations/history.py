@@ -196,7 +196,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "values and, for what changed or removed records, `original_records` with the former ones. Writes of one transaction share an entry, up to "
         f"{TOGETHER} of them; for `hash_value` each change has its own. With `timestamp`, one value is the first time, two are the first and the last, "
         "both included. `username` without values answers for all users. Records that expired have a null `user_name`. Entries are kept "
-        "for `logging.auditRetention`. Long answers are streamed.",
+        "for `logging.auditRetention`. `trace_id` is there for requests that were part of a trace (`traceparent`): 32 hexadecimal digits. Long answers are "
+        "streamed.",
         example={"table": "dog", "search_type": "hash_value", "search_values": [1]},
         example_answer={
             "1": [
@@ -223,8 +224,8 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("to", "number", "Last time, in ms since the epoch."),
             Field("limit", "integer", "Number of entries at most.", low=1),
         ),
-        returns="A list of entries: `operation`, `user`, `user_name`, `timestamp`, `hash_values`, `records`.",
-        notes="`user` and `user_name` are the same. Long answers are streamed.",
+        returns="A list of entries: `operation`, `user`, `user_name`, `timestamp`, `hash_values`, `records`, `trace_id`.",
+        notes="`user` and `user_name` are the same. `trace_id`: as for `read_audit_log`. Long answers are streamed.",
         example={"table": "dog", "limit": 1},
         example_answer=[
             {

@@ -138,7 +138,15 @@ class _Load:
             await job.progress(result.total, None, self._read())
 
         try:
-            result = await bulk_write(self._table, records, mode=self._action, user=self._call.username, on_batch=on_batch, decide=restore)
+            result = await bulk_write(
+                self._table,
+                records,
+                mode=self._action,
+                user=self._call.username,
+                on_batch=on_batch,
+                decide=restore,
+                trace_id=self._call.trace_id,
+            )
         except JobFailed:
             raise
         except Problem as problem:

@@ -17,8 +17,8 @@ from svc.store.writing.merge_rules import logged_changes
 
 TOGETHER = 2000  # writes of one transaction shown in one entry: of a bulk load's there are several, each made in some milliseconds
 
-AUDIT_COLUMNS = ("operation", "user_name", "timestamp", "hash_values", "records", "original_records")
-TRANSACTION_COLUMNS = ("operation", "user", "user_name", "timestamp", "hash_values", "records")
+AUDIT_COLUMNS = ("operation", "user_name", "timestamp", "hash_values", "records", "original_records", "trace_id")
+TRANSACTION_COLUMNS = ("operation", "user", "user_name", "timestamp", "hash_values", "records", "trace_id")
 
 Shown = dict[str, Any]
 Entries = Iterator[LogEntry | None]
@@ -58,6 +58,8 @@ class Presenter:
             originals = [self._seen(decode(entry.image)) for entry in entries if entry.image is not None]
             if originals or operation != "upsert":
                 shown["original_records"] = originals
+        if first.trace_id is not None:
+            shown["trace_id"] = first.trace_id.hex()
         return shown
 
     def _new(self, entry: LogEntry) -> Any:

@@ -47,7 +47,7 @@ class TableWriting(TableReading):
     @classmethod
     def begin(cls, request: Request) -> Transaction:
         user = request.user
-        return cls.store.begin(None if user is None else user.username)
+        return cls.store.begin(None if user is None else user.username, request.trace_id)
 
     @classmethod
     def _commit_all(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> Awaitable[None] | None:

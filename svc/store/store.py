@@ -267,9 +267,9 @@ class Store(Turn):
         """Close dropped databases without open snapshots; to be called periodically between turns."""
         self._closing.close_unused()
 
-    def begin(self, user: str | None = None) -> Transaction:
+    def begin(self, user: str | None = None, trace_id: bytes | None = None) -> Transaction:
         """A transaction for the writes of one request."""
-        return Transaction(self, user)
+        return Transaction(self, user, trace_id=trace_id)
 
     # -- background, figures, end
 

@@ -56,7 +56,7 @@ class SourceContext(Context):
     def __init__(self, table: Table, raw: bytes | None, request_context: Any, key: Key | None = None) -> None:
         """`raw`: the whole record that is here, if there is one. `key`: of the record that is loaded."""
         user: Caller | None = None if request_context is None else request_context.user
-        super().__init__(user)
+        super().__init__(user, None if request_context is None else request_context.trace_id)
         self.request_context = request_context
         self._table = table
         self._key = key

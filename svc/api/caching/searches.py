@@ -40,7 +40,7 @@ class Search:
         self._table = cache.table
         self._store = cache.table.database.store
         self._plan = plan
-        self._context = None if context is None else Context(context.user)
+        self._context = None if context is None else Context.within(context)
         self._directives: Directives = replace(directives_of(context, target), no_cache=False, no_store=False, max_age=None)
         self._tried: set[bytes] = set()  # stored keys
 

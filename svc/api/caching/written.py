@@ -44,7 +44,9 @@ class _Writing:
         self._directives: Directives = directives_of(holder)
         self._restore = getattr(holder, "restore", None)
         self._reading = replace(self._directives, max_age=None)
-        self._asking = holder if isinstance(holder, Request | Context) else Context(getattr(holder, "user", None))
+        self._asking = (
+            holder if isinstance(holder, Request | Context) else Context(getattr(holder, "user", None), getattr(holder, "trace_id", None))
+        )
         self._context = SourceContext(cache.table, None, self._asking)
 
     def go_on(self, writes: list[Write], number: int) -> Awaitable[None] | None:

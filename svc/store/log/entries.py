@@ -1,9 +1,10 @@
 """Entries of the transaction log: one change of one record, and how it is encoded (spec: schema-and-store §13).
 
-An entry is one byte of format and what that format says. Format 1, numbers big-endian:
+An entry is one byte of format and what that format says. Format 2 is format 1 with the trace id of the request behind it, 16 bytes: the image
+ends before them. Entries without a trace are of format 1, numbers big-endian:
 
     offset  size
-    0       1     format: 1
+    0       1     format: 1 or 2
     1       1     kind: 1 put, 2 patch, 3 delete, 4 message, 5 invalidate, 6 relocate, 7 expire
     2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given
     3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
@@ -23,7 +24,8 @@ An entry is one byte of format and what that format says. Format 1, numbers big-
                   names: MessagePack array of the attributes that changed
                   value: a record as `records` encodes it. put: the new record; patch: the changed attributes only, increments as
                   {"__op__": "add", "value": n}; message: any value in place of a record; delete, expire, invalidate: none
-                  image: the record before the change, to the end of the entry; left out for new records and with `@table(audit: false)`
+                  image: the record before the change, to the end of the entry (format 2: to the trace id); left out for new records and
+                  with `@table(audit: false)`
 
 A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record. It then has
 all properties of the record, the key among them; what was incremented is an increment there too, not what it resulted in.
@@ -41,6 +43,7 @@ import msgspec
 from svc.errors import StoreFailure
 from svc.store.values.keys import Key, decode_key, encode_key
 from svc.store.values.records import IS_COPY
+from svc.trace_context import TRACE_ID_BYTES
 
 PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE, EXPIRE = range(1, 8)
 KINDS = ("", "put", "patch", "delete", "message", "invalidate", "relocate", "expire")
@@ -48,6 +51,7 @@ NOTES = frozenset((MESSAGE, INVALIDATE))  # change no record
 REMOVALS = frozenset((DELETE, EXPIRE))
 OPERATIONS = ("", "insert", "update", "upsert")
 FORMAT = 1
+FORMAT_WITH_TRACE = 2
 _USER, _VALUE, _IMAGE = 1, 2, 4
 _HEADER = Layout(">BBBBIQQddBBHHII")
 TABLE = Layout(">I")
@@ -86,6 +90,7 @@ class LogEntry(msgspec.Struct, gc=False):
     changed: tuple[str, ...]
     image: bytes | None
     operation: int = 0
+    trace_id: bytes | None = None  # 16 bytes: of the trace that the writing request was part of
 
     @property
     def id(self) -> Key | None:
@@ -94,7 +99,7 @@ class LogEntry(msgspec.Struct, gc=False):
 
 
 def encode_entry(entry: LogEntry) -> bytes:
-    """The bytes of format 1; the LSN is not among them, it is the entry's key."""
+    """The bytes of an entry; the LSN is not among them, it is the entry's key."""
     table, node, key, user, value, image = entry.table.encode(), entry.node.encode(), entry.key, entry.user, entry.value, entry.image
     names = _encode_names(entry.changed)
     flags = 0
@@ -111,8 +116,9 @@ def encode_entry(entry: LogEntry) -> bytes:
         image = b""
     else:
         flags |= _IMAGE
+    trace = entry.trace_id
     header = _pack_header(
-        FORMAT,
+        FORMAT if trace is None else FORMAT_WITH_TRACE,
         entry.kind,
         flags,
         entry.operation,
@@ -128,7 +134,9 @@ def encode_entry(entry: LogEntry) -> bytes:
         len(names),
         len(value),
     )
-    return b"".join((header, table, node, user_name, key, names, value, image))
+    if trace is None:
+        return b"".join((header, table, node, user_name, key, names, value, image))
+    return b"".join((header, table, node, user_name, key, names, value, image, trace))
 
 
 def entry_encoder(
@@ -142,6 +150,7 @@ def entry_encoder(
     version: float,
     node: str,
     user: str | None,
+    trace_id: bytes | None = None,
 ) -> Callable[[bytes, int, bytes, tuple[str, ...], bytes | None], bytes]:
     """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time."""
     table_name, node_name, user_name = table.encode(), node.encode(), b"" if user is None else user.encode()
@@ -149,9 +158,10 @@ def entry_encoder(
     names_between = table_name + node_name + user_name
     sizes = len(table_name), len(node_name), len(user_name)
     names_of: dict[tuple[str, ...], bytes] = {}
+    entry_format, trace = (FORMAT, b"") if trace_id is None else (FORMAT_WITH_TRACE, trace_id)
 
     def head(flags: int, previous: int) -> bytes:
-        return _HEADER.pack(FORMAT, kind, flags, operation, table_number, transaction, previous, wall_ms, version, *sizes, 0, 0, 0)[
+        return _HEADER.pack(entry_format, kind, flags, operation, table_number, transaction, previous, wall_ms, version, *sizes, 0, 0, 0)[
             :_SIZES_OFFSET
         ]
 
@@ -165,15 +175,20 @@ def entry_encoder(
             names = names_of[changed] = _encode_names(changed)
         lengths = _pack_sizes(len(key), len(names), len(value))
         if image is None:
-            return b"".join((head(flags, previous) if previous else new, lengths, names_between, key, names, value))
-        return b"".join((head(flags | _IMAGE, previous), lengths, names_between, key, names, value, image))
+            return b"".join((head(flags, previous) if previous else new, lengths, names_between, key, names, value, trace))
+        return b"".join((head(flags | _IMAGE, previous), lengths, names_between, key, names, value, image, trace))
 
     return encode
 
 
 def decode_entry(lsn: int, data: bytes) -> LogEntry:
     """The entry that `encode_entry` made. Raises StoreFailure for a format this version does not know."""
-    if data[0] != FORMAT:
+    if data[0] == FORMAT:
+        end, trace = len(data), None
+    elif data[0] == FORMAT_WITH_TRACE:
+        end = len(data) - TRACE_ID_BYTES
+        trace = data[end:]
+    else:
         raise StoreFailure(f"The transaction log holds an entry of format {data[0]}: it was written by a newer version")
     (
         _,
@@ -212,8 +227,9 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
         previous,
         data[value_at:image_at] if flags & _VALUE else None,
         _decode_names(data[names_at:value_at]),
-        data[image_at:] if flags & _IMAGE else None,
+        data[image_at:end] if flags & _IMAGE else None,
         operation,
+        trace,
     )
 
 

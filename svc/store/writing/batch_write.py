@@ -76,6 +76,7 @@ class BatchWriter:
             version=write_set.version,
             node=write_set.database.node,
             user=write_set.user,
+            trace_id=write_set.trace_id,
         )
         self._runs = [IndexRuns(index) for index in table.index_list if index.computed is None or write_set.can_maintain(table, index)]
 

@@ -70,17 +70,18 @@ async def bulk_write(
     source: str = "json",
     largest: int = LARGEST,
     decide: Decide | None = None,
+    trace_id: bytes | None = None,
 ) -> BulkResult:
     """Write records to `table`; they belong to it from now on. `records`: one by one, or asynchronously in lists of any length.
 
     `source`: where their values come from, "json" or "native" (`Validator`). `on_batch`: awaited after each commit; what it raises ends the
-    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `write_set.Decide`. A delete takes records too, and looks
-    at nothing but their keys.
+    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `write_set.Decide`. `trace_id`: for the log. A delete takes records too, and
+    looks at nothing but their keys.
 
     Raises the Problem that hinders all further records: no space, a table that was dropped. Batches before it stay, as they do when the caller
     is cancelled; a batch under way is then there as a whole or not at all.
     """
-    return await _BulkWriter(table, mode, user, on_batch, source, largest, decide).run(records)
+    return await _BulkWriter(table, mode, user, on_batch, source, largest, decide, trace_id).run(records)
 
 
 class _BulkWriter:
@@ -93,6 +94,7 @@ class _BulkWriter:
         source: str,
         largest: int,
         decide: Decide | None,
+        trace_id: bytes | None,
     ) -> None:
         self._table = table
         self._decide = decide
@@ -101,6 +103,7 @@ class _BulkWriter:
         self._slices = self._store.slices
         self._mode = mode
         self._user = user
+        self._trace_id = trace_id
         self._on_batch = on_batch
         self._source = source
         self._largest = largest
@@ -181,7 +184,8 @@ class _BulkWriter:
                 self._database.learn_attributes(self._table, batch.names)
                 batch.names = {}
             try:
-                await LongWrite(self._store, batch, {self._table: batch.definition}, self._user, self._operation).run()
+                tables = {self._table: batch.definition}
+                await LongWrite(self._store, batch, tables, self._user, self._operation, self._trace_id).run()
                 break
             except Overloaded:
                 if not tries_left:

@@ -98,7 +98,15 @@ class LongWrite:
     `version`, `skipped` (see `Transaction`): after `run`.
     """
 
-    def __init__(self, store: Turn, work: Work, tables: dict[Table, TableDefinition], user: str | None, operation: int) -> None:
+    def __init__(
+        self,
+        store: Turn,
+        work: Work,
+        tables: dict[Table, TableDefinition],
+        user: str | None,
+        operation: int,
+        trace_id: bytes | None = None,
+    ) -> None:
         self._store = store
         self._work = work
         self._tables = tables
@@ -107,6 +115,7 @@ class LongWrite:
         self._now = store.clock.monotonic
         self._user = user
         self._operation = operation
+        self._trace_id = trace_id
         self._restarts = 0
         self._problem: Problem | None = None
         self._commit: Future[None] | None = None
@@ -190,7 +199,7 @@ class LongWrite:
         return True
 
     def _open(self, txn: Txn) -> WriteSet:
-        return WriteSet(self._database, self.version, self._wall_ms, self._user, self._operation, txn)
+        return WriteSet(self._database, self.version, self._wall_ms, self._user, self._operation, txn, self._trace_id)
 
     async def _write(self) -> bool:
         """Carry out everything; False if that was undone meanwhile."""

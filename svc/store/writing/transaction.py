@@ -42,7 +42,8 @@ LONG_WRITES = 50  # more take longer than about 2 ms, with their share of the co
 
 
 class Transaction:
-    """Made by `Store.begin`. `user`: the name that the log shows. `version`: ms, the same for all writes, given by `apply`.
+    """Made by `Store.begin`. `user`: the name that the log shows. `trace_id`: of the request's trace, for the log; 16 bytes. `version`: ms, the same for
+    all writes, given by `apply`.
 
     `on_done` is called once after each `apply` that succeeded, at the end of the turn: with None when the writes are on disk, else with
     the problem that undid them. After it the object may be used for further writes, and `outcome` is what it was called with; None before.
@@ -66,13 +67,14 @@ class Transaction:
         "outcome",
         "skipped",
         "source",
+        "trace_id",
         "unsaved",
         "user",
         "version",
         "writes_copies",
     )
 
-    def __init__(self, store: Turn, user: str | None = None, operation: int = 0) -> None:
+    def __init__(self, store: Turn, user: str | None = None, operation: int = 0, trace_id: bytes | None = None) -> None:
         self._store = store
         self._writes: list[Write] = []
         self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, from the first read on
@@ -92,6 +94,7 @@ class Transaction:
         self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
+        self.trace_id = trace_id
         self.version = 0.0
         self.may_use_reserve = False  # of a full volume: for what an operation that frees space has to note
         self.outcome: tuple[Problem | None] | None = None
@@ -373,7 +376,7 @@ class Transaction:
         deleted = 0
         try:
             for database in databases:
-                sets.append(WriteSet(database, version, wall_ms, self.user, self.operation))
+                sets.append(WriteSet(database, version, wall_ms, self.user, self.operation, None, self.trace_id))
                 for write in writes:
                     if write.table.database is database:
                         deleted += apply_write(write, sets[-1])
@@ -419,7 +422,7 @@ class Transaction:
         databases = self._databases()
         tables = self._tables
         work = WriteList(self._take())
-        long_write = LongWrite(self._store, work, tables, self.user, self.operation)
+        long_write = LongWrite(self._store, work, tables, self.user, self.operation, self.trace_id)
         await long_write.run()
         self.databases = databases
         self.version, self.deleted, self.skipped = long_write.version, work.deleted, long_write.skipped

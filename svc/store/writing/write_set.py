@@ -64,6 +64,7 @@ class WriteSet:
         "new_files",
         "operation",
         "skipped",
+        "trace_id",
         "txn",
         "uncached",
         "user",
@@ -73,7 +74,14 @@ class WriteSet:
     )
 
     def __init__(
-        self, database: Database, version: float, wall_ms: float, user: str | None, operation: int = 0, txn: Txn | None = None
+        self,
+        database: Database,
+        version: float,
+        wall_ms: float,
+        user: str | None,
+        operation: int = 0,
+        txn: Txn | None = None,
+        trace_id: bytes | None = None,
     ) -> None:
         self.database = database
         self.txn = database.env.child() if txn is None else txn
@@ -85,6 +93,7 @@ class WriteSet:
         self.wall_ms = wall_ms
         self.user = user
         self.operation = operation
+        self.trace_id = trace_id
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
         self.skipped: list[Key] = []  # of writes that were asked for only if there is a record, or none, and that was not so
@@ -434,6 +443,7 @@ class WriteSet:
             changed,
             image if table.audit else None,
             self.operation,
+            None if kind == EXPIRE else self.trace_id,
         )
         self.log.append(self.txn, entry)
         self.entries.append(entry)

@@ -17,6 +17,7 @@ from svc.content.msgpack_reader import decode_msgpack
 from svc.errors import NoSpace, Problem
 from svc.messages import HeaderBlock, Request, Response
 from svc.operations import log_entries, value_stream
+from svc.operations.call import Call
 from svc.store import Table, Transaction
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.validation import Add
@@ -93,6 +94,14 @@ def request(node: OperationsNode, accept: str, **body: Any) -> tuple[Any, bool]:
 # --- the audit log --------------------------------------------------------------------------------------------------------------------
 
 
+async def _finished(node: OperationsNode, call: Call) -> None:
+    result = node.operations.run(call)
+    if inspect.isawaitable(result):
+        await result
+    if call.pending_commit is not None:
+        node.store.commit_turn()
+
+
 def some_history(node: OperationsNode, dogs: Table) -> list[float]:
     return [
         write(node, lambda t: (t.insert(dogs, 1, {"name": "Penny", "age": 1}), t.insert(dogs, 2, {"name": "Kato"})), operation=1),
@@ -100,6 +109,23 @@ def some_history(node: OperationsNode, dogs: Table) -> list[float]:
         write(node, lambda t: (t.put(dogs, 2, {"name": "Kato", "age": 5}), t.put(dogs, 3, {"name": "Yeti"}))),
         write(node, lambda t: (t.delete(dogs, 1), t.put(dogs, 2, {"name": "Riley"}), t.delete(dogs, 3)), None),
     ]
+
+
+def test_the_trace_is_shown_where_there_is_one(node: OperationsNode, dogs: Table) -> None:
+    """Spec: tracing §2."""
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    fields = [("traceparent", f"00-{trace}-b7ad6b7169203331-01")]
+    for record, pairs in (({"id": 1}, fields), ({"id": 2}, [])):
+        sent = Request("POST", "/", HeaderBlock(pairs))
+        call = node.operations.prepare({"operation": "insert", "table": "dog", "records": [record]}, node.admin, sent)
+        assert call.begin().trace_id == (bytes.fromhex(trace) if pairs else None)
+        node.wait(lambda call=call: _finished(node, call))
+    for operation in ("read_audit_log", "read_transaction_log"):
+        traced, other = node.run(operation, table="dog")
+        assert traced["trace_id"] == trace and traced["hash_values"] == [1]
+        assert "trace_id" not in other and other["hash_values"] == [2]
+    found = request(node, "text/csv", operation="read_transaction_log", table="dog")[0]
+    assert found is not None
 
 
 def test_an_increment_that_makes_a_record_is_shown_carried_out(node: OperationsNode, dogs: Table) -> None:

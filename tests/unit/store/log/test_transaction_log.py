@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from msgspec import structs
 
 from svc.clock import FakeClock
 from svc.errors import StoreFailure
@@ -48,11 +49,14 @@ FULL_BYTES = (
     b"\x92\xa5price\xa2\xc3\xa4"
     b"valueimage"
 )
+TRACE = bytes.fromhex("0af7651916cd43dd8448eb211c80319c")
+TRACED = structs.replace(FULL, trace_id=TRACE)
+TRACED_BYTES = b"\x02" + FULL_BYTES[1:] + TRACE
 BARE = LogEntry(1, 1, 0.0, 0.0, "T", 1, encode_key(1), DELETE, None, "", 0, None, (), None)
 
 
-@pytest.mark.parametrize(("entry", "data"), [(FULL, FULL_BYTES)])
-def test_format_1(entry: LogEntry, data: bytes) -> None:
+@pytest.mark.parametrize(("entry", "data"), [(FULL, FULL_BYTES), (TRACED, TRACED_BYTES)])
+def test_the_formats(entry: LogEntry, data: bytes) -> None:
     assert encode_entry(entry) == data
     assert decode_entry(entry.lsn, data) == entry
 
@@ -60,13 +64,23 @@ def test_format_1(entry: LogEntry, data: bytes) -> None:
 @pytest.mark.parametrize("user", [None, "", "anna"])
 @pytest.mark.parametrize("previous", [0, 5])
 @pytest.mark.parametrize("image", [None, b"", b"image"])
-def test_many_entries_are_encoded_as_one_is(user: str | None, previous: int, image: bytes | None) -> None:
+@pytest.mark.parametrize("trace_id", [None, TRACE])
+def test_many_entries_are_encoded_as_one_is(user: str | None, previous: int, image: bytes | None, trace_id: bytes | None) -> None:
     encode = entry_encoder(
-        kind=PUT, operation=1, table="Süß", table_number=3, transaction=6, wall_ms=1.5, version=2.5, node="node-1", user=user
+        kind=PUT,
+        operation=1,
+        table="Süß",
+        table_number=3,
+        transaction=6,
+        wall_ms=1.5,
+        version=2.5,
+        node="node-1",
+        user=user,
+        trace_id=trace_id,
     )
     for names in (("a",), (), ("price", "ä"), ("a",)):
         entry = LogEntry(
-            7, 6, 1.5, 2.5, "Süß", 3, encode_key("A1"), PUT, user, "node-1", previous, b"value", names, image, 1
+            7, 6, 1.5, 2.5, "Süß", 3, encode_key("A1"), PUT, user, "node-1", previous, b"value", names, image, 1, trace_id
         )  # fmt: skip
         assert encode(entry.key, previous, b"value", names, image) == encode_entry(entry)
 
@@ -75,6 +89,10 @@ def test_what_is_absent_is_not_empty() -> None:
     assert decode_entry(1, encode_entry(BARE)) == BARE
     empty = LogEntry(1, 1, 0.0, 0.0, "T", 1, encode_key(1), PUT, "", "", 0, b"", (), b"")
     assert decode_entry(1, encode_entry(empty)) == empty
+    for entry in (BARE, empty):
+        traced = structs.replace(entry, trace_id=TRACE)
+        assert decode_entry(1, encode_entry(traced)) == traced
+        assert len(encode_entry(traced)) == len(encode_entry(entry)) + 16
 
 
 def test_long_parts() -> None:
@@ -85,8 +103,8 @@ def test_long_parts() -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(StoreFailure, match="format 2"):
-        decode_entry(1, b"\x02" + FULL_BYTES[1:])
+    with pytest.raises(StoreFailure, match="format 3"):
+        decode_entry(1, b"\x03" + FULL_BYTES[1:])
 
 
 def test_names() -> None:
