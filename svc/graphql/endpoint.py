@@ -35,6 +35,8 @@ ENTRY_OPTIONS = ("extended", "introspection", "port", "securePort")
 """Of the entry `graphql` in the configuration of an application."""
 HANDLER_PATH = "graphql"  # in the metrics (spec: analytics §3)
 
+_KEPT_ADDRESSES, _KEPT_LENGTH = 512, 2048  # query strings whose parameters are kept, and characters of such
+
 
 @dataclass(frozen=True, slots=True)
 class GraphQLOptions:
@@ -74,6 +76,7 @@ class GraphQLEndpoint:
         self._names = Names(resources)
         self._introspection = IntrospectionFields(self._names, loop, executor)
         self._documents = Documents()
+        self._addresses: dict[str, Parameters] = {}  # by query string
         self._now = store.clock.monotonic
 
     def handle(self, request: Request) -> Any:
@@ -89,12 +92,23 @@ class GraphQLEndpoint:
                 return then(value, lambda value: self._run(request, from_body(value)))
             return self._run(request, from_body(value))
         if method in ("GET", "HEAD"):
-            return self._run(request, from_address(request.query))
+            return self._run(request, self._of_address(request.query or ""))
         raise MethodNotAllowed(f"{method[:40]} is no method of {ADDRESS}", METHODS)
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         """Any error as an answer."""
         return error_response(error, request, request_id)
+
+    def _of_address(self, query_string: str) -> Parameters:
+        """The parameters of a query string. Clients send the same ones again, so some are kept."""
+        found = self._addresses.get(query_string)
+        if found is None:
+            found = from_address(query_string)
+            if len(query_string) <= _KEPT_LENGTH:
+                if len(self._addresses) >= _KEPT_ADDRESSES:
+                    self._addresses.clear()
+                self._addresses[query_string] = found
+        return found
 
     # --- running ---------------------------------------------------------------------------------------------------------------------
 

@@ -54,9 +54,6 @@ class _WholePlan:
         self._query = query if reader is UNRESTRICTED else narrow_query(query, table, reader)
         self._rights = rights_of(reader)
 
-    def holds(self, table: AnyTable, reader: Reader) -> bool:
-        return self._rights is rights_of(reader)
-
     def plan(self, values: list[Any], table: AnyTable, txn: object) -> Plan:
         return plan_query(self._query, table, txn)
 
@@ -108,9 +105,10 @@ class TableFields:
         paths, found = table_conditions(values, table)
         reader: Reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
         kept = self._kept(field, resource)
+        # The definitions are those of `kept`, and a plan keeps the rights that it was made for, so no others have their id.
         place = (tuple(paths), id(rights_of(reader)))
         plan = kept.plans.get(place)
-        if plan is None or not plan.holds(table, reader):
+        if plan is None:
             select = self._select(field, resource) if kept.select is None else kept.select
             if reader is not UNRESTRICTED:
                 check_select(select, table, reader)
