@@ -17,6 +17,7 @@ from svc.analytics.aggregate import Aggregation
 from svc.analytics.metric_tables import Row, aggregate_rows, raw_rows
 from svc.analytics.recorder import IdleRecorder, Period, Recorder
 from svc.analytics.statistics import whole
+from svc.analytics.totals import MAX_LABEL_SETS, Totals
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.store import Store
 
@@ -45,12 +46,15 @@ class Analytics:
         thread_id: int = 0,
         executor: Executor | None = None,
         array_buffers: Callable[[], int] | None = None,
+        max_label_sets: int = MAX_LABEL_SETS,
     ) -> None:
         """`aggregate_period` in seconds; 0: raw rows only, -1: nothing is recorded at all. `storage_interval`: every n-th aggregation, 0 never.
 
         `executor`: the pool of helper threads, to measure how long a job waits there. `array_buffers`: bytes in buffers the server accounts for.
+        `max_label_sets`: of `totals`.
         """
         self.recorder = IdleRecorder() if aggregate_period < 0 else Recorder()
+        self.totals = Totals(clock.wall, max_label_sets)
         self._store = store
         self._node = node
         self._monotonic = clock.monotonic
@@ -150,6 +154,7 @@ class Analytics:
                     self._bytes_processed += entry["mean"] * entry["count"]
                 metrics.append(entry)
                 yield
+            yield from self.totals.iter_add(period.numbers, period.flags, metrics)
             metrics.append({"metric": "memory", "threadId": self._thread_id, **process.memory(self._array_buffers())})
             metrics.append({"metric": "utilization", **self._utilization()})
             row = {

@@ -87,6 +87,13 @@ class SystemInformationSection(Section):
     disk: bool
 
 
+class MetricsSection(Section):
+    """`operationsApi.metrics`"""
+
+    access: str
+    max_label_sets: int
+
+
 class OperationsApiSection(Section):
     """`operationsApi`"""
 
@@ -96,6 +103,7 @@ class OperationsApiSection(Section):
     sys_info: SystemInformationSection
     import_roots: tuple[Path, ...]
     import_hosts: tuple[HostPattern, ...]
+    metrics: MetricsSection
 
 
 class CookieSection(Section):

@@ -214,6 +214,21 @@ SETTINGS: tuple[Setting, ...] = (
         "Hosts from which `csv_url_load` and S3 may load: names, `*.domain`, addresses, networks, `*` for all public ones, each with a port if need be."
         " Callers that are not super users load from no others; super users from public addresses too.",
     ),
+    Setting(
+        "operationsApi.metrics.access",
+        "choice",
+        "authenticated",
+        "Who may read `/metrics`: super users and roles whose list of operations has `get_analytics` (`authenticated`), everyone (`open`), no one (`none`).",
+        choices=("none", "authenticated", "open"),
+    ),
+    Setting(
+        "operationsApi.metrics.maxLabelSets",
+        "integer",
+        2000,
+        "Label sets that `/metrics` keeps of all recorded metrics, and tables that it shows; the rest counts as `other`.",
+        low=1,
+        high=100_000,
+    ),
     # authentication
     Setting("authentication.authorizeLocal", "bool", False, "Requests from this machine to the application ports are made as super user."),
     Setting("authentication.cacheTTL", "duration", 30_000, "How long a verified credential is remembered.", "ms", low=0),

@@ -15,7 +15,7 @@ from svc.auth.identify import host_name
 from svc.auth.users import user_of
 from svc.content.content_type import ContentType
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
-from svc.errors import AccessViolation, ClientError, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
+from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
 from svc.http.compression import Compression
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of, parameters_of
@@ -26,6 +26,7 @@ from svc.loop import then
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call
 from svc.operations.long_payload import without_payload
+from svc.operations.metrics import METRICS_PATH, Metrics
 from svc.operations.openapi import operations_document
 from svc.operations.service import Operations
 from svc.resources import RequestTarget
@@ -73,13 +74,15 @@ class OperationsEndpoint:
         self._responses = ResponseBuilder(node.types, compression, node.clock, report, RestOptions(pages=False))
         self._logger = node.logs.logger.with_tag("operation")
         self._is_ready = is_ready
-        self._gets: Mapping[str, Callable[[Request], Any]] = {
+        self._gets: dict[str, Callable[[Request], Any]] = {
             "/": self._page,
             "/health": self._health,
             "/ready": self._ready,
             "/api/openapi/rest": self._rest_openapi,
             "/api/openapi/operations": self._operations_openapi,
         }
+        if node.config.operations_api.metrics.access != "none":
+            self._gets[METRICS_PATH] = Metrics(node, compression, is_ready).answer
 
     # --- the Handler of a dispatcher -------------------------------------------------------------------------------------------------
 
@@ -89,6 +92,8 @@ class OperationsEndpoint:
         if request.method == "POST" and request.pathname == "/":
             return self._operate(request)
         if get is None or request.method not in ("GET", "HEAD"):
+            if get is not None and request.pathname == METRICS_PATH:
+                raise MethodNotAllowed("Metrics are only read", self._allowed(METRICS_PATH))
             raise NotFound("Not found")
         return get(request)
 

@@ -180,6 +180,15 @@ class Scheduler:
         times = [job.next_ms for job in self._jobs.values() if job.next_ms is not None]
         return min(times) / 1000 if times else None
 
+    def __len__(self) -> int:
+        """The number of jobs."""
+        return len(self._jobs)
+
+    @property
+    def running(self) -> int:
+        """The number of jobs that are claimed or run just now."""
+        return sum(job is not None for job in self._busy.values())
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing is claimed or run just now."""

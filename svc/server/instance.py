@@ -197,6 +197,7 @@ class Server:
             clock=clock,
             storage_interval=config.analytics.storage_interval,
             executor=self._executor,
+            max_label_sets=config.operations_api.metrics.max_label_sets,
         )
         self.interface.recorder = self.analytics.recorder
 

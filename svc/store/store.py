@@ -287,7 +287,7 @@ class Store(Turn):
                 database.log.count(txn),
                 {table.name: table.size(txn) for table in database.tables.values()},
             )
-        return StoreStats(self.caches.used, self.caches.budget, self._commits, self._failed_commits, self._transactions, figures)
+        return StoreStats(self.caches.used, self.caches.budget, self.commits, self.failed_commits, self.transactions, figures)
 
     @property
     def stopped(self) -> list[str]:

@@ -94,7 +94,7 @@ class Turn:
         self._applied: list[AppliedTransaction] = []  # wait for a commit
         self._finished: list[tuple[AppliedTransaction, Problem | None]] = []  # wait for `on_done`
         self._published: list[tuple[Database, list[LogEntry]]] = []  # the same for listeners
-        self._commits = self._failed_commits = self._transactions = 0
+        self.commits = self.failed_commits = self.transactions = 0  # since the store was opened
         self._reported: set[Holder] = set()  # long writes that have been logged as such
 
     def database_dropped(self, database: Database) -> None:
@@ -179,11 +179,11 @@ class Turn:
 
     def count_commit(self, *, failed: bool = False) -> None:
         """A long write was committed, or could not be."""
-        self._transactions += 1
+        self.transactions += 1
         if failed:
-            self._failed_commits += 1
+            self.failed_commits += 1
         else:
-            self._commits += 1
+            self.commits += 1
 
     def has_listeners(self, database: Database) -> bool:
         """Whether there is a listener for commits to this database. Without one the log entries are not read: that takes 2 us for each."""
@@ -221,15 +221,15 @@ class Turn:
                 entries = database.commit()
             except Problem as problem:
                 failed[database] = problem
-                self._failed_commits += 1
+                self.failed_commits += 1
                 continue
-            self._commits += 1
+            self.commits += 1
             if entries and self.has_listeners(database):
                 self._published.append((database, entries))
         for transaction in self._applied:
             undone_by = next((failed[database] for database in transaction.databases if database in failed), None) if failed else None
             self._finished.append((transaction, undone_by))
-        self._transactions += len(self._applied)
+        self.transactions += len(self._applied)
         self._applied.clear()
         return failed
 

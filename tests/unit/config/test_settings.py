@@ -36,6 +36,8 @@ license: region mode
 OPTIONAL_SYSTEMS = {"mcp", "models", "scheduler", "waf"}
 OURS = {
     "logging.format",
+    "operationsApi.metrics.access",
+    "operationsApi.metrics.maxLabelSets",
     "query.maxBytes",
     "query.maxRelatedRows",
     "query.maxTime",

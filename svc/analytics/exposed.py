@@ -1,0 +1,89 @@
+"""EXPOSED: as which families the recorded metrics are exposed (spec: analytics §10). What has no row here comes from applications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from svc.analytics.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY
+
+_MS: Final = 0.001
+_REQUEST: Final = ("path", "method", "type")
+
+CUSTOM_PREFIX: Final = "svc_custom_"
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """`labels`: the names that path, method and type of the recorded metric have here; "" leaves one out. `scale`: from the recorded unit to that of the
+    family. `yes`: of yes/no metrics the label that is `true` or `false`."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, str, str] = ("", "", "")
+    unit: str = ""
+    scale: float = 1
+    yes: str = ""
+
+
+NUMBERS: Final = {
+    "duration": Exposed(
+        "svc_request_duration_seconds",
+        HISTOGRAM,
+        "Time from the head of a request until the head of its answer.",
+        _REQUEST,
+        "seconds",
+        _MS,
+    ),
+    "transfer": Exposed(
+        "svc_response_transfer_seconds",
+        SUMMARY,
+        "Time from the head of an answer until its last byte was given to the socket.",
+        ("path", "method", ""),
+        "seconds",
+        _MS,
+    ),
+    "bytes-sent": Exposed("svc_sent_bytes", COUNTER, "Bytes of bodies and messages sent, as compressed.", _REQUEST, "bytes"),
+    "bytes-received": Exposed("svc_received_bytes", COUNTER, "Bytes of messages received.", _REQUEST, "bytes"),
+    "cache-resolution": Exposed(
+        "svc_cache_resolution_seconds", HISTOGRAM, "Time of calls of the sources of caching tables.", ("table", "", ""), "seconds", _MS
+    ),
+    "tls-handshake": Exposed(
+        "svc_tls_handshake_seconds",
+        HISTOGRAM,
+        "Time from accepting a connection until its TLS handshake was done.",
+        unit="seconds",
+        scale=_MS,
+    ),
+    "socket-bytes": Exposed("svc_socket_bytes", COUNTER, "Bytes on all sockets, heads included.", ("", "", "direction"), "bytes"),
+    "held-loop": Exposed(
+        "svc_held_loop_seconds",
+        SUMMARY,
+        "Turns of the event loop of more than 50 ms that one piece of code is to blame for.",
+        ("application", "function", "owner"),
+        "seconds",
+        _MS,
+    ),
+}
+"""By the name of the recorded metric, where the values are numbers."""
+
+YES_NO: Final = {
+    "success": Exposed("svc_requests", COUNTER, "Requests answered; success: a status below 400.", _REQUEST, yes="success"),
+    "cache-hit": Exposed("svc_cache_lookups", COUNTER, "Records of caching tables looked up by key.", ("table", "", ""), yes="hit"),
+    "tls-reused": Exposed("svc_tls_sessions", COUNTER, "TLS handshakes done.", yes="resumed"),
+    "socket-routed": Exposed(
+        "svc_connections_accepted", COUNTER, "Connections accepted; at_once: without a wait in the queue.", yes="at_once"
+    ),
+    "connection": Exposed(
+        "svc_connection_events",
+        COUNTER,
+        "Connections opened and closed; ok: the handshake was accepted, the end was orderly.",
+        ("", "event", "protocol"),
+        yes="ok",
+    ),
+}
+"""The same where the values are yes or no."""
+
+OPEN_CONNECTIONS: Final = {"ws-connections": Exposed("svc_websocket_connections", GAUGE, "Open WebSockets.")}
+"""Gauges of the field `connections`. No entry means that there are none."""

@@ -1,0 +1,241 @@
+"""What has been recorded since the process began, for `/metrics` (spec: analytics §10).
+
+Each period that the recorder closes is added here once, in short steps, so recording costs no more than before and an idle server nothing. The number of
+label sets is limited; what comes beyond the limit counts under one label set of its metric, whose labels are all `other`, and a new metric is not
+counted. Names and labels of applications are made valid: two that become the same name do not become one metric.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any, Final, Generic, TypeVar
+from zlib import crc32
+
+from svc.analytics.exposed import CUSTOM_PREFIX, NUMBERS, OPEN_CONNECTIONS, YES_NO, Exposed
+from svc.analytics.exposition import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    SUMMARY,
+    Counter,
+    Family,
+    Gauge,
+    Histogram,
+    Series,
+    Summary,
+    YesNoCounters,
+    encodable,
+    finite,
+    label_text,
+    sum_of,
+    valid_name,
+)
+from svc.analytics.statistics import Key
+
+MAX_LABEL_SETS: Final = 2000
+OTHER: Final = "other"
+
+_VALUES_AT_ONCE = 2000  # counted in one step: about 0.3 ms
+_FLAGS_AT_ONCE = 100
+_NAME_LENGTH = 120  # of the part of a custom name that applications choose
+_SUFFIXES = ("", "_total", "_created", "_count", "_sum", "_bucket", "_info")  # of samples: no family may be called like one of another
+_LABELS = ("metric", "path", "method", "type")
+_HELP_LENGTH = 300
+
+_log = logging.getLogger("svc.analytics")
+
+_Kept = TypeVar("_Kept", bound=Series)
+
+
+class Room:
+    """How many label sets there may still be."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.taken = 0
+        self.overflow = 0  # values that found no room
+
+    def take(self, values: int) -> bool:
+        """Whether there may be another label set; if not, so many values have none of their own."""
+        if self.taken < self._most:
+            self.taken += 1
+            return True
+        if not self.overflow:
+            text = "more than %d label sets of metrics: what comes beyond counts as '%s' (operationsApi.metrics.maxLabelSets)"
+            _log.warning(text, self._most, OTHER)
+        self.overflow += values
+        return False
+
+
+class Names:
+    """The names of the metrics of applications."""
+
+    def __init__(self) -> None:
+        self._samples: set[str] = set()
+
+    def new(self, metric: str, kind: str) -> str:
+        """A valid name for a family that none of its samples shares with another family.
+
+        >>> names = Names()
+        >>> names.new("pricing-time", SUMMARY), names.new("pricing_time", SUMMARY)
+        ('svc_custom_pricing_time', 'svc_custom_pricing_time_ad22761b')
+        """
+        name = valid_name(metric)[:_NAME_LENGTH]
+        if kind == COUNTER:
+            name = name.removesuffix("_total")
+        name = free = CUSTOM_PREFIX + (name.strip("_") or "metric")
+        number = crc32(encodable(f"{kind} {metric}").encode())
+        while not self._samples.isdisjoint([free + suffix for suffix in _SUFFIXES]):
+            free = f"{name}_{number:08x}"
+            number = (number + 1) % (1 << 32)
+        self._samples.update([free + suffix for suffix in _SUFFIXES])
+        return free
+
+
+class _Metric(Generic[_Kept]):
+    """One family."""
+
+    __slots__ = ("exposed", "sets")
+
+    def __init__(self, exposed: Exposed) -> None:
+        self.exposed = exposed
+        self.sets: dict[str, _Kept] = {}  # by their labels as text
+
+    def family(self) -> Family:
+        exposed = self.exposed
+        return Family(exposed.name, exposed.kind, exposed.help, list(self.sets.values()), exposed.unit)
+
+
+class _Kind(Generic[_Kept]):
+    """The metrics of one kind of values. `own`: ours, by recorded name. `custom`: kind of the families of all others."""
+
+    def __init__(self, room: Room, names: Names, own: Mapping[str, Exposed], custom: str, make: Callable[[Exposed, str], _Kept]) -> None:
+        self._room = room
+        self._names = names
+        self._own = own
+        self._custom = custom
+        self._make = make
+        self._metrics: dict[str, _Metric[_Kept]] = {}  # by recorded name
+
+    def find(self, key: Key, values: int) -> tuple[Exposed, _Kept] | None:
+        """The label set that counts so many values of this key; None: none does."""
+        metric = self._metrics.get(key[0])
+        has_room = None
+        if metric is None:
+            exposed = self._own.get(key[0])
+            if exposed is None:
+                has_room = self._room.take(values)
+                if not has_room:
+                    return None
+                help = f"Recorded by applications as {key[0]:.{_HELP_LENGTH}}."
+                exposed = Exposed(self._names.new(key[0], self._custom), self._custom, help, ("path", "method", "type"), yes="value")
+            metric = self._metrics[key[0]] = _Metric(exposed)
+        exposed = metric.exposed
+        labels = label_text([(name, value) for name, value in zip(exposed.labels, key[1:], strict=True) if name])
+        found = metric.sets.get(labels)
+        if found is None:
+            if has_room is None and not self._room.take(values):
+                labels = label_text([(name, OTHER) for name in exposed.labels if name])
+                found = metric.sets.get(labels)
+            if found is None:
+                found = metric.sets[labels] = self._make(exposed, labels)
+        return exposed, found
+
+    def families(self) -> Iterator[Family]:
+        return (metric.family() for metric in self._metrics.values())
+
+
+class Totals:
+    """`wall()`: seconds since 1970. `max_label_sets`: over all metrics."""
+
+    def __init__(self, wall: Callable[[], float], max_label_sets: int = MAX_LABEL_SETS) -> None:
+        room, names = Room(max_label_sets), Names()
+        self._room = room
+        self._began = wall()
+        self._numbers = _Kind(room, names, NUMBERS, SUMMARY, lambda exposed, labels: _new_numbers(exposed.kind, labels, wall()))
+        self._flags = _Kind(room, names, YES_NO, COUNTER, lambda exposed, labels: YesNoCounters(labels, exposed.yes, wall()))
+        self._gauges = _Kind(room, names, {}, GAUGE, lambda exposed, labels: Gauge(labels, 0))
+        self._open = {metric: Gauge("", 0) for metric in OPEN_CONNECTIONS}
+
+    def iter_add(
+        self, numbers: Mapping[Key, Sequence[float]], flags: Mapping[Key, tuple[int, int]], entries: Iterable[Mapping[str, Any]]
+    ) -> Iterator[None]:
+        """Add a period, in short steps. `entries`: of its raw row; only those that functions have given are read."""
+        for key, values in numbers.items():
+            for start in range(0, len(values), _VALUES_AT_ONCE):
+                self._add_numbers(key, values[start : start + _VALUES_AT_ONCE])
+                yield
+        for index, (key, (total, count)) in enumerate(flags.items()):
+            found = self._flags.find(key, count)
+            if found is not None:
+                found[1].add(total, count)
+            if index % _FLAGS_AT_ONCE == 0:
+                yield
+        open_now = dict.fromkeys(self._open, 0)
+        for entry in entries:
+            named = _key_of(entry)
+            if named is None or (named in numbers and "distribution" in entry) or (named in flags and "total" in entry):
+                continue
+            if named[0] in open_now and isinstance(entry.get("connections"), int):
+                open_now[named[0]] = entry["connections"]
+            else:
+                yield from self._iter_set(named, entry)
+        for metric, count in open_now.items():
+            self._open[metric].value = count
+
+    def _add_numbers(self, key: Key, values: Sequence[float]) -> None:
+        found = self._numbers.find(key, len(values))
+        if found is None:
+            return
+        exposed, series = found
+        if isinstance(series, Counter):
+            series.value += sum_of([value for value in finite(values) if value > 0]) * exposed.scale
+        else:
+            series.add(values, exposed.scale)
+
+    def _iter_set(self, key: Key, entry: Mapping[str, Any]) -> Iterator[None]:
+        """Each number of an entry that a function of an application has given is a gauge."""
+        for field, value in entry.items():
+            is_number = isinstance(value, (int, float)) and isfinite(sum_of([value]))
+            if not is_number or field in _LABELS or not isinstance(field, str):
+                continue
+            found = self._gauges.find((f"{key[0]} {field}", *key[1:]), 1)
+            if found is not None:
+                found[1].value = +value  # True is 1
+            yield
+
+    def families(self) -> list[Family]:
+        """Every metric, with series that go on counting."""
+        room = self._room
+        return [
+            *self._numbers.families(),
+            *self._flags.families(),
+            *self._gauges.families(),
+            *[
+                Family(exposed.name, exposed.kind, exposed.help, [self._open[metric]], exposed.unit)
+                for metric, exposed in OPEN_CONNECTIONS.items()
+            ],
+            Family("svc_metrics_label_sets", GAUGE, "Label sets of recorded metrics.", [Gauge("", room.taken)]),
+            Family(
+                "svc_metrics_overflow",
+                COUNTER,
+                "Recorded values that found no room for a label set of their own.",
+                [Counter("", self._began, room.overflow)],
+            ),
+        ]
+
+
+def _new_numbers(kind: str, labels: str, created: float) -> Histogram | Summary | Counter:
+    if kind == HISTOGRAM:
+        return Histogram(labels, created)
+    return Summary(labels, created) if kind == SUMMARY else Counter(labels, created)
+
+
+def _key_of(entry: Mapping[str, Any]) -> Key | None:
+    """None if a function of an application has put something else in the place of a label."""
+    metric, path, method, kind = [entry.get(name) for name in _LABELS]
+    if not isinstance(metric, str) or any(value is not None and not isinstance(value, str) for value in (path, method, kind)):
+        return None
+    return metric, path, method, kind

@@ -1,0 +1,94 @@
+"""`GET /metrics` of the operations port, for Prometheus and other programs that read its formats (spec: analytics §10).
+
+The text is made in slices of the loop, once for all who ask within a second; what the operating system has to be asked is measured on a helper thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from svc.analytics.exposition import OPENMETRICS_TYPE, TEXT_TYPE, accepts_openmetrics, iter_text
+from svc.analytics.process_figures import ProcessFigures, measure
+from svc.auth.users import user_of
+from svc.errors import AccessViolation
+from svc.http.compression import VARY, Compression
+from svc.messages import Request, Response
+from svc.operations.instance_metrics import instance_families, process_families, store_families
+from svc.operations.permissions import authorize
+from svc.operations.registry import by_name
+
+if TYPE_CHECKING:
+    from svc.operations.node import Node
+
+METRICS_PATH: Final = "/metrics"
+KEPT_SECONDS: Final = 1.0  # as often as there are new figures
+
+_GRANTED_BY: Final = "get_analytics"
+
+
+class Metrics:
+    """Answers for one node. `is_ready`: as for `/ready`."""
+
+    def __init__(self, node: Node, compression: Compression, is_ready: Callable[[], bool]) -> None:
+        self._node = node
+        self._compression = compression
+        self._is_ready = is_ready
+        settings = node.config.operations_api.metrics
+        self._is_open = settings.access == "open"
+        self._max_tables = settings.max_label_sets
+        self._kept: dict[bool, tuple[float, bytes]] = {}  # by format: when it was made, monotonic
+        self._making: dict[bool, asyncio.Task[bytes]] = {}
+
+    def answer(self, request: Request) -> Any:
+        """The response, or an awaitable of it. Raises Problem 401, 403 or 406."""
+        if not self._is_open:
+            self._authorize(request)
+        openmetrics = accepts_openmetrics(request.block.get("accept"))
+        kept = self._kept.get(openmetrics)
+        if kept is not None and self._node.clock.monotonic() - kept[0] < KEPT_SECONDS:
+            return self._response(request, openmetrics, kept[1])
+        return self._wait(request, openmetrics)
+
+    def _authorize(self, request: Request) -> None:
+        user = user_of(request)
+        if user is None:
+            raise AccessViolation(None)
+        authorize(by_name()[_GRANTED_BY], _GRANTED_BY, {}, user, self._node)
+
+    async def _wait(self, request: Request, openmetrics: bool) -> Response:
+        making = self._making.get(openmetrics)
+        if making is None:
+            making = self._making[openmetrics] = self._node.loop.create_task(self._make(openmetrics))
+            making.add_done_callback(partial(self._made, openmetrics))
+        body = await asyncio.shield(making)  # another client may wait for it when this one leaves
+        return self._response(request, openmetrics, body)
+
+    def _made(self, openmetrics: bool, task: asyncio.Task[bytes]) -> None:
+        del self._making[openmetrics]
+        if not task.cancelled() and task.exception() is None:
+            self._kept[openmetrics] = (self._node.clock.monotonic(), task.result())
+
+    def _response(self, request: Request, openmetrics: bool, body: bytes) -> Response:
+        pairs = [("Content-Type", OPENMETRICS_TYPE if openmetrics else TEXT_TYPE), ("Cache-Control", "no-store"), VARY]
+        return self._compression.apply(request, Response(body, 200, pairs=pairs))
+
+    async def _make(self, openmetrics: bool) -> bytes:
+        node = self._node
+        measuring = partial(measure, node.store.path, node.store.caches.used)
+        figures = await node.loop.run_in_executor(node.executor, measuring)
+        return await node.store.slices.result(self._iter_made(figures, openmetrics))
+
+    def _iter_made(self, figures: ProcessFigures, openmetrics: bool) -> Generator[None, None, bytes]:
+        node = self._node
+        of_store = yield from store_families(node.store, self._max_tables)
+        families = [*instance_families(node, is_ready=self._is_ready()), *process_families(figures), *of_store]
+        if node.analytics is not None:
+            families += node.analytics.totals.families()
+        pieces = []
+        for piece in iter_text(families, openmetrics):
+            pieces.append(piece)
+            yield
+        return b"".join(pieces)
