@@ -15,8 +15,10 @@ from svc.graphql.faults import fault_at
 from svc.graphql.introspection_fields import IntrospectionFields
 from svc.graphql.names import Names
 from svc.graphql.operation import QUERY, Operation, selected_operation
+from svc.graphql.page import PATHS as PAGE_PATHS
+from svc.graphql.page import asset, page
 from svc.graphql.reading import Reading
-from svc.graphql.request_parameters import Parameters, from_address, from_body
+from svc.graphql.request_parameters import Parameters, from_address, from_body, is_query_given
 from svc.graphql.responses import error_response, response_type
 from svc.http.bodies import Bodies
 from svc.http.compression import Compression
@@ -29,8 +31,9 @@ from svc.resources import Resources
 from svc.store import Store
 
 ADDRESS = "/graphql"
-PATHS = (ADDRESS, ADDRESS + "/")
-METHODS = ("GET", "HEAD", "POST")
+PATHS = (ADDRESS, ADDRESS + "/", *PAGE_PATHS)
+READS = ("GET", "HEAD")
+METHODS = (*READS, "POST")
 ENTRY_OPTIONS = ("extended", "introspection", "port", "securePort")
 """Of the entry `graphql` in the configuration of an application."""
 HANDLER_PATH = "graphql"  # in the metrics (spec: analytics §3)
@@ -83,6 +86,11 @@ class GraphQLEndpoint:
         """A Response, or an awaitable of one. Raises Problem, which `problem` makes a response of."""
         request.handler_path = HANDLER_PATH
         method = request.method
+        file = asset(request.pathname)
+        if file is not None:
+            if method not in READS:
+                raise MethodNotAllowed(f"{method[:40]} is no method of {request.pathname}", READS)
+            return file.response(request, self._compression)
         if method == "POST":
             media_type = media_type_of(request.block.get("content-type"))
             if not media_type or self._types.reader(media_type) is None:
@@ -91,7 +99,9 @@ class GraphQLEndpoint:
             if inspect.isawaitable(value):
                 return then(value, lambda value: self._run(request, from_body(value)))
             return self._run(request, from_body(value))
-        if method in ("GET", "HEAD"):
+        if method in READS:
+            if response_type(request.block).prefers_page and not is_query_given(request.query):
+                return page().response(request, self._compression)
             return self._run(request, self._of_address(request.query or ""))
         raise MethodNotAllowed(f"{method[:40]} is no method of {ADDRESS}", METHODS)
 

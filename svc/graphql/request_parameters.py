@@ -50,6 +50,15 @@ def from_address(query_string: str | None) -> Parameters:
     return Parameters(found.get("query"), found.get("operationName"), variables)
 
 
+def is_query_given(query_string: str | None) -> bool:
+    """Whether an address has the parameter `query`, if only an empty one.
+
+    >>> is_query_given("operationName=A&query={a}"), is_query_given("query"), is_query_given("q=query"), is_query_given(None)
+    (True, True, False, False)
+    """
+    return query_string is not None and any(field.partition("=")[0] == "query" for field in query_string.split("&"))
+
+
 def _json_object(fields: Mapping[str, str], name: str) -> Any:
     """The value of a field that holds JSON; None if it is not there, or empty."""
     text = fields.get(name)
