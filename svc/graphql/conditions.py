@@ -10,7 +10,7 @@ from graphql.language import ArgumentNode
 from svc.errors import QueryError
 from svc.graphql.faults import fault_at
 from svc.graphql.values import BAD_VALUE, MAX_DEPTH, literal
-from svc.query.resolve import related_table, required_attribute
+from svc.query.resolve import related_table
 from svc.query.tables import AnyTable
 
 Path = tuple[str, ...]
@@ -42,7 +42,10 @@ def argument_values(
 
 
 def table_conditions(values: Mapping[str, Any], table: AnyTable) -> tuple[list[Path], list[Any]]:
-    """The paths of attributes, and the value that each of them has to be equal to. Objects are conditions on what is below an attribute. Raises QueryError."""
+    """The paths of attributes, and the value that each of them has to be equal to. Objects are conditions on what is below an attribute.
+
+    Names are not examined here: to callers who may not read all of a table nothing is said of what it has. Raises QueryError.
+    """
     paths: list[Path] = []
     found: list[Any] = []
     for name, value in values.items():
@@ -56,9 +59,11 @@ def _add(name: str, value: Any, table: AnyTable | None, before: Path, paths: lis
     if table is not None:
         if name == "id" and name not in table.attributes:
             name = table.primary_key
-        attribute = required_attribute(table, name)
-        if type(value) is dict and attribute.relationship is not None:
+        attribute = table.attributes.get(name)
+        if attribute is not None and attribute.relationship is not None:
             related = related_table(table, attribute)
+        elif attribute is None and value == {}:
+            value = None  # no condition, but the name is to be refused
     path = (*before, name)
     if type(value) is dict:
         if len(path) > MAX_DEPTH:

@@ -236,6 +236,8 @@ class Reading:
         """A field that code of an application answers. What it writes is on disk before the next one is called."""
         request, resource = self._request, registration.resource
         try:
+            if issubclass(resource, TableResource):
+                self._tables.check(field, resource)
             result = call_resource(field, resource, request, self._variables)
             while inspect.isawaitable(result):
                 result = yield result

@@ -74,14 +74,24 @@ class TableFields:
         except Problem as problem:
             raise with_location(problem, field.node) from None
 
+    def check(self, field: Field, resource: type[TableResource]) -> None:
+        """Refuse a field that selects by name what the caller may not read, for code of an application would leave it out. Raises Problem."""
+        target = RequestTarget()
+        target.is_collection = True
+        resource.authorize("query", target, None, self._request)
+        self._check(self._select(field, resource), resource, target)
+
+    def _check(self, select: Select, resource: type[TableResource], target: RequestTarget) -> None:
+        if target.rights is not ALL_RIGHTS:
+            check_select(select, resource.table, user_of(self._request), resource.table if target.rights is OPENED else None)
+
     def query(self, field: Field, resource: type[TableResource], target: RequestTarget) -> Query:
         """The query of a field, for what plans queries itself. Raises Problem."""
         values, options = argument_values(field.arguments, self._variables, extended=self._extended)
         paths, found = table_conditions(values, resource.table)
         kept = self._kept(field, resource)
         select = self._select(field, resource) if kept.select is None else kept.select
-        if target.rights is not ALL_RIGHTS:
-            check_select(select, resource.table, user_of(self._request), resource.table if target.rights is OPENED else None)
+        self._check(select, resource, target)
         where = conditions(paths, found)
         if not options:
             return Query(where, select)

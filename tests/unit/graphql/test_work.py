@@ -1,0 +1,111 @@
+"""How much work queries are: look-ups, slices, limits, snapshots."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.query.budget import QueryLimits, set_limits
+from svc.store import Table
+from tests.support.graphql import Shop, open_shop
+
+SCHEMA = """
+type Product @table @export { id: ID @primaryKey  name: String @indexed  brandId: ID @indexed  brand: Brand @relationship(from: brandId) }
+type Brand @table @export { id: ID @primaryKey  name: String  products: [Product] @relationship(to: brandId) }
+"""
+RESOURCES = """
+from svc import tables
+
+
+class Removing(tables.Brand):
+    async def get(self, query=None):
+        await tables.Product.delete("0007")
+        return await super().get(query)
+
+
+class Noting(tables.Product):
+    async def get(self, query=None):
+        await tables.Brand.put({"id": "noted", "name": "n"})
+        return await super().get(query)
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with open_shop(tmp_path_factory.mktemp("app"), schema=SCHEMA, resources=RESOURCES, roles="") as shop:
+        assert shop.app.post("/Brand/", [{"id": str(number), "name": f"b{number}"} for number in range(20)]).status == 201
+        products = [{"id": f"{number:04}", "name": f"n{number % 7}", "brandId": str(number % 20)} for number in range(2000)]
+        assert shop.app.post("/Product/", products).status == 201
+        yield shop
+
+
+def test_related_records_are_looked_up_once_each(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"get_by": 0, "get_many": 0}
+    for name in counts:
+        original = getattr(Table, name)
+
+        def counting(self: Table, keys: Any, *rest: Any, name: str = name, original: Any = original) -> Any:
+            if self.name == "Brand":
+                listed = list(keys) if name == "get_many" else keys
+                counts[name] += len(listed) if name == "get_many" else 1
+                return original(self, listed, *rest)
+            return original(self, keys, *rest)
+
+        monkeypatch.setattr(Table, name, counting)
+    rows = shop.data("{ Product { id brand { name } } }")["Product"]
+    assert len(rows) == 2000 and rows[21]["brand"] == {"name": "b1"}
+    assert 20 <= sum(counts.values()) <= 40  # as many as there are brands, not as there are products
+
+
+def test_a_long_answer_is_made_in_slices(shop: Shop) -> None:
+    data = shop.data("{ " + " ".join(f"a{number}: Product {{ id name brand {{ name }} }}" for number in range(10)) + " }")
+    assert [len(data[f"a{number}"]) for number in range(10)] == [2000] * 10
+
+
+def test_what_code_writes_is_there_and_is_kept(shop: Shop) -> None:
+    data = shop.data('{ Noting(id: "0001") { id } }')
+    assert data == {"Noting": [{"id": "0001"}]}
+    assert shop.app.get("/Brand/noted").status == 200
+    shop.app.delete("/Brand/noted")
+
+
+def test_the_limits_of_an_operation(shop: Shop) -> None:
+    try:
+        set_limits(QueryLimits(bytes=100_000))
+        status, code, message = shop.error("{ " + " ".join(f"a{number}: Product {{ id name }}" for number in range(10)) + " }")
+        assert (status, code) == (400, "QUERY_TOO_LARGE") and "query.maxBytes" in message
+        set_limits(QueryLimits(related_rows=1000))
+        status, code, message = shop.error("{ Brand { products { brand { products { id } } } } }")
+        assert (status, code) == (400, "QUERY_TOO_LARGE") and "query.maxRelatedRows" in message
+    finally:
+        set_limits(QueryLimits())
+
+
+def test_nothing_is_left_behind(shop: Shop) -> None:
+    store = shop.app._instance.server.store
+    before = len(store.snapshots)
+    shop.ask("{ " + " ".join(f"a{number}: Product {{ id }}" for number in range(30)) + " }")
+    shop.ask("{ " + " ".join(f"a{number}: Product {{ id }}" for number in range(30)) + " b: Product(brandId: [1]) { id } }")
+    assert len(store.snapshots) == before
+
+
+def test_a_long_document_is_parsed_on_a_thread(shop: Shop) -> None:
+    names = " ".join(f"x{number}: id" for number in range(2000))
+    (row,) = shop.data(f'{{ Product(id: "0001") {{ {names} }} }}')["Product"]
+    assert row["x1999"] == "0001" and len(json.dumps(row)) > 10_000
+    assert shop.error("{" + names)[:2] == (400, "QUERY_SYNTAX")
+
+
+def test_without_the_entry_there_is_no_such_path(tmp_path: Path) -> None:
+    with open_shop(tmp_path / "app", "false", schema=SCHEMA, resources="", roles="") as shop:
+        answer = shop.app.post("/graphql", {"query": "{ Product { id } }"})
+        assert (answer.status, answer.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_all_fields_see_one_snapshot(shop: Shop) -> None:
+    """What code of the application writes and commits meanwhile is not seen by the fields behind it."""
+    data = shop.data('{ a: Product(id: "0007") { id } Removing(id: "1") { id } b: Product(id: "0007") { id } }')
+    assert data == {"a": [{"id": "0007"}], "Removing": [{"id": "1"}], "b": [{"id": "0007"}]}
+    assert shop.app.get("/Product/0007").status == 404
