@@ -144,7 +144,7 @@ class _Kind(Generic[_Kept]):
         return exposed, found
 
     def families(self) -> Iterator[Family]:
-        return (metric.family() for metric in self._metrics.values())
+        return (metric.family() for metric in list(self._metrics.values()))  # a period that is added meanwhile may bring others
 
 
 class Totals:
@@ -206,25 +206,16 @@ class Totals:
                 found[1].value = +value  # True is 1
             yield
 
-    def families(self) -> list[Family]:
-        """Every metric, with series that go on counting."""
+    def families(self) -> Iterator[Family]:
+        """Every metric with what it has when it comes, one after the other: there may be very many."""
+        for kind in (self._numbers, self._flags, self._gauges):
+            yield from kind.families()
+        for metric, exposed in OPEN_CONNECTIONS.items():
+            yield Family(exposed.name, exposed.kind, exposed.help, [self._open[metric]], exposed.unit)
         room = self._room
-        return [
-            *self._numbers.families(),
-            *self._flags.families(),
-            *self._gauges.families(),
-            *[
-                Family(exposed.name, exposed.kind, exposed.help, [self._open[metric]], exposed.unit)
-                for metric, exposed in OPEN_CONNECTIONS.items()
-            ],
-            Family("svc_metrics_label_sets", GAUGE, "Label sets of recorded metrics.", [Gauge("", room.taken)]),
-            Family(
-                "svc_metrics_overflow",
-                COUNTER,
-                "Recorded values that found no room for a label set of their own.",
-                [Counter("", self._began, room.overflow)],
-            ),
-        ]
+        yield Family("svc_metrics_label_sets", GAUGE, "Label sets of recorded metrics.", [Gauge("", room.taken)])
+        overflow = Counter("", self._began, room.overflow)
+        yield Family("svc_metrics_overflow", COUNTER, "Recorded values that found no room for a label set of their own.", [overflow])
 
 
 def _new_numbers(kind: str, labels: str, created: float) -> Histogram | Summary | Counter:

@@ -227,7 +227,7 @@ SETTINGS: tuple[Setting, ...] = (
         2000,
         "Label sets that `/metrics` keeps of all recorded metrics, and tables that it shows; the rest counts as `other`.",
         low=1,
-        high=100_000,
+        high=10_000,
     ),
     # authentication
     Setting("authentication.authorizeLocal", "bool", False, "Requests from this machine to the application ports are made as super user."),

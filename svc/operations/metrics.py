@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from svc.analytics.exposition import OPENMETRICS_TYPE, TEXT_TYPE, accepts_openmetrics, iter_text
@@ -84,9 +85,8 @@ class Metrics:
     def _iter_made(self, figures: ProcessFigures, openmetrics: bool) -> Generator[None, None, bytes]:
         node = self._node
         of_store = yield from store_families(node.store, self._max_tables)
-        families = [*instance_families(node, is_ready=self._is_ready()), *process_families(figures), *of_store]
-        if node.analytics is not None:
-            families += node.analytics.totals.families()
+        recorded = () if node.analytics is None else node.analytics.totals.families()
+        families = chain(instance_families(node, is_ready=self._is_ready()), process_families(figures), of_store, recorded)
         pieces = []
         for piece in iter_text(families, openmetrics):
             pieces.append(piece)

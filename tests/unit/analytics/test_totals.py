@@ -32,7 +32,7 @@ class Recorded:
 
     def read(self, **labels: str) -> dict[str, float]:
         """Name of each sample with exactly these labels -> value; both formats say the same."""
-        families = self.totals.families()
+        families = list(self.totals.families())
         found = {
             sample.name: sample.value
             for family in parse_openmetrics(b"".join(iter_text(families, True)).decode())
@@ -196,3 +196,20 @@ def test_many_values_are_added_in_steps() -> None:
         recorded.recorder.record(index / 100, "duration", "a", "GET")
     assert recorded.close() >= 25
     assert recorded.read(path="a", method="GET")["svc_request_duration_seconds_count"] == 50_000
+
+
+def test_a_period_may_be_added_while_the_text_is_made() -> None:
+    recorded = Recorded()
+    for index in range(30):
+        recorded.recorder.record(1.0, "own", f"path-{index}")
+    recorded.recorder.record(True, "yes")
+    recorded.close()
+    pieces = []
+    for step, piece in enumerate(iter_text(recorded.totals.families(), True)):
+        pieces.append(piece)
+        recorded.recorder.record(1.0, "own", f"later-{step}")
+        recorded.recorder.record(1.0, f"new-{step}")
+        recorded.recorder.record(True, f"newer-{step}")
+        recorded.recorder.request_done(f"Path{step}", "GET", 1.0, True, 1, 1.0)
+        recorded.close()
+    assert {family.name for family in parse_openmetrics(b"".join(pieces).decode())} >= {"svc_custom_own", "svc_custom_yes"}
