@@ -21,7 +21,7 @@ class Exposed:
     name: str
     kind: str
     help: str
-    labels: tuple[str, str, str] = ("", "", "")
+    labels: tuple[str, ...] = ("", "", "")
     unit: str = ""
     scale: float = 1
     yes: str = ""
@@ -87,3 +87,8 @@ YES_NO: Final = {
 
 OPEN_CONNECTIONS: Final = {"ws-connections": Exposed("svc_websocket_connections", GAUGE, "Open WebSockets.")}
 """Gauges of the field `connections`. No entry means that there are none."""
+
+RESPONSES: Final = {
+    "response": Exposed("svc_responses", COUNTER, "Answers by status.", (*_REQUEST, "status")),
+}
+"""The yes/no metrics `response_<status>` together: their status is the last label."""

@@ -8,12 +8,13 @@ counted. Names and labels of applications are made valid: two that become the sa
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, Generic, TypeVar
 from zlib import crc32
 
-from svc.analytics.exposed import CUSTOM_PREFIX, NUMBERS, OPEN_CONNECTIONS, YES_NO, Exposed
+from svc.analytics.exposed import CUSTOM_PREFIX, NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO, Exposed
 from svc.analytics.exposition import (
     COUNTER,
     GAUGE,
@@ -43,6 +44,7 @@ _NAME_LENGTH = 120  # of the part of a custom name that applications choose
 _SUFFIXES = ("", "_total", "_created", "_count", "_sum", "_bucket", "_info")  # of samples: no family may be called like one of another
 _LABELS = ("metric", "path", "method", "type")
 _HELP_LENGTH = 300
+_STATUS = re.compile(r"response_([1-5][0-9]{2})")
 
 _log = logging.getLogger("svc.analytics")
 
@@ -119,25 +121,25 @@ class _Kind(Generic[_Kept]):
         self._make = make
         self._metrics: dict[str, _Metric[_Kept]] = {}  # by recorded name
 
-    def find(self, key: Key, values: int) -> tuple[Exposed, _Kept] | None:
-        """The label set that counts so many values of this key; None: none does."""
-        metric = self._metrics.get(key[0])
+    def find(self, name: str, given: Sequence[str | None], values: int) -> tuple[Exposed, _Kept] | None:
+        """The label set that counts so many values of the metric with this recorded name; None: none does. `given`: values of the labels."""
+        metric = self._metrics.get(name)
         has_room = None
         if metric is None:
-            exposed = self._own.get(key[0])
+            exposed = self._own.get(name)
             if exposed is None:
                 has_room = self._room.take(values)
                 if not has_room:
                     return None
-                help = f"Recorded by applications as {key[0]:.{_HELP_LENGTH}}."
-                exposed = Exposed(self._names.new(key[0], self._custom), self._custom, help, ("path", "method", "type"), yes="value")
-            metric = self._metrics[key[0]] = _Metric(exposed)
+                help = f"Recorded by applications as {name:.{_HELP_LENGTH}}."
+                exposed = Exposed(self._names.new(name, self._custom), self._custom, help, ("path", "method", "type"), yes="value")
+            metric = self._metrics[name] = _Metric(exposed)
         exposed = metric.exposed
-        labels = label_text([(name, value) for name, value in zip(exposed.labels, key[1:], strict=True) if name])
+        labels = label_text([(label, value) for label, value in zip(exposed.labels, given, strict=True) if label])
         found = metric.sets.get(labels)
         if found is None:
             if has_room is None and not self._room.take(values):
-                labels = label_text([(name, OTHER) for name in exposed.labels if name])
+                labels = label_text([(label, OTHER) for label in exposed.labels if label])
                 found = metric.sets.get(labels)
             if found is None:
                 found = metric.sets[labels] = self._make(exposed, labels)
@@ -156,6 +158,7 @@ class Totals:
         self._began = wall()
         self._numbers = _Kind(room, names, NUMBERS, SUMMARY, lambda exposed, labels: _new_numbers(exposed.kind, labels, wall()))
         self._flags = _Kind(room, names, YES_NO, COUNTER, lambda exposed, labels: YesNoCounters(labels, exposed.yes, wall()))
+        self._responses = _Kind(room, names, RESPONSES, COUNTER, lambda exposed, labels: Counter(labels, wall()))
         self._gauges = _Kind(room, names, {}, GAUGE, lambda exposed, labels: Gauge(labels, 0))
         self._open = {metric: Gauge("", 0) for metric in OPEN_CONNECTIONS}
 
@@ -168,9 +171,7 @@ class Totals:
                 self._add_numbers(key, values[start : start + _VALUES_AT_ONCE])
                 yield
         for index, (key, (total, count)) in enumerate(flags.items()):
-            found = self._flags.find(key, count)
-            if found is not None:
-                found[1].add(total, count)
+            self._add_flags(key, total, count)
             if index % _FLAGS_AT_ONCE == 0:
                 yield
         open_now = dict.fromkeys(self._open, 0)
@@ -186,7 +187,7 @@ class Totals:
             self._open[metric].value = count
 
     def _add_numbers(self, key: Key, values: Sequence[float]) -> None:
-        found = self._numbers.find(key, len(values))
+        found = self._numbers.find(key[0], key[1:], len(values))
         if found is None:
             return
         exposed, series = found
@@ -195,20 +196,31 @@ class Totals:
         else:
             series.add(values, exposed.scale)
 
+    def _add_flags(self, key: Key, total: int, count: int) -> None:
+        status = _STATUS.fullmatch(key[0])
+        if status is not None:
+            answers = self._responses.find("response", (*key[1:], status[1]), count)
+            if answers is not None:
+                answers[1].value += total
+            return
+        found = self._flags.find(key[0], key[1:], count)
+        if found is not None:
+            found[1].add(total, count)
+
     def _iter_set(self, key: Key, entry: Mapping[str, Any]) -> Iterator[None]:
         """Each number of an entry that a function of an application has given is a gauge."""
         for field, value in entry.items():
             is_number = isinstance(value, (int, float)) and isfinite(sum_of([value]))
             if not is_number or field in _LABELS or not isinstance(field, str):
                 continue
-            found = self._gauges.find((f"{key[0]} {field}", *key[1:]), 1)
+            found = self._gauges.find(f"{key[0]} {field}", key[1:], 1)
             if found is not None:
                 found[1].value = +value  # True is 1
             yield
 
     def families(self) -> Iterator[Family]:
         """Every metric with what it has when it comes, one after the other: there may be very many."""
-        for kind in (self._numbers, self._flags, self._gauges):
+        for kind in (self._numbers, self._flags, self._responses, self._gauges):
             yield from kind.families()
         for metric, exposed in OPEN_CONNECTIONS.items():
             yield Family(exposed.name, exposed.kind, exposed.help, [self._open[metric]], exposed.unit)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from svc.analytics import Analytics
-from svc.analytics.exposed import NUMBERS, OPEN_CONNECTIONS, YES_NO
+from svc.analytics.exposed import NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO
 from svc.analytics.exposition import COUNTER, GAUGE, HISTOGRAM, INFO, SUMMARY, Family, iter_text
 from svc.analytics.process_figures import measure
 from svc.analytics.totals import Totals
@@ -61,7 +61,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         for family in families:
             labels = {label for series in family.series for label in re.findall(r'(\w+)="', series.text(family.name, False))}
             add(family.name, family.kind, labels or LABELLED.get(family.name, set()))
-    for row in [*NUMBERS.values(), *YES_NO.values(), *OPEN_CONNECTIONS.values()]:
+    for row in [*NUMBERS.values(), *YES_NO.values(), *RESPONSES.values(), *OPEN_CONNECTIONS.values()]:
         add(row.name, row.kind, {name for name in (*row.labels, row.yes) if name})
     return found
 
@@ -163,7 +163,7 @@ def test_the_application_records_what_the_page_says(tmp_path: Path) -> None:
     assert node.connect().ask("POST", "/Quote", b'{"pieces": 4}')[0] == 200
     period = node.recorder.close()
     assert period is not None
-    list(totals.iter_add(period.numbers, period.flags, list(period.iter_entries())))
+    list(totals.iter_add(period.numbers, period.flags, [entry for entry in period.iter_entries() if entry is not None]))
     text = b"".join(iter_text(totals.families(), False)).decode()
     for name in set(re.findall(r"svc_custom_\w+", PAGE)):
         assert re.search(rf"^{name}\b", text, re.MULTILINE), name

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from svc.analytics.exposed import NUMBERS, OPEN_CONNECTIONS, YES_NO
+from svc.analytics.exposed import NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO
 from svc.analytics.exposition import iter_text
 from svc.analytics.recorder import Recorder
 from svc.analytics.totals import Names, Totals
@@ -24,11 +24,21 @@ class Recorded:
         self.recorder = Recorder()
         self.totals = Totals(lambda: WALL, **options)
 
+    def request(self, duration_ms: float, success: bool, size: int) -> None:
+        record = self.recorder.record
+        record(duration_ms, "duration", "Seat", "GET")
+        record(success, "success", "Seat", "GET")
+        if size:
+            record(size, "bytes-sent", "Seat", "GET")
+            record(1.0, "transfer", "Seat", "GET", "operation")
+
     def close(self) -> int:
         """Returns the number of steps."""
         period = self.recorder.close()
         assert period is not None
-        return len(list(self.totals.iter_add(period.numbers, period.flags, list(period.iter_entries()))))
+        return len(
+            list(self.totals.iter_add(period.numbers, period.flags, [entry for entry in period.iter_entries() if entry is not None]))
+        )
 
     def read(self, **labels: str) -> dict[str, float]:
         """Name of each sample with exactly these labels -> value; both formats say the same."""
@@ -52,9 +62,9 @@ class Recorded:
 def test_requests() -> None:
     recorded = Recorded()
     for duration, success, size in ((2.0, True, 100), (4.0, True, 120), (9.0, False, 30)):
-        recorded.recorder.request_done("Seat", "GET", duration, success, size, 1.0)
+        recorded.request(duration, success, size)
     recorded.close()
-    recorded.recorder.request_done("Seat", "GET", 1.0, True, 0, 0.0)
+    recorded.request(1.0, True, 0)
     recorded.close()
     found = recorded.read(path="Seat", method="GET")
     assert found["svc_request_duration_seconds_count"] == 4
@@ -64,6 +74,19 @@ def test_requests() -> None:
     assert found["svc_request_duration_seconds_created"] == WALL
     assert recorded.read(path="Seat", method="GET", success="true")["svc_requests_total"] == 3
     assert recorded.read(path="Seat", method="GET", success="false")["svc_requests_total"] == 1
+
+
+def test_answers_by_status() -> None:
+    recorded = Recorded()
+    for metric in ("response_404", "response_404", "response_200", "response_x", "response_4040"):
+        recorded.recorder.record(True, metric, "Seat", "GET")
+    recorded.close()
+    assert recorded.read(path="Seat", method="GET", status="404")["svc_responses_total"] == 2
+    assert recorded.read(path="Seat", method="GET", status="200")["svc_responses_total"] == 1
+    assert recorded.read(path="Seat", method="GET", value="true").keys() >= {
+        "svc_custom_response_x_total",
+        "svc_custom_response_4040_total",
+    }
 
 
 def test_counters_never_go_down() -> None:
@@ -86,7 +109,7 @@ def test_counters_never_go_down() -> None:
 
 
 def test_every_row_has_a_name_and_labels_of_its_own() -> None:
-    rows = [*NUMBERS.values(), *YES_NO.values(), *OPEN_CONNECTIONS.values()]
+    rows = [*NUMBERS.values(), *YES_NO.values(), *RESPONSES.values(), *OPEN_CONNECTIONS.values()]
     assert len({row.name for row in rows}) == len(rows)
     for row in rows:
         labels = [name for name in (*row.labels, row.yes) if name]
