@@ -251,6 +251,13 @@ class RequestSessions(Protocol):
     async def login(self, request: Request, username: str, password: str) -> object: ...
 
 
+class Spans(Protocol):
+    """Records the spans below that of a request: `tracing.RequestSpans`."""
+
+    def call(self, name: str, function: Callable[[], Any]) -> Any:
+        """`function()` in a span of this name; what it returns, or an awaitable of what its awaitable results in."""
+
+
 class CallState:
     """What application code knows of the call it runs in, besides the request: the members of a context (spec: applications §5). Most calls set none of
     them, so the defaults are those of the class."""
@@ -266,6 +273,7 @@ class CallState:
     loaded_from_source: bool | None = None  # of a caching table: whether the source was asked
     metric_type: str | None = None  # of the metrics of the request: "cache-hit" or "cache-miss" of a caching table, "framework-route"
     trace_id: bytes | None = None  # of the trace that is recorded; None: none is, see `Request.trace_id`
+    spans: Spans | None = None  # of the request, if it is traced
     rows: int | None = None  # that the answer has, so far; None: it is no list
     response: Any = None  # Response whose status and header fields apply to plain data
     if_version: float | None = None  # the version that the next write expects

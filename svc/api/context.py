@@ -46,7 +46,17 @@ class Context(ContextMembers):
     @classmethod
     def within(cls, context: AnyContext | None) -> Context:
         """A context of its own for what `context` asks: for the same user, in the same trace."""
-        return Context() if context is None else Context(context.user, context.trace_id)
+        if context is None:
+            return Context()
+        own = Context(context.user, context.trace_id)
+        own.trace_as(context)
+        return own
+
+    def trace_as(self, context: AnyContext) -> None:
+        """Spans are below that of the request of `context`."""
+        state = context._state
+        if state is not None and state.spans is not None:
+            self._state.spans = state.spans
 
     @property
     def state(self) -> CallState:

@@ -87,7 +87,8 @@ class _Served(ProtocolResource):
             if allowed is not None and is_waiting(allowed):
                 transaction.is_lasting = True
                 return cls._finish_later(cls._call_when_allowed(allowed, found, addressed, data, request), transaction, addressed, request)
-            result = settled(found.call(application, addressed, data, request))
+            called = found.call if state.spans is None else partial(cls._call_traced, found)
+            result = settled(called(application, addressed, data, request))
             if is_waiting(result):
                 transaction.is_lasting = True
                 return cls._finish_later(result, transaction, addressed, request)
@@ -111,10 +112,18 @@ class _Served(ProtocolResource):
         finally:
             leave(token)
 
+    @staticmethod
+    def _call_traced(verb: Verb, application: type[Resource], target: RequestTarget, data: Any, request: Request) -> Any:
+        """`verb.call` in a span of its own."""
+        spans = request.state.spans
+        assert spans is not None
+        return spans.call(f"{application.__name__}.{verb.name}", lambda: settled(verb.call(application, target, data, request)))
+
     @classmethod
     async def _call_when_allowed(cls, allowed: Awaitable[Any], verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
         await allowed
-        result = settled(verb.call(cls.application, target, data, request))
+        called = verb.call if request.state.spans is None else partial(cls._call_traced, verb)
+        result = settled(called(cls.application, target, data, request))
         return settled(await result) if is_waiting(result) else result
 
     @classmethod

@@ -24,6 +24,7 @@ from svc.config.sections import (
     Section,
     StorageSection,
     TlsSection,
+    TracingSection,
     read_section,
 )
 from svc.config.settings import (
@@ -55,6 +56,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "logging": LoggingSection,
     "storage": StorageSection,
     "analytics": AnalyticsSection,
+    "tracing": TracingSection,
     "local_studio": LocalStudioSection,
     "node": NodeSection,
     "replication": ReplicationSection,
@@ -86,6 +88,7 @@ class Config:
     logging: LoggingSection = field(init=False, repr=False)
     storage: StorageSection = field(init=False, repr=False)
     analytics: AnalyticsSection = field(init=False, repr=False)
+    tracing: TracingSection = field(init=False, repr=False)
     local_studio: LocalStudioSection = field(init=False, repr=False)
     node: NodeSection = field(init=False, repr=False)
     replication: ReplicationSection | None = field(init=False, repr=False)

@@ -238,6 +238,15 @@ class AnalyticsSection(Section):
     logging: Fields | None
 
 
+class TracingSection(Section):
+    """`tracing`"""
+
+    enabled: bool
+    endpoint: str | None
+    sample: float | None
+    service_name: str | None
+
+
 class LocalStudioSection(Section):
     """`localStudio`"""
 

@@ -355,7 +355,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("databases.<db>.path", "path", From("storage.path"), "Directory of this database; set it before the database exists."),
     _unused("databases.<db>.auditPath", "path", "A database has one directory."),
     _unused("databases.<db>.tables.<t>.path", "path", "A database has one directory."),
-    # analytics, localStudio
+    # analytics, tracing, localStudio
     Setting(
         "analytics.aggregatePeriod",
         "duration",
@@ -369,6 +369,24 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("analytics.replicate", "bool", False, "Aggregates travel to the other nodes of a cluster."),
     _log("analytics", "analytics"),
+    Setting("tracing.enabled", "bool", False, "OpenTelemetry traces of requests; needs the extra `otel`."),
+    Setting(
+        "tracing.endpoint",
+        "string",
+        None,
+        "Address of the collector (`http://127.0.0.1:4318`), OTLP over HTTP; default: the environment's `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+        null=True,
+    ),
+    Setting(
+        "tracing.sample",
+        "number",
+        None,
+        "Share of the traces that begin here and are recorded, 0 to 1; default: the environment's `OTEL_TRACES_SAMPLER`, else all.",
+        low=0,
+        high=1,
+        null=True,
+    ),
+    Setting("tracing.serviceName", "string", None, "Name of the service in traces; default: `OTEL_SERVICE_NAME`, else `svc`.", null=True),
     Setting("localStudio.enabled", "bool", True, "Web console at `/` of the operations port."),
     # replication: absent = a cluster of one
     Setting("replication.hostname", "string", From("node.hostname"), "Name of this node in the cluster."),
@@ -436,6 +454,7 @@ SWITCHED_OFF: dict[str, dict[str, object]] = {
     "mqtt": {"mqtt.network.port": None, "mqtt.network.securePort": None, "mqtt.webSocket": False},
     "localStudio": {"localStudio.enabled": False},
     "analytics": {"analytics.aggregatePeriod": -1},
+    "tracing": {"tracing.enabled": False},
 }
 """The values that `<section>: false` sets for a built-in section."""
 

@@ -89,7 +89,9 @@ class RequestRecorder(Protocol):
 class RequestLog(Protocol):
     """The access log (spec: configuration §5.5)."""
 
-    def write(self, method: str, url: str, protocol: str, status: int, seconds: float, headers: HeaderPairs) -> None: ...
+    def write(
+        self, method: str, url: str, protocol: str, status: int, seconds: float, headers: HeaderPairs, trace_id: bytes | None
+    ) -> None: ...
 
 
 class Dispatcher:
@@ -345,7 +347,9 @@ class Dispatcher:
         )
         if self._access is not None:
             protocol = f"{request.scheme.upper()}/{request.http_version}"
-            self._access.write(request.method, request.target, protocol, exchange.status, now - request.arrived, request.block.pairs)
+            self._access.write(
+                request.method, request.target, protocol, exchange.status, now - request.arrived, request.block.pairs, request.trace_id
+            )
         if self._on_sent is not None:
             self._on_sent(exchange, now)
 

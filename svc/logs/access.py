@@ -29,8 +29,17 @@ class AccessLog:
             return None
         return cls(logs, timing=section.get("timing", True), headers=section.get("headers", False), ids=section.get("id", True))
 
-    def write(self, method: str, url: str, protocol: str, status: int, seconds: float, headers: Iterable[tuple[str, str]] = ()) -> None:
-        """`url` as it was sent, `protocol` as `HTTP/1.1` or `HTTPS/1.1`."""
+    def write(
+        self,
+        method: str,
+        url: str,
+        protocol: str,
+        status: int,
+        seconds: float,
+        headers: Iterable[tuple[str, str]] = (),
+        trace_id: bytes | None = None,
+    ) -> None:
+        """`url` as it was sent, `protocol` as `HTTP/1.1` or `HTTPS/1.1`. `trace_id`: see `Request.trace_id`."""
         number = next(self._ids) if self._ids is not None else 0
         level = INFO if status < 400 else WARN if status < 500 else ERROR
         if level < self._log.threshold:
@@ -43,4 +52,6 @@ class AccessLog:
             text += f" {seconds * 1000:.2f}ms"
         if number:
             text += f" id: {number}"
+        if trace_id is not None:
+            text += f" trace: {trace_id.hex()}"
         self._log.write(level, "http", ("http",), (text,))

@@ -76,6 +76,7 @@ from svc.server.shown_configuration import shown_configuration
 from svc.server.shutdown import DRAIN_SECONDS, Shutdown
 from svc.server.slow_turns import SlowTurns
 from svc.tls.entries import StoredCertificates
+from svc.tracing import open_tracing
 from svc.websocket import UpgradeListeners
 
 HELPER_THREADS = 2
@@ -146,6 +147,8 @@ class Server:
             self.slow_turns = SlowTurns(selector, clock, code, self._held_loop, self.logger)
         else:
             self.loop, self._turns = host
+        self._tracing = open_tracing(config, clock)
+        self._make_dispatcher: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
         self._executor = make_executor("helper", HELPER_THREADS)
         self._blob_executor = make_executor("blob", HELPER_THREADS)  # of its own: no login waits for a disk
 
@@ -307,6 +310,7 @@ class Server:
             logs=self.logs,
             log_error=self._log_error,
             on_sent=None if self._screen is None else self._screen.request,
+            make_dispatcher=self._make_dispatcher,
         )
 
     def _make_reloader(self) -> Reloader:
@@ -415,7 +419,13 @@ class Server:
         )
         self.operations = Operations(self.node)
         dispatcher = make_operations_dispatcher(
-            self.operations, identifier, origins, self.analytics.recorder, log_error=self._log_error, is_ready=lambda: self.is_ready
+            self.operations,
+            identifier,
+            origins,
+            self.analytics.recorder,
+            log_error=self._log_error,
+            is_ready=lambda: self.is_ready,
+            make_dispatcher=self._make_dispatcher,
         )
         return self._make_ports(OPERATIONS, dispatcher, certificates, date, self.config.operations_api.network.domain_socket)
 
@@ -622,6 +632,8 @@ class Server:
         await self._end_tasks(tasks)
         self.interface.end()
         self.analytics.close()
+        if self._tracing is not None:
+            await self._tracing.close()  # behind all requests, the last of which end with their connections
         self._end_turn()
         self._turns.end_turn = lambda: False
         self._executor.shutdown(wait=False, cancel_futures=True)

@@ -86,13 +86,14 @@ def make_application_dispatcher(
     logs: Logs,
     log_error: LogError,
     on_sent: Callable[[Exchange, float], None] | None = None,
+    make_dispatcher: Callable[..., Dispatcher] = Dispatcher,
 ) -> tuple[Dispatcher, UpgradeListeners]:
     """The dispatcher of the application's ports: REST, and WebSockets on the same paths. `resources` None: of a port that has only listeners. `on_sent`:
-    called with each exchange that is over, and the time."""
+    called with each exchange that is over, and the time. `make_dispatcher`: called with the arguments of `Dispatcher`."""
     upgrades = UpgradeListeners(WsListeners(sockets))
     if resources is not None:
         upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error)))
-    dispatcher = Dispatcher(
+    dispatcher = make_dispatcher(
         rest,
         identifier,
         Cors(origins, config.http.cors_access_control_allow_headers, credentials=config.authentication.enable_sessions),
@@ -116,8 +117,9 @@ def make_operations_dispatcher(
     *,
     log_error: LogError,
     is_ready: Callable[[], bool],
+    make_dispatcher: Callable[..., Dispatcher] = Dispatcher,
 ) -> Dispatcher:
-    """The dispatcher of the operations ports. `is_ready`: the answer of `/ready`; no operation begins while it is False."""
+    """The dispatcher of the operations ports. `is_ready`: the answer of `/ready`; no operation begins while it is False. `make_dispatcher`: as above."""
     node = operations.node
     config = node.config
     endpoint = OperationsEndpoint(
@@ -133,7 +135,7 @@ def make_operations_dispatcher(
         credentials=config.authentication.enable_sessions,
         methods=OPERATIONS_METHODS,
     )
-    return Dispatcher(endpoint, identifier, cors, recorder, node.clock, node.loop, node.executor, log_error, None, OPERATION_METHOD)
+    return make_dispatcher(endpoint, identifier, cors, recorder, node.clock, node.loop, node.executor, log_error, None, OPERATION_METHOD)
 
 
 def _decoder(config: Config) -> RequestDecoder:

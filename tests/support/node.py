@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,9 @@ class MountLog:
 class Node:
     """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
 
-    def __init__(self, path: Path, app: Path = APP, clock: FakeClock | None = None) -> None:
+    def __init__(
+        self, path: Path, app: Path = APP, clock: FakeClock | None = None, make_dispatcher: Callable[..., Dispatcher] = Dispatcher
+    ) -> None:
         self._path = path
         self.clock = FakeClock() if clock is None else clock
         self.store = open_prepared(path, clock=self.clock, make_helper=AtOnce)
@@ -124,7 +127,7 @@ class Node:
         self.sockets = WebSocketRegistry(self._loop, self.clock, self.recorder, log_error)
         upgrades = UpgradeListeners(WsListeners(self.sockets))
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
-        self.dispatcher = Dispatcher(
+        self.dispatcher = make_dispatcher(
             rest, identifier, Cors(OriginPolicy()), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
         )
         listeners = PortListeners(self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(self.store))

@@ -57,6 +57,8 @@ class SourceContext(Context):
         """`raw`: the whole record that is here, if there is one. `key`: of the record that is loaded."""
         user: Caller | None = None if request_context is None else request_context.user
         super().__init__(user, None if request_context is None else request_context.trace_id)
+        if request_context is not None:
+            self.trace_as(request_context)
         self.request_context = request_context
         self._table = table
         self._key = key

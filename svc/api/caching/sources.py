@@ -81,6 +81,12 @@ class Source:
 
     def call(self, name: str, id: Any, context: Any, *data: Any) -> Any:
         """Call one of its methods in `context`: what it returns, or an awaitable of it."""
+        spans = context.state.spans
+        if spans is None:
+            return self._call(name, id, context, data)
+        return spans.call(f"{self.name.rpartition('.')[2]}.{name}", lambda: self._call(name, id, context, data))
+
+    def _call(self, name: str, id: Any, context: Any, data: tuple[Any, ...]) -> Any:
         function = self._functions[name]
         try:
             with entered(context):

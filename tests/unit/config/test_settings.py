@@ -43,6 +43,10 @@ OURS = {
     "query.maxTime",
     "storage.maxSnapshotAge",
     "storage.maxSnapshotGrowth",
+    "tracing.enabled",
+    "tracing.endpoint",
+    "tracing.sample",
+    "tracing.serviceName",
 }
 """What the specification does not have."""
 

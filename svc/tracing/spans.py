@@ -1,0 +1,208 @@
+"""The span of a request, and spans below it (spec: tracing §3, §4). Names and attributes are those of the stable semantic conventions for HTTP.
+
+begun --answer(stream)--> streaming --end--> ended
+  '--------------------end---------------------^    further ends do nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from opentelemetry import propagate
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.propagators.textmap import Getter
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, set_span_in_context
+
+from svc.api.calls import is_waiting
+from svc.errors import Problem
+from svc.messages import UNIX_PEER, HeaderBlock, Request
+from svc.trace_context import TRACE_ID_BYTES
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"})
+OTHER = "_OTHER"  # any method that is none of these: names of spans have few values, whatever clients send
+LEFT = "client_disconnected"
+_PORTS = {"http": 80, "https": 443}
+_ONCE = frozenset({"traceparent"})  # a request with several of them has none
+_EMPTY = Context()
+
+
+class _Fields(Getter[HeaderBlock]):
+    """The header fields of a request, for propagators."""
+
+    def get(self, carrier: HeaderBlock, key: str) -> list[str] | None:
+        name = key.lower()
+        if name not in carrier.fields:
+            return None
+        values = [value for field, value in carrier.pairs if field == name]
+        return None if name in _ONCE and len(values) > 1 else values
+
+    def keys(self, carrier: HeaderBlock) -> list[str]:
+        return list(carrier.fields)
+
+
+_FIELDS = _Fields()
+
+
+class RequestSpans:
+    """`messages.Spans` of one request. `context`: with the request's span as the current one."""
+
+    __slots__ = ("_is_ended", "_request", "_stream", "_tracer", "context", "span")
+
+    def __init__(self, tracer: Tracer, request: Request) -> None:
+        self._tracer = tracer
+        self._request = request
+        self._is_ended = False
+        self._stream: Span | None = None
+        outer = propagate.extract(request.block, _EMPTY, _FIELDS)
+        method = request.method if request.method in METHODS else OTHER
+        self.span = span = tracer.start_span(
+            "HTTP" if method is OTHER else method,
+            outer,
+            SpanKind.SERVER,
+            {"http.request.method": method, "url.path": request.pathname, "url.scheme": request.scheme},
+        )
+        self.context = set_span_in_context(span, outer)
+        if span.is_recording():
+            span.set_attributes(_attributes(request, method))
+        own = span.get_span_context()
+        if own.trace_flags.sampled or get_current_span(outer).get_span_context().is_valid:
+            request.state.trace_id = own.trace_id.to_bytes(TRACE_ID_BYTES, "big")
+
+    # --- spans below it --------------------------------------------------------------------------------------------------------------
+
+    def start(self, name: str) -> Span:
+        """A span below that of the request, to be ended by the caller."""
+        return self._tracer.start_span(name, self.context)
+
+    def call(self, name: str, function: Callable[[], Any]) -> Any:
+        """`function()` in a span of its own, which is current meanwhile. If its result has to be awaited, so has what is returned, and the span lasts as
+        long."""
+        span = self._tracer.start_span(name)  # below whatever is current
+        token = attach(set_span_in_context(span))
+        try:
+            result = function()
+        except BaseException as error:
+            fail(span, error)
+            span.end()
+            raise
+        finally:
+            detach(token)
+        if is_waiting(result):
+            return _awaited(span, result)
+        span.end()
+        return result
+
+    def stream(self) -> None:
+        """The answer has begun and is made while it is sent."""
+        if self._stream is None and not self._is_ended:
+            self._stream = self.start("stream")
+
+    # --- its end ---------------------------------------------------------------------------------------------------------------------
+
+    def defect(self, error: BaseException) -> None:
+        """An exception that is answered with 500."""
+        self.span.record_exception(error)
+
+    def end(self, status: int, operation: bool = False) -> None:
+        """The request is answered. `operation`: its `handler_path` is the name of one."""
+        if self._is_ended:
+            return
+        self._name(operation)
+        span = self.span
+        span.set_attribute("http.response.status_code", status)
+        if status >= 500:
+            span.set_attribute("error.type", str(status))
+            span.set_status(Status(StatusCode.ERROR))
+        self._end()
+
+    def abandon(self, operation: bool = False) -> None:
+        """The client has left before the answer."""
+        if self._is_ended:
+            return
+        self._name(operation)
+        self.span.set_attribute("error.type", LEFT)
+        self.span.set_status(Status(StatusCode.ERROR))
+        self._end()
+
+    def _name(self, operation: bool) -> None:
+        path, span = self._request.handler_path, self.span
+        if not path or not span.is_recording():
+            return
+        if operation:
+            span.update_name(path)
+            span.set_attributes({"http.route": "/", "svc.operation.name": path})
+        else:
+            method = self._request.method
+            span.update_name(f"{method if method in METHODS else 'HTTP'} /{path}")
+            span.set_attribute("http.route", f"/{path}")
+
+    def _end(self) -> None:
+        self._is_ended = True
+        if self._stream is not None:
+            self._stream.end()
+            self._stream = None
+        self.span.end()
+
+
+def fail(span: Span, error: BaseException) -> None:
+    """The span has ended with an exception. One that refuses what a client asks is no failure."""
+    if isinstance(error, Problem) and error.status_code < 500:
+        return
+    if isinstance(error, Exception):
+        span.record_exception(error)
+    span.set_attribute("error.type", type(error).__qualname__)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+async def _awaited(span: Span, result: Awaitable[Any]) -> Any:
+    token = attach(set_span_in_context(span))
+    try:
+        found = await result
+    except GeneratorExit:  # it is closed from outside, perhaps in another context
+        span.end()
+        raise
+    except BaseException as error:
+        fail(span, error)
+        span.end()
+        detach(token)
+        raise
+    span.end()
+    detach(token)
+    return found
+
+
+def _attributes(request: Request, method: str) -> dict[str, str | int]:
+    fields = request.block.fields
+    found: dict[str, str | int] = {"network.protocol.name": "http", "network.protocol.version": request.http_version.removesuffix(".0")}
+    if method is OTHER:
+        found["http.request.method_original"] = request.method
+    agent = fields.get("user-agent")
+    if agent is not None:
+        found["user_agent.original"] = agent
+    if request.peer and request.peer != UNIX_PEER:
+        found["client.address"] = request.peer
+    address, port = address_of(request.host, request.scheme)
+    if address:
+        found["server.address"], found["server.port"] = address, port
+    return found
+
+
+def address_of(host: str, scheme: str) -> tuple[str, int]:
+    """Name and port in the value of `Host`; "" for what is none.
+
+    >>> address_of("shop.example:9926", "http"), address_of("[::1]", "https"), address_of("a:b:c", "http")
+    (('shop.example', 9926), ('::1', 443), ('', 80))
+    """
+    default = _PORTS.get(scheme, 80)
+    bare = host.startswith("[") and host.endswith("]")
+    name, colon, port = (host, "", "") if bare else host.rpartition(":")
+    if not colon:
+        name, port = host, ""
+    elif not (port.isascii() and port.isdigit() and len(port) <= 5):
+        return "", default
+    if name.startswith("[") and name.endswith("]"):
+        name = name[1:-1]
+    elif ":" in name:
+        return "", default
+    return name, int(port) if port else default
