@@ -137,18 +137,18 @@ def resource_of(service_name: str | None) -> Resource:
 
 
 class _Seldom(logging.Filter):
-    """Lets a record of each logger through once a minute: an unreachable collector is reported for every batch and every attempt."""
+    """Lets a warning through once a minute: an unreachable collector is reported for every batch, every attempt and every span that is dropped."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._seldom = Seldom(clock.monotonic)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno < logging.WARNING or self._seldom.count(record.name) is not None
+        return record.levelno < logging.WARNING or self._seldom.count("") is not None
 
 
 def report_seldom(clock: Clock) -> None:
-    """From now on what the loggers of the SDK and of its exporters report is logged once a minute."""
+    """From now on one warning a minute comes from the loggers of the SDK and of its exporters."""
     only = _Seldom(clock)
     for name in list(logging.root.manager.loggerDict):
         if name.startswith(_REPORTING):
