@@ -1,8 +1,9 @@
 """A top-level field of a resource with code of an application (spec: graphql §4): its handler is called as REST calls it, and what it returns is selected from
 here, for a handler may answer with anything.
 
+    nothing but the key  GET of that record, with the selection in its query
     a table's class      the collection, by a query object with the conditions and the selection, as QUERY has it
-    a class without one  GET with conditions and selection in its query; with nothing but `id`: GET of that
+    a class without one  GET with conditions and selection in its query
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from svc.graphql.conditions import Path, argument_values, nested_mapping, table_
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.selects import UNTYPED
 from svc.http.row_stream import narrow
+from svc.loop import then
 from svc.messages import Request, Response
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.printer import print_query
+from svc.query.tables import AnyTable
 from svc.resources import RequestTarget, Resource, StoredRecord, TableResource
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.store.values.records import decode_json
@@ -29,21 +32,42 @@ from svc.store.values.records import decode_json
 def call_resource(field: Field, resource: type[Resource], request: Request, variables: Mapping[str, Any]) -> Any:
     """What the handler of a resource returns, or an awaitable of it. Raises Problem."""
     values, _ = argument_values(field.arguments, variables, extended=False)
+    is_table = issubclass(resource, TableResource)
     target = RequestTarget()
+    key = _only_key(values, resource.table if issubclass(resource, TableResource) else None)
+    if key is not None:
+        target.id_text = str(key)
+        target.raw = quote(target.id_text)
+        target.query = query_text([], [], field)
+        resource.bind(target)
+        if issubclass(resource, TableResource) and resource.untyped_keys:
+            target.id = key  # the text of a number would be one
+        found = resource.handle("get", target, None, request)
+        return then(found, lambda result: _selected_by_store(result, resource, target, request)) if is_table else found
+    target.is_collection = True
     if issubclass(resource, TableResource):
         paths, found = table_conditions(values, resource.table)
-        target.is_collection = True
         conditions = [{"attribute": list(path), "value": value} for path, value in zip(paths, found, strict=True)]
         return resource.handle("query", target, {"conditions": conditions, "select": select_mapping(field)}, request)
-    key = values.get("id")
-    if len(values) == 1 and type(key) in (str, int):
-        target.id_text = target.raw = str(key)
-        resource.bind(target)
-    else:
-        paths, found = nested_mapping(values)
-        target.is_collection = True
-        target.query = query_text(paths, found, field)
+    paths, found = nested_mapping(values)
+    target.query = query_text(paths, found, field)
     return resource.handle("get", target, None, request)
+
+
+def _only_key(values: Mapping[str, Any], table: AnyTable | None) -> str | int | None:
+    """The key that is the only condition: then one record is asked for, as by its address."""
+    if len(values) != 1:
+        return None
+    ((name, key),) = values.items()
+    is_key = name == "id" if table is None else name == table.primary_key or (name == "id" and "id" not in table.attributes)
+    return key if is_key and type(key) in (str, int) and key != "" else None
+
+
+def _selected_by_store(result: Any, resource: type[Resource], target: RequestTarget, request: Request) -> Any:
+    """A record as stored, which the handler has not changed, by a query for what is selected of it: with what it is related to."""
+    if type(result) is not StoredRecord or not issubclass(resource, TableResource) or result.table is not resource.table:
+        return result
+    return resource.select_one(result, target, request)
 
 
 def query_text(paths: list[Path], values: list[Any], field: Field) -> str:

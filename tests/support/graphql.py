@@ -73,6 +73,13 @@ class Dear(tables.Product):
         return await super().get(query)
 
 
+class Marked(tables.Product):
+    def get(self, query=None):
+        if self.get_id() == "1":
+            self.mark = "own"
+        return super().get(query)
+
+
 class Broken(Resource):
     def allow_read(self, user, target=None, context=None):
         return True

@@ -183,6 +183,9 @@ def test_application_code_answers_as_over_rest(shop: Shop) -> None:
           one: Weather(city: "Bergen & more") { city }
           none: Weather(id: "nowhere") { id }
           Numbers { number }
+          Marked(id: "1") { id mark name brand { name } }
+          other: Marked(id: 2) { id mark brand { name } place { city } __typename }
+          no: Marked(id: "none") { id }
           Dear(name: "name 2") { id brand { c: country } __typename nothing }
         }"""
     )
@@ -192,6 +195,9 @@ def test_application_code_answers_as_over_rest(shop: Shop) -> None:
     assert data["one"] == [{"city": "Bergen & more"}]
     assert data["none"] == []
     assert data["Numbers"] == [{"number": number} for number in range(300)]
+    assert data["Marked"] == [{"id": "1", "mark": "own", "name": "name 1", "brand": {"name": "Zeta"}}]
+    assert data["other"] == [{"id": "2", "mark": None, "brand": {"name": "Acme"}, "place": {"city": "Oslo"}, "__typename": "Marked"}]
+    assert data["no"] == []
     assert data["Dear"] == [{"id": "8", "brand": {"c": "SE"}, "__typename": "Dear", "nothing": None}]
 
 
