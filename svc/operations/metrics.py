@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 METRICS_PATH: Final = "/metrics"
 KEPT_SECONDS: Final = 1.0  # as often as there are new figures
+PIECE: Final = 1 << 16  # bytes of a long text that are sent at a time
 
 _GRANTED_BY: Final = "get_analytics"
 
@@ -74,7 +75,12 @@ class Metrics:
 
     def _response(self, request: Request, openmetrics: bool, body: bytes) -> Response:
         pairs = [("Content-Type", OPENMETRICS_TYPE if openmetrics else TEXT_TYPE), ("Cache-Control", "no-store"), VARY]
-        return self._compression.apply(request, Response(body, 200, pairs=pairs))
+        if len(body) <= PIECE:
+            return self._compression.apply(request, Response(body, 200, pairs=pairs))
+        # In pieces as the client takes them: its connection does not hold a copy of the whole.
+        pairs.append(("Content-Length", str(len(body))))
+        pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+        return self._compression.apply(request, Response(pieces, 200, pairs=pairs))
 
     async def _make(self, openmetrics: bool) -> bytes:
         node = self._node

@@ -20,6 +20,7 @@ from svc.http.decoding import RequestDecoder
 from svc.messages import HeaderBlock, Request, Response
 from svc.operations.endpoint import OperationsEndpoint
 from svc.operations.instance_metrics import store_families
+from svc.operations.metrics import PIECE
 from tests.support.operations import OperationsNode
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -53,8 +54,8 @@ def port(tmp_path: Path) -> Iterator[Port]:
 
 
 def body_of(response: Response) -> str:
-    assert isinstance(response.body, bytes)
-    return response.body.decode()
+    body = response.body
+    return (body if isinstance(body, bytes) else b"".join(body)).decode()
 
 
 def samples(text: str, parse: Any = parse_text) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -175,6 +176,26 @@ def test_codings(port: Port) -> None:
     assert gzip.decompress(response.body) == port.ask().body
     with pytest.raises(NotAcceptable):
         port.ask(accept_encoding="identity;q=0, *;q=0")
+
+
+def test_a_long_text_is_sent_in_pieces(port: Port) -> None:
+    analytics = port.node.node.analytics
+    assert analytics is not None
+    for index in range(1000):
+        analytics.recorder.record(1.0, "own", f"{'x' * 200}-{index}")
+    port.node.clock.advance(1)
+    while analytics.tick(0.0, 0.0):
+        pass
+    port.node.store.commit_turn()
+    plain = port.ask()
+    assert not isinstance(plain.body, bytes)
+    pieces = list(plain.body)
+    assert max(map(len, pieces)) == PIECE
+    assert dict(plain.pairs)["Content-Length"] == str(sum(map(len, pieces)))
+    packed = port.ask(accept_encoding="gzip")
+    assert "Content-Length" not in dict(packed.pairs)
+    assert gzip.decompress(b"".join(packed.body)) == b"".join(pieces)
+    assert len(samples(b"".join(pieces).decode())) > 2000
 
 
 def test_tables_beyond_the_limit_count_as_one(port: Port) -> None:
