@@ -19,7 +19,7 @@ from tests.integration.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("rest", "querying", "operations/README", "security", "realtime"))]
+PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("rest", "querying", "operations/README", "security", "realtime", "graphql"))]
 ADDRESS = "http://localhost:9926/"
 OPERATIONS_ADDRESS = "http://localhost:9925/"
 START_LIMIT = 60.0  # seconds
@@ -85,8 +85,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     assert running.stop() == 0, running.output.read_text()
 
 
-def test_readme_shows_seven_examples() -> None:
-    assert len(examples(README)) == 7
+def test_readme_shows_eight_examples() -> None:
+    assert len(examples(README)) == 8
 
 
 def check_answer(demo: Demo, command: str, expected: str) -> None:
