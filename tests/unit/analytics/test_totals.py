@@ -233,6 +233,6 @@ def test_a_period_may_be_added_while_the_text_is_made() -> None:
         recorded.recorder.record(1.0, "own", f"later-{step}")
         recorded.recorder.record(1.0, f"new-{step}")
         recorded.recorder.record(True, f"newer-{step}")
-        recorded.recorder.request_done(f"Path{step}", "GET", 1.0, True, 1, 1.0)
+        recorded.recorder.request_done(f"Path{step}", "GET", 1.0, 200, 1, 1.0)
         recorded.close()
     assert {family.name for family in parse_openmetrics(b"".join(pieces).decode())} >= {"svc_custom_own", "svc_custom_yes"}

@@ -55,7 +55,8 @@ def http(path: str = "/Product/", method: str = "GET") -> dict[str, Any]:
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostedApplication:
     monkeypatch.setenv("HOME", str(tmp_path))
     place_token_keys(tmp_path / "root")
-    return svc.asgi(APP, root=tmp_path / "root", authentication_authorizeLocal=True, svc_admin_password="a good password")
+    settings = {"authentication_authorizeLocal": True, "operationsApi_metrics_access": "open"}
+    return svc.asgi(APP, root=tmp_path / "root", svc_admin_password="a good password", **settings)
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -103,6 +104,8 @@ def test_running(app: HostedApplication) -> None:
                 sent = await call(app, http())
                 assert sent[0]["status"] == 200 and sent[1]["body"] == b"[]"
                 assert (await call(app.operations, http("/health")))[0]["status"] in (200, 204)
+                sent = await call(app.operations, http("/metrics"))
+                assert sent[0]["status"] == 200 and b"\nsvc_ready 1\n" in b"".join(message["body"] for message in sent[1:])
                 with pytest.raises(NotStarted, match="by another lifespan"):
                     async with app.running():
                         pass

@@ -73,7 +73,7 @@ def test_both_formats_have_what_is_recorded_and_what_is_measured(port: Port) -> 
     assert analytics is not None
     node.run("create_table", database="garden", table="plant")
     node.run("insert", database="garden", table="plant", records=[{"id": "1"}, {"id": "2"}])
-    analytics.recorder.request_done("Plant", "GET", 3.0, True, 100, 1.0)
+    analytics.recorder.request_done("Plant", "GET", 3.0, 200, 100, 1.0)
     node.clock.advance(1)
     while analytics.tick(3.0, 1.0):
         pass
