@@ -23,7 +23,7 @@ from svc.api.resource import Resource
 from svc.api.results import Items, Results
 from svc.api.table import Table
 from svc.api.target import RequestTarget, as_target, check_parameters, for_application
-from svc.api.transactions import Transaction
+from svc.api.transactions import Transaction, shared_transaction
 from svc.api.verbs import WITH_DATA, Verb
 from svc.auth.roles import OPENED
 from svc.errors import ClientError, NotFound, ServerError
@@ -75,6 +75,9 @@ class _Served(ProtocolResource):
         if not application._own_rights:
             application._check_default(verb, cast(RequestTarget, target), data, request)
         addressed = for_application(target)
+        shared = shared_transaction(request)
+        if shared is not None:
+            return cls._take_part(shared, found, addressed, data, request)
         state = request.state
         transaction = Transaction(cls.store or application._store(), request)
         state.transaction = transaction
@@ -118,6 +121,57 @@ class _Served(ProtocolResource):
         spans = request.state.spans
         assert spans is not None
         return spans.call(f"{application.__name__}.{verb.name}", lambda: settled(verb.call(application, target, data, request)))
+
+    @classmethod
+    async def _take_part(cls, transaction: Transaction, verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
+        """A call within a transaction that others take part in. What it writes is collected when it has returned, and not committed."""
+        application, state = cls.application, request.state
+        state.owner, state.handler, state.target = application._table, verb, target
+        state.response = state.new_location = transaction.instances = None
+        state.created_resource = False
+        token = enter(request)
+        try:
+            with application._own_interface().running.run(verb, f"{request.method} {request.target[:200]}"):
+                if application._own_rights:
+                    allowed = settled(application._check_permission(verb, target, data, request))
+                    if is_waiting(allowed):
+                        await allowed
+                result = settled(verb.call(application, target, data, request))
+                while is_waiting(result):
+                    result = settled(await result)
+            answer = cls._answer(result, target, request)
+            collected = transaction.collect_changes()
+            if collected is not None:
+                await collected
+            return await answer if is_waiting(answer) else answer
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, SystemExit) or (isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()):
+                raise RuntimeError(f"the handler has raised {type(error).__name__}") from error
+            raise
+        finally:
+            leave(token)
+
+    @classmethod
+    def permit(cls, verb: str, target: ProtocolTarget, request: Request) -> Any:
+        application = cls.application
+        found = application._verbs.get(verb)
+        if verb not in cls.verbs or found is None:
+            raise cls.not_allowed(verb, target=target)
+        token = enter(request)
+        try:
+            allowed = settled(application._check_permission(found, for_application(target), None, request))
+        finally:
+            leave(token)
+        return cls._permit_later(allowed, request) if is_waiting(allowed) else None
+
+    @classmethod
+    async def _permit_later(cls, allowed: Awaitable[Any], request: Request) -> None:
+        token = enter(request)
+        try:
+            await allowed
+        finally:
+            leave(token)
 
     @classmethod
     async def _call_when_allowed(cls, allowed: Awaitable[Any], verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
@@ -340,6 +394,8 @@ class ServedTable(_Served, TableResource):
         if verb in _READING and application._own_rights:
             return cls._read_when_allowed(verb, target, data, request)
         if application._own_rights or cast(type[Table], application)._validates:
+            return super().handle(verb, target, data, request)
+        if verb not in _READING and verb not in CONNECTING and shared_transaction(request) is not None:
             return super().handle(verb, target, data, request)
         if verb == "connect" and "subscribe" in application._own_verbs:
             return super().handle(verb, target, data, request)

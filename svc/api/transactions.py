@@ -71,6 +71,7 @@ class Transaction:
         "is_applied",
         "is_closed",
         "is_lasting",
+        "is_shared",
         "opened_at",
         "pending",
         "source",
@@ -87,6 +88,9 @@ class Transaction:
         self.is_applied = False  # handed over to the store, perhaps not yet written: nobody else takes part in it any more
         self.opened_at: tuple[CodeType, int] | None = None  # code of the application that has entered it with `async with`
         self.is_lasting = False  # it goes on in later turns, so its snapshots are kept for it
+        self.is_shared = (
+            False  # calls of resources for the same request take part in it, and leave its commit to the code that has opened it
+        )
         self.pending: dict[int, Pending] | None = None
         self.instances: dict[Any, Any] | None = None
         self.source: Any = None  # the cache whose source's context it is of: what is written to its table is not sent back
@@ -206,6 +210,21 @@ class Transaction:
         """Whether there is anything to commit."""
         return self._writes is not None or bool(self.pending) or bool(self.before_commit)
 
+    def collect_changes(self) -> Awaitable[None] | None:
+        """Collect the changes of instances now, so that they come before what is written next. Returns an awaitable if that takes longer."""
+        while self.pending:
+            instance = self.pending.pop(next(iter(self.pending)))
+            result = instance.collect(self)
+            if is_waiting(result):
+                return self._collect_later(result)
+        return None
+
+    async def _collect_later(self, waiting: Awaitable[Any]) -> None:
+        await waiting
+        rest = self.collect_changes()
+        if rest is not None:
+            await rest
+
     # --- ending ----------------------------------------------------------------------------------------------------------------------
 
     def apply(self) -> Awaitable[None] | None:
@@ -302,6 +321,15 @@ class Transaction:
             logger.error("a transaction was entered and never left, so what was written in it is undone: %s", place)
         self.abort()
         self.close()
+
+
+def shared_transaction(context: AnyContext) -> Transaction | None:
+    """The transaction of `context` that several calls of resources share; None: each has one of its own."""
+    state = context._state
+    if state is None:
+        return None
+    transaction: Transaction | None = state.transaction
+    return None if transaction is None or not transaction.is_shared or transaction.is_closed else transaction
 
 
 def open_transaction(context: AnyContext | None) -> Transaction | None:

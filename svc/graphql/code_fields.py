@@ -16,6 +16,7 @@ from svc.content.json_type import encode_plain
 from svc.content.values import json_form
 from svc.errors import Problem, ServerError
 from svc.graphql.conditions import Path, argument_values, nested_mapping, table_conditions
+from svc.graphql.faults import fault_at
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.selects import UNTYPED
 from svc.http.row_stream import narrow
@@ -31,6 +32,7 @@ from svc.store.values.records import decode_json
 
 def call_resource(field: Field, resource: type[Resource], request: Request, variables: Mapping[str, Any]) -> Any:
     """What the handler of a resource returns, or an awaitable of it. Raises Problem."""
+    refuse_nested_arguments(field.nested or ())
     values, _ = argument_values(field.arguments, variables, extended=False)
     is_table = issubclass(resource, TableResource)
     target = RequestTarget()
@@ -68,6 +70,14 @@ def _selected_by_store(result: Any, resource: type[Resource], target: RequestTar
     if type(result) is not StoredRecord or not issubclass(resource, TableResource) or result.table is not resource.table:
         return result
     return resource.select_one(result, target, request)
+
+
+def refuse_nested_arguments(fields: tuple[Field, ...]) -> None:
+    """Code of an application is asked for attributes by their names: there is no place for arguments below the top level. Raises DocumentError."""
+    for field in fields:
+        if field.arguments:
+            raise fault_at(field.arguments[0], f"'{field.name}' takes no arguments here: code of an application answers.")
+        refuse_nested_arguments(field.nested or ())
 
 
 def query_text(paths: list[Path], values: list[Any], field: Field) -> str:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any
 
 from svc.content.registry import ContentTypes
-from svc.errors import ClientError, MethodNotAllowed, Problem
-from svc.graphql.document import LONG, Documents, parse_document
-from svc.graphql.faults import fault_at
-from svc.graphql.introspection_fields import IntrospectionFields
-from svc.graphql.names import Names
-from svc.graphql.operation import QUERY, Operation, selected_operation
+from svc.errors import ClientError, MethodNotAllowed, NotAcceptable, Problem
+from svc.graphql.execution import DEFAULT_OPTIONS, Execution, GraphQLOptions
+from svc.graphql.operation import SUBSCRIPTION, Operation
 from svc.graphql.page import PATHS as PAGE_PATHS
 from svc.graphql.page import asset, page
 from svc.graphql.reading import Reading
@@ -41,15 +37,7 @@ HANDLER_PATH = "graphql"  # in the metrics (spec: analytics §3)
 _KEPT_ADDRESSES, _KEPT_LENGTH = 512, 2048  # query strings whose parameters are kept, and characters of such
 
 
-@dataclass(frozen=True, slots=True)
-class GraphQLOptions:
-    """Of the entries `graphql` of all applications. `extended`: the extended form (spec: graphql §7). `introspection`: whether the schema may be asked for."""
-
-    extended: bool = False
-    introspection: bool = True
-
-
-DEFAULT_OPTIONS = GraphQLOptions()
+NEEDS_EVENTS = "A subscription needs a WebSocket with the sub-protocol graphql-transport-ws, or Accept: text/event-stream"
 
 
 class GraphQLEndpoint:
@@ -69,18 +57,19 @@ class GraphQLEndpoint:
         options: GraphQLOptions = DEFAULT_OPTIONS,
     ) -> None:
         """`executor`: threads for what would hold the loop: long documents, the description of a schema."""
-        self.options = options
-        self._store = store
+        self.execution = Execution(resources, store, loop, executor, options)
         self._types = types
         self._bodies = Bodies(types, decoder)
         self._compression = compression
-        self._loop = loop
-        self._executor = executor
-        self._names = Names(resources)
-        self._introspection = IntrospectionFields(self._names, loop, executor)
-        self._documents = Documents()
         self._addresses: dict[str, Parameters] = {}  # by query string
-        self._now = store.clock.monotonic
+
+    @property
+    def options(self) -> GraphQLOptions:
+        return self.execution.options
+
+    @options.setter
+    def options(self, options: GraphQLOptions) -> None:
+        self.execution.options = options
 
     def handle(self, request: Request) -> Any:
         """A Response, or an awaitable of one. Raises Problem, which `problem` makes a response of."""
@@ -123,54 +112,26 @@ class GraphQLEndpoint:
     # --- running ---------------------------------------------------------------------------------------------------------------------
 
     def _run(self, request: Request, parameters: Parameters) -> Any:
-        document = self._documents.find(parameters.query)
-        if document is not None:
-            operation = selected_operation(document, parameters.operation_name, extended=self.options.extended)
+        operation = self.execution.operation(parameters)
+        if type(operation) is Operation:
             return self._operate(request, operation, parameters)
-        if is_long(parameters.query):
-            made = self._loop.run_in_executor(self._executor, self._prepared, parameters)
-            return then(made, lambda operation: self._operate(request, self._kept(operation), parameters))
-        return self._operate(request, self._kept(self._prepared(parameters)), parameters)
-
-    def _prepared(self, parameters: Parameters) -> Operation:
-        """Called on a helper thread for what takes long. Raises DocumentError."""
-        return selected_operation(parse_document(parameters.query), parameters.operation_name, extended=self.options.extended)
-
-    def _kept(self, operation: Operation) -> Operation:
-        self._documents.keep(operation.document)
-        return operation
+        return then(operation, lambda operation: self._operate(request, operation, parameters))
 
     def _operate(self, request: Request, operation: Operation, parameters: Parameters) -> Any:
-        began = self._now()
-        variables = operation.variables(parameters.variables)
-        if operation.kind is not QUERY:
-            raise fault_at(operation.node, f"The kind of operation {operation.kind.value} is not available.")
-        reading = Reading(
-            operation.fields(variables),
-            variables,
-            request,
-            self._store,
-            self._names,
-            self._introspection,
-            extended=self.options.extended,
-        )
-        waiting = reading.start()
-        if waiting is None:
-            return self._answer(request, reading, self._now() - began)
-        return then(waiting, lambda _: self._answer(request, reading, reading.seconds))
+        if operation.kind is SUBSCRIPTION:
+            raise NotAcceptable(NEEDS_EVENTS)
+        reading = self.execution.run(request, operation, parameters.variables)
+        if type(reading) is Reading:
+            return self._answer(request, reading)
+        return then(reading, lambda reading: self._answer(request, reading))
 
-    def _answer(self, request: Request, reading: Reading, seconds: float) -> Response:
+    def _answer(self, request: Request, reading: Reading) -> Response:
         pairs = [response_type(request.block).pair, VARY]
         if request.user is not None:
             pairs.append(PRIVATE)
-        pairs.append(("Server-Timing", f"execute;dur={seconds * 1000:.2f}"))
+        pairs.append(("Server-Timing", f"execute;dur={reading.seconds * 1000:.2f}"))
         body = reading.answer.body()
         response = Response(body, 200, pairs=pairs)
         if type(body) is bytes and len(body) <= self._compression.threshold_for(request.block):
             return response
         return self._compression.apply(request, response)
-
-
-def is_long(text: str) -> bool:
-    """Whether a document takes long to parse, or may: fragments within fragments make many fields of few characters."""
-    return len(text) > LONG or text.count("...") > 16

@@ -16,23 +16,26 @@ class RequestFault(BadBody):
 
 
 class DocumentError(ClientError):
-    """Something is wrong in the document or in its variables. `location`: where, None if that is no place in it."""
+    """Something is wrong in the document or in its variables. `location`: where, None if that is no place in it. `is_stored`: what a mutation has written is
+    on disk all the same."""
 
     code = "QUERY_SYNTAX"
 
     def __init__(self, message: str, *, location: Location | None = None, code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.location = location
+        self.is_stored = False
 
 
 class FieldError(Problem):
-    """What a field of the operation has failed with: `problem`, at a place in the document."""
+    """What a field of the operation has failed with: `problem`, at a place in the document. `is_stored`: as of a DocumentError."""
 
     def __init__(self, problem: Problem, location: Location | None) -> None:
         super().__init__(
             problem.message, problem.status_code, problem.code, headers=problem.headers, errors=problem.errors, retryable=problem.retryable
         )
         self.location = location
+        self.is_stored = False
 
 
 def location_of(node: Node | None) -> Location | None:

@@ -7,9 +7,9 @@ answered in the same turn, without a task; the rest takes a slice at a time.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from svc.content.json_type import JsonRows
 from svc.content.values import json_form
@@ -24,7 +24,7 @@ from svc.graphql.table_fields import TableFields
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
 from svc.messages import Request
 from svc.query.budget import query_limits, too_large
-from svc.resources import PlannedQuery, Registration, RequestTarget, TableResource
+from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, TableResource
 from svc.store import Database, Store
 from svc.store.snapshots import HeldSnapshot
 from svc.store.writing.commit import wait_committed
@@ -33,6 +33,13 @@ Waiting = Awaitable[Any] | None
 Steps = Generator[Waiting, Any, None]
 
 QUERY_TYPE = "Query"
+
+
+class Reads(Protocol):
+    """What a field reads: a `Registration`."""
+
+    @property
+    def resource(self) -> type[Resource] | None: ...
 
 
 class Reading:
@@ -64,7 +71,7 @@ class Reading:
         self._execution: QueryExecution | None = None
         self._database: Database | None = None  # of the execution
         self._items_left: AsyncIterator[Any] | None = None  # of a handler, while it is read
-        self._registrations: list[Registration | None] = []
+        self._registrations: Sequence[Reads | None] = []
         self._steps = self._run()
 
     def start(self) -> Any:
@@ -130,8 +137,9 @@ class Reading:
         self._is_held = True
         reader = f"the answer to a GraphQL query for {'an anonymous user' if self._request.user is None else self._request.user.username}"
         for registration in self._registrations:
-            if registration is not None and issubclass(registration.resource, TableResource):
-                database = registration.resource.table.database
+            resource = None if registration is None else registration.resource
+            if resource is not None and issubclass(resource, TableResource):
+                database = resource.table.database
                 if database not in self._held:
                     self._held[database] = self._store.snapshots.hold(database, reader=reader)
         if self._execution is not None:
@@ -144,9 +152,10 @@ class Reading:
     # --- steps -----------------------------------------------------------------------------------------------------------------------
 
     def _run(self) -> Steps:
-        self._registrations = [self._registration(field) for field in self._fields]
+        registrations = [self._registration(field) for field in self._fields]
+        self._registrations = registrations
         yield from self._introspection.prepare(self._fields, self._variables, self._request)
-        for field, registration in zip(self._fields, self._registrations, strict=True):
+        for field, registration in zip(self._fields, registrations, strict=True):
             if registration is None:
                 if field.name == TYPE_NAME:
                     self.answer.value(field.key, QUERY_TYPE)
@@ -194,8 +203,11 @@ class Reading:
             raise with_location(problem, field.node) from None
         yield from self._written(field, found)
 
-    def _written(self, field: Field, rows: PlannedQuery, shaped: Callable[[list[Any]], list[Any]] | None = None) -> Steps:
-        """The rows of a query as the list of a field. `shaped`: what is selected of them, None: they are what was selected."""
+    def _written(
+        self, field: Field, rows: PlannedQuery, shaped: Callable[[list[Any]], list[Any]] | None = None, *, is_single: bool = False
+    ) -> Steps:
+        """The rows of a query as the list of a field. `shaped`: what is selected of them, None: they are what was selected. `is_single`: there is one row at
+        most, which is the value of the field; null without one."""
         answer = self.answer
         database = self._database = rows.table.database
         held = self._held.get(database)
@@ -207,7 +219,9 @@ class Reading:
         execution.run.keeps_rows = False
         writer = JsonRows()
         answer.begin(field.key)
-        answer.add(b"[")
+        before = answer.size
+        if not is_single:
+            answer.add(b"[")
         try:
             while True:
                 execution.gather()
@@ -230,7 +244,10 @@ class Reading:
         finally:
             execution.close()
             self._execution = None
-        answer.add(b"]")
+        if not is_single:
+            answer.add(b"]")
+        elif answer.size == before:
+            answer.add(b"null")
 
     def _called(self, field: Field, registration: Registration) -> Steps:
         """A field that code of an application answers. What it writes is on disk before the next one is called."""

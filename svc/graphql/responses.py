@@ -97,6 +97,8 @@ def error_object(error: Problem, request_id: str = "") -> dict[str, Any]:
         extensions["errors"] = list(error.errors)
     if error.retryable:
         extensions["retryable"] = True
+    if isinstance(error, (DocumentError, FieldError)) and error.is_stored:
+        extensions["stored"] = True
     if isinstance(error, QueryError) and error.position is not None:
         extensions["position"] = error.position
     found: dict[str, Any] = {"message": error.message}

@@ -89,9 +89,7 @@ class TableFields:
         """The query of a field, for what plans queries itself. Raises Problem."""
         values, options = argument_values(field.arguments, self._variables, extended=self._extended)
         paths, found = table_conditions(values, resource.table)
-        kept = self._kept(field, resource)
-        select = self._select(field, resource) if kept.select is None else kept.select
-        self._check(select, resource, target)
+        select = self.checked_select(field, resource, target)
         where = conditions(paths, found)
         if not options:
             return Query(where, select)
@@ -99,6 +97,24 @@ class TableFields:
         members = tuple([each for each in (where, given.where) if each is not None])
         where = Group("and", members) if len(members) > 1 else members[0] if members else None
         return Query(where, select, given.sort, given.offset, given.limit, after=given.after)
+
+    def checked_select(self, field: Field, resource: type[TableResource], target: RequestTarget) -> Select:
+        """What a field selects. Refuses what the caller may not read, by `target.rights`. Raises Problem."""
+        kept = self._kept(field, resource)
+        select = self._select(field, resource) if kept.select is None else kept.select
+        self._check(select, resource, target)
+        return select
+
+    def record(self, field: Field, resource: type[TableResource], key: Any, txn: Any) -> PlannedQuery:
+        """One record, selected as the field says. Raises Problem."""
+        table = resource.table
+        target = RequestTarget()
+        resource.authorize("get", target, None, self._request)
+        select = self.checked_select(field, resource, target)
+        query = Query(Condition((table.primary_key,), Comparator.EQUALS, key), select, limit=1)
+        if target.rights is not ALL_RIGHTS:
+            query = narrow_query(query, table, user_of(self._request))
+        return PlannedQuery(table, plan_query(query, table, txn), None if target.rights.attributes is None else target.rights.readable)
 
     def _planned(self, field: Field, resource: type[TableResource], txn: Any) -> PlannedQuery:
         request, table = self._request, resource.table

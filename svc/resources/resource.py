@@ -106,6 +106,11 @@ class Resource:
             raise AccessViolation(request.user)
 
     @classmethod
+    def permit(cls, verb: str, target: RequestTarget, request: Request) -> Any:
+        """Check permission as `handle` does, and do nothing else. May return an awaitable. Raises AccessViolation."""
+        cls.authorize(verb, target, None, request)
+
+    @classmethod
     def handle(cls, verb: str, target: RequestTarget, data: Any, request: Request) -> Any:
         """Check permission once, then run the verb. Returns data, StoredRecord, PlannedQuery, Created, Response, None, or an awaitable of these.
 

@@ -61,6 +61,7 @@ class Transaction:
         "databases",
         "deleted",
         "expires_at",
+        "failed_at",
         "may_use_reserve",
         "on_done",
         "operation",
@@ -90,6 +91,7 @@ class Transaction:
         self.assigned: list[Key] = []  # by the last `apply`, to records without a key, in their order
         self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
         self.deleted = 0  # records that the last `apply` removed
+        self.failed_at: int | None = None  # the number of the write that the last `apply` has failed with; None: it is not known
         self.skipped: list[Key] = []  # by the last `apply`, in order: see `insert`, `update`, `delete`
         self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
         self.user = user
@@ -104,6 +106,11 @@ class Transaction:
     def has_writes(self) -> bool:
         """Whether writes wait to be applied."""
         return bool(self._writes)
+
+    @property
+    def size(self) -> int:
+        """How many writes wait to be applied."""
+        return len(self._writes)
 
     @property
     def is_long(self) -> bool:
@@ -374,14 +381,17 @@ class Transaction:
         wall_ms = store.clock.wall() * 1000
         sets: list[WriteSet] = []
         deleted = 0
+        write: Write | None = None
         try:
             for database in databases:
                 sets.append(WriteSet(database, version, wall_ms, self.user, self.operation, None, self.trace_id))
                 for write in writes:
                     if write.table.database is database:
                         deleted += apply_write(write, sets[-1])
+                write = None
                 sets[-1].check()
         except BaseException as error:
+            self.failed_at = next((number for number, each in enumerate(writes) if each is write), None)
             _rollback(sets)
             if isinstance(error, LmdbError):
                 raise store_problem(error, database.env.path) from error

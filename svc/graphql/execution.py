@@ -1,0 +1,112 @@
+"""Running operations, for whatever transport has brought them (spec: graphql §3, §7).
+
+parameters -> document, kept -> operation -> a run: `Reading`, complete, or `LiveField`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from svc.errors import MethodNotAllowed
+from svc.graphql.document import LONG, Documents, parse_document
+from svc.graphql.introspection_fields import IntrospectionFields
+from svc.graphql.mutation_reading import MutationReading, mark_stored
+from svc.graphql.mutations import MutationRun
+from svc.graphql.names import Names
+from svc.graphql.operation import QUERY, SUBSCRIPTION, Operation, selected_operation
+from svc.graphql.reading import Reading
+from svc.graphql.request_parameters import Parameters
+from svc.graphql.table_fields import TableFields
+from svc.loop import then
+from svc.messages import Request
+from svc.resources import Resources
+from svc.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class GraphQLOptions:
+    """Of the entries `graphql` of all applications. `extended`: the extended form (spec: graphql §7). `introspection`: whether the schema may be asked for."""
+
+    extended: bool = False
+    introspection: bool = True
+
+
+DEFAULT_OPTIONS = GraphQLOptions()
+
+
+class Execution:
+    """What all transports share. `options` may change at any time."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        store: Store,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        options: GraphQLOptions = DEFAULT_OPTIONS,
+    ) -> None:
+        """`executor`: threads for what would hold the loop: long documents, the description of a schema."""
+        self.options = options
+        self.store = store
+        self.names = Names(resources)
+        self._loop = loop
+        self._executor = executor
+        self._introspection = IntrospectionFields(self.names, loop, executor)
+        self._documents = Documents()
+        self._now = store.clock.monotonic
+
+    def operation(self, parameters: Parameters) -> Any:
+        """The operation that is asked for, or an awaitable of it. Raises DocumentError."""
+        document = self._documents.find(parameters.query)
+        if document is not None:
+            return selected_operation(document, parameters.operation_name, extended=self.options.extended)
+        if is_long(parameters.query):
+            return then(self._loop.run_in_executor(self._executor, self._prepared, parameters), self._kept)
+        return self._kept(self._prepared(parameters))
+
+    def _prepared(self, parameters: Parameters) -> Operation:
+        """Called on a helper thread for what takes long. Raises DocumentError."""
+        return selected_operation(parse_document(parameters.query), parameters.operation_name, extended=self.options.extended)
+
+    def _kept(self, operation: Operation) -> Operation:
+        self._documents.keep(operation.document)
+        return operation
+
+    def run(self, request: Request, operation: Operation, given: Mapping[str, Any] | None) -> Any:
+        """A complete Reading, or an awaitable of it. `given`: the values of variables. The operation is no subscription. Raises Problem."""
+        assert operation.kind is not SUBSCRIPTION
+        began = self._now()
+        variables = operation.variables(given)
+        fields = operation.fields(variables)
+        if operation.kind is not QUERY:
+            if request.method != "POST":
+                raise MethodNotAllowed("A mutation is sent with POST", ("POST",))
+            tables = TableFields(request, self.names.type_name, variables, extended=True)
+            return self._mutated(MutationRun(fields, variables, request, self.store, tables, self.names), variables, request, tables)
+        reading = Reading(fields, variables, request, self.store, self.names, self._introspection, extended=self.options.extended)
+        waiting = reading.start()
+        if waiting is None:
+            reading.seconds = self._now() - began
+            return reading
+        return then(waiting, lambda _: reading)
+
+    async def _mutated(self, run: MutationRun, variables: Mapping[str, Any], request: Request, tables: TableFields) -> Reading:
+        began = self._now()
+        written = await run.execute()
+        seconds = self._now() - began
+        reading = MutationReading(written, variables, request, self.store, self.names, self._introspection, tables)
+        with mark_stored():
+            waiting = reading.start()
+            if waiting is not None:
+                await waiting
+        reading.seconds += seconds
+        return reading
+
+
+def is_long(text: str) -> bool:
+    """Whether a document takes long to parse, or may: fragments within fragments make many fields of few characters."""
+    return len(text) > LONG or text.count("...") > 16

@@ -1,0 +1,264 @@
+"""Mutations: `create_X`, `put_X`, `patch_X` and `delete_X` (spec: graphql §7.2).
+
+    fields -> changes -> carried out one after the other, in one transaction -> committed -> what is selected of the records is read
+
+A change is what REST does for POST, PUT, PATCH or DELETE of one record: the same rights, checks and preconditions. Resources with code of an application take
+part in the transaction: their handlers see what was written before them. What fails undoes all.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, cast
+
+from svc.api.transactions import Transaction
+from svc.content.values import json_form
+from svc.errors import ClientError, Problem, ServerError
+from svc.graphql.changes import Change, Inputs, changes_of
+from svc.graphql.code_fields import refuse_nested_arguments, selected
+from svc.graphql.faults import with_location
+from svc.graphql.mutation_reading import Written
+from svc.graphql.names import Names
+from svc.graphql.reading import is_plain_table
+from svc.graphql.selection import Field
+from svc.graphql.table_fields import TableFields
+from svc.http.conditional import parse_tags, with_identities
+from svc.messages import Request, Response
+from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord, TableResource
+from svc.resources.resource import NullableValue, StreamedItems
+from svc.resources.target import id_path, parse_target
+from svc.store import Precondition, Store, Table
+from svc.store.schema import key_type
+from svc.store.slices import SLICE
+from svc.store.values.conversion import check_key, key_from_text
+from svc.store.values.records import decode_json
+from svc.store.values.validation import EMPTY_KEYS
+from svc.store.writing.commit import wait_committed
+
+_TEXT_KEYS = frozenset(("ID", "String"))
+
+
+class MutationRun:
+    """One run of a mutation. `execute` returns what has been written, and is to be shown."""
+
+    def __init__(
+        self, fields: tuple[Field, ...], variables: Mapping[str, Any], request: Request, store: Store, tables: TableFields, names: Names
+    ) -> None:
+        """Raises DocumentError; nothing has been written then."""
+        self._request = request
+        self._store = store
+        self._tables = tables
+        self._changes = changes_of(fields, names)
+        self._inputs = Inputs(self._changes, variables)
+        self._written: list[Written] = []
+        self._begins: list[tuple[int, Change]] = []  # number of the first write of a change
+        self._keys: list[Any] = []  # of records that were created in tables without code; None: assigned by the commit
+        self._created: list[Written] = []  # those records
+
+    async def execute(self) -> list[Written]:
+        """All or nothing. Returns when it is on disk. Raises Problem, with the place of the field that it concerns."""
+        request = self._request
+        request.restore, request.native_body = None, False  # values are as in JSON
+        transaction = request.state.transaction = Transaction(self._store, request)
+        transaction.is_shared = transaction.is_lasting = True
+        writes = transaction.writes
+        now = self._store.clock.monotonic
+        deadline = now() + SLICE
+        try:
+            for change in self._changes:
+                if now() >= deadline:
+                    deadline = await self._store.slices.take()
+                self._begins.append((writes.size, change))
+                try:
+                    await self._carry_out(change, transaction)
+                except Problem as problem:
+                    raise with_location(problem, change.field.node) from None
+                finally:
+                    request.precondition = None
+            waiting = transaction.apply()
+            if waiting is not None:
+                await waiting
+        except BaseException as error:
+            failed_at = writes.failed_at
+            transaction.abort()
+            if isinstance(error, Problem) and failed_at is not None:
+                raise with_location(error, self._change_of(failed_at).field.node) from None
+            raise
+        finally:
+            transaction.close()
+        self._note_assigned(writes.with_assigned(self._keys))
+        if request.pending_commit is not None:
+            applied, request.pending_commit = request.pending_commit, None
+            await wait_committed(applied)
+        self._settle_deleted(writes.deleted, writes.skipped)
+        return self._written
+
+    def _change_of(self, number: int) -> Change:
+        """The change that a write belongs to."""
+        return [change for begin, change in self._begins if begin <= number][-1]
+
+    async def _carry_out(self, change: Change, transaction: Transaction) -> None:
+        field, resource = change.field, change.resource
+        if resource is None:
+            self._written.append(Written(field, value=change.type_name))
+            return
+        arguments = {name: self._inputs.value(argument) for name, argument in change.arguments.items()}
+        written = Written(field, resource, change.type_name)
+        target = self._target(change, arguments.get("id"))
+        data = arguments.get("input")
+        if change.verb != "post":
+            written.key = target.id
+            self._request.precondition = precondition_of(arguments.get("ifMatch"))
+        if issubclass(resource, TableResource):
+            if change.verb != "delete" and not isinstance(data, dict):
+                raise ClientError(f"The input of {change.name} is an object with the attributes of a record", code="BAD_VALUE")
+            written.existed = change.verb == "delete" and transaction.get_raw(resource.table, target.id) is not None
+        if is_plain_table(resource):
+            self._collect(change, cast(type[TableResource], resource), target, data, written, transaction)
+        else:
+            await self._call(change, target, data, written)
+        if change.verb == "delete":
+            written.is_deleted = True
+        elif not written.is_known:
+            await self._check_reading(written)
+        self._written.append(written)
+
+    def _collect(
+        self, change: Change, resource: type[TableResource], target: RequestTarget, data: Any, written: Written, transaction: Transaction
+    ) -> None:
+        """A change of a table that answers for itself."""
+        request, writes, verb = self._request, transaction.writes, change.verb
+        resource.authorize(verb, target, data, request)
+        if verb == "post":
+            written.key = resource.create_in(writes, data, target, request)
+            self._keys.append(written.key)
+            self._created.append(written)
+        elif verb == "put":
+            resource.put_in(writes, target.id, data, target, request)
+        elif verb == "patch":
+            data.pop(resource.table.primary_key, None)
+            resource.patch_in(writes, target, data, request)
+        else:
+            writes.delete(resource.table, target.id, cast(Precondition | None, request.precondition))
+
+    async def _call(self, change: Change, target: RequestTarget, data: Any, written: Written) -> None:
+        """A change that code of an application carries out. From what a handler returns is selected; where it returns nothing, the record is read."""
+        resource, fields = change.resource, change.field.nested or ()
+        assert resource is not None
+        refuse_nested_arguments(fields)
+        if change.verb not in resource.verbs:
+            raise resource.not_allowed(change.verb, target=target)
+        result = resource.handle(change.verb, target, data, self._request)
+        while inspect.isawaitable(result):
+            result = await result
+        if type(result) is Created:
+            if issubclass(resource, TableResource):
+                written.key = result.value
+                return
+            result = result.value
+        if change.verb == "delete":
+            _refuse_failure(result)
+            written.existed = written.existed if issubclass(resource, TableResource) else result is not False
+        elif result is not None or not issubclass(resource, TableResource):
+            written.set_value(selected(_form(result), fields, change.type_name))
+
+    async def _check_reading(self, written: Written) -> None:
+        """Refuse a selection of what the caller may not read, before anything is written. Raises AccessViolation."""
+        resource, request = written.resource, self._request
+        assert resource is not None and issubclass(resource, TableResource)
+        if written.selects_key_only:
+            return
+        target = RequestTarget()
+        if is_plain_table(resource):
+            resource.authorize("get", target, None, request)
+        else:
+            target = target_of(resource, written.key) if written.key is not None else target
+            waiting = resource.permit("get", target, request)
+            if inspect.isawaitable(waiting):
+                await waiting
+        self._tables.checked_select(written.field, resource, target)
+
+    def _target(self, change: Change, key: Any) -> RequestTarget:
+        """What REST addresses for the change."""
+        resource = change.resource
+        assert resource is not None
+        if change.verb == "post":
+            target = RequestTarget()
+            target.is_collection = True
+            return target
+        if issubclass(resource, TableResource):
+            key = record_key(key, resource.table)
+        elif isinstance(key, bool) or not isinstance(key, str | int) or key == "":
+            raise ClientError("An id is a string or an integer", code="BAD_VALUE")
+        return target_of(resource, key)
+
+    def _note_assigned(self, keys: list[Any]) -> None:
+        for written, key in zip(self._created, keys, strict=True):
+            written.key = key
+
+    def _settle_deleted(self, deleted: int, skipped: list[Any]) -> None:
+        """Whether there was a record is known for certain by the commit: others may have deleted it in the same turn."""
+        expected = [written for written in self._written if written.is_deleted and written.existed]
+        if len(expected) > deleted:
+            for written in expected:
+                written.existed = written.key not in skipped
+
+
+def target_of(resource: type[Any], key: Any) -> RequestTarget:
+    """The target of a record, as an address of it has."""
+    untyped = getattr(resource, "untyped_keys", False)
+    target = parse_target("/" + id_path(key, resource.properties, untyped=untyped), None, resource.properties, False)
+    if issubclass(resource, TableResource):
+        target.id = key
+    else:
+        resource.bind(target)
+    return target
+
+
+def record_key(value: Any, table: Table) -> Any:
+    """The key that an argument `id` stands for: text of numbers for keys that are numbers, numbers for keys that are text. Raises ClientError."""
+    definition = table.definition
+    if value is None or (type(value) is str and value in EMPTY_KEYS):
+        raise ClientError("The id must not be empty", code="BAD_VALUE")
+    kind = key_type(definition)
+    if type(value) is str and kind not in _TEXT_KEYS and kind != "Any":
+        return key_from_text(definition, value)
+    if kind in _TEXT_KEYS and isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    return check_key(definition, value)
+
+
+def precondition_of(value: Any) -> Precondition | None:
+    """`ifMatch`: entity tags as `If-Match` has them, or one without its quotes. Raises ClientError."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ClientError('ifMatch is the entity tag of a record, such as "Qnm3baqAAAA", or "*"', code="BAD_VALUE")
+    text = value.strip()
+    tags = parse_tags(text, weak_counts=False) if text == "*" or '"' in text else (text,)
+    return Precondition(if_match=with_identities(tags))
+
+
+def _form(result: Any) -> Any:
+    """What a handler has returned, in JSON form. Raises ServerError for what nothing can be selected from."""
+    kind = type(result)
+    if kind is PlannedQuery or kind is StreamedItems:
+        raise ServerError("The resource answers a mutation with a list, of which nothing can be selected")
+    if kind is StoredRecord:
+        record = decode_json(result.raw)
+        return record if result.visible is None else {name: value for name, value in record.items() if name in result.visible}
+    if kind is NullableValue:
+        return json_form(result.value)
+    if isinstance(result, Response):
+        _refuse_failure(result)
+        if result.data is None and result.body is not None:
+            raise ServerError("The resource answers with a body of its own, from which nothing can be selected")
+        return json_form(result.data)
+    return json_form(result)
+
+
+def _refuse_failure(result: Any) -> None:
+    """Raise Problem for an answer that says that it did not work."""
+    if isinstance(result, Response) and result.status >= 400:
+        raise Problem(str(result.data) if isinstance(result.data, str) else "", result.status)
