@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry.context import attach, detach
-from opentelemetry.trace import Status, StatusCode, Tracer
+from opentelemetry.trace import Tracer
 
 from svc.errors import PeerError, Problem
 from svc.http.dispatch import Dispatcher
 from svc.messages import Abort, Feed, Request, Response
-from svc.tracing.spans import RequestSpans
+from svc.tracing.spans import RequestSpans, fail
 
 if TYPE_CHECKING:
     from svc.connection import Exchange
@@ -72,7 +72,7 @@ class TracedDispatcher(Dispatcher):
 
         def committed(problem: Problem | None) -> None:
             if problem is not None:
-                span.set_status(Status(StatusCode.ERROR, problem.message))
+                fail(span, problem)
             span.end()
             on_done(problem)
 
@@ -83,8 +83,14 @@ class TracedDispatcher(Dispatcher):
         if spans is None or request.pending_commit is None:
             await super().committed(request)
             return
-        with self._tracer.start_as_current_span(COMMIT):
+        span = spans.start(COMMIT)
+        try:
             await super().committed(request)
+        except Exception as error:
+            fail(span, error)
+            raise
+        finally:
+            span.end()
 
     # --- its end ---------------------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ begun --answer(stream)--> streaming --end--> ended
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -51,7 +52,9 @@ class RequestSpans:
 
     def __init__(self, tracer: Tracer, request: Request) -> None:
         self._tracer = tracer
-        self._request = request
+        self._request: Request | None = (
+            request  # until the end: the request refers to this, and a cycle would wait for the garbage collector
+        )
         self._is_ended = False
         self._stream: Span | None = None
         outer = propagate.extract(request.block, _EMPTY, _FIELDS)
@@ -102,7 +105,7 @@ class RequestSpans:
 
     def defect(self, error: BaseException) -> None:
         """An exception that is answered with 500."""
-        self.span.record_exception(error)
+        record(self.span, error)
 
     def end(self, status: int, operation: bool = False) -> None:
         """The request is answered. `operation`: its `handler_path` is the name of one."""
@@ -126,19 +129,20 @@ class RequestSpans:
         self._end()
 
     def _name(self, operation: bool) -> None:
-        path, span = self._request.handler_path, self.span
+        request, span = self._request, self.span
+        assert request is not None
+        path = request.handler_path
         if not path or not span.is_recording():
             return
         if operation:
             span.update_name(path)
             span.set_attributes({"http.route": "/", "svc.operation.name": path})
         else:
-            method = self._request.method
-            span.update_name(f"{method if method in METHODS else 'HTTP'} /{path}")
+            span.update_name(f"{request.method if request.method in METHODS else 'HTTP'} /{path}")
             span.set_attribute("http.route", f"/{path}")
 
     def _end(self) -> None:
-        self._is_ended = True
+        self._is_ended, self._request = True, None
         if self._stream is not None:
             self._stream.end()
             self._stream = None
@@ -150,9 +154,34 @@ def fail(span: Span, error: BaseException) -> None:
     if isinstance(error, Problem) and error.status_code < 500:
         return
     if isinstance(error, Exception):
-        span.record_exception(error)
+        record(span, error)
     span.set_attribute("error.type", type(error).__qualname__)
     span.set_status(Status(StatusCode.ERROR))
+
+
+def record(span: Span, error: BaseException) -> None:
+    """The exception as an event. Not by `Span.record_exception`: one lone surrogate in its text, which may be a client's, and no span of the batch could be
+    encoded."""
+    if span.is_recording():
+        kind = type(error)
+        found = {
+            "exception.type": kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
+            "exception.message": text_of(error),
+            "exception.stacktrace": "".join(traceback.format_exception(error)),
+        }
+        span.add_event("exception", {name: encodable(value) for name, value in found.items()})
+
+
+def text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of code of an application
+        return ""
+
+
+def encodable(text: str) -> str:
+    """The text with `?` for what has no encoding."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 async def _awaited(span: Span, result: Awaitable[Any]) -> Any:

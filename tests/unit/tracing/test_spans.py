@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -9,15 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 from svc.errors import StoreFailure
+from svc.messages import HeaderBlock, Request
 from svc.store import Database
 from svc.tracing.dispatcher import TracedDispatcher
+from svc.tracing.spans import RequestSpans
 from tests.support.http2 import Client
 from tests.support.node import Node
 
@@ -43,7 +49,7 @@ def here():
 class Plain(Resource):
     def get(self, target):
         if target.id == "bad":
-            raise ValueError("broken")
+            raise ValueError("broken \\ud800")
         return {"span": here()}
 
 class Slow(Resource):
@@ -229,9 +235,38 @@ def test_a_failure_is_an_error_with_its_exception(traced: Traced) -> None:
     assert traced.ask("GET", "/Plain/bad")[0] == 500
     span, child = traced.server, traced.child("Plain.get")
     assert span.status.status_code is StatusCode.ERROR and attributes(span)["error.type"] == "500"
-    assert [event.name for event in span.events] == ["exception"]
+    [event] = span.events
+    assert event.name == "exception" and event.attributes is not None
+    assert (event.attributes["exception.type"], event.attributes["exception.message"]) == ("ValueError", "broken ?")
+    assert "in get" in str(event.attributes["exception.stacktrace"])
+    encode_spans(traced.spans).SerializeToString()  # one that cannot be encoded would take its batch with it
     assert child.status.status_code is StatusCode.ERROR and attributes(child)["error.type"] == "ValueError"
     traced.node.errors.clear()
+
+
+_FIELDS = st.sampled_from(["traceparent", "tracestate", "baggage", "user-agent", "host"])
+_VALUES = st.text(st.characters(max_codepoint=255), max_size=40) | st.sampled_from(
+    [SAMPLED, UNSAMPLED, "a=b", "a=b,c=d", "k=v;p", "[::1]:99999", "a:b:c"]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(_FIELDS, _VALUES), max_size=6), st.text(st.characters(max_codepoint=255), max_size=10))
+def test_any_fields_make_a_span(fields: list[tuple[str, str]], method: str) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    request = Request(method, "/x", HeaderBlock(fields))
+    RequestSpans(provider.get_tracer("test"), request).end(200)
+    assert request.trace_id is not None
+    encode_spans(exporter.get_finished_spans()).SerializeToString()
+
+
+def test_nothing_of_a_request_waits_for_the_garbage_collector(traced: Traced) -> None:
+    request = Request("GET", "/x", HeaderBlock([]))
+    request.state.spans = spans = RequestSpans(traced.provider.get_tracer("test"), request)
+    spans.end(200)
+    assert request not in gc.get_referents(spans)
 
 
 # --- below it ---------------------------------------------------------------------------------------------------------------------------
@@ -253,7 +288,9 @@ def test_a_commit_that_fails(traced: Traced, monkeypatch: pytest.MonkeyPatch) ->
     assert traced.ask("PUT", "/Note/1", b'{"text": "b"}')[0] == 503
     monkeypatch.undo()
     traced.node.settle()
-    assert traced.child("commit").status.description == "the disk is gone"
+    [event] = traced.child("commit").events
+    assert event.attributes is not None and event.attributes["exception.message"] == "the disk is gone"
+    assert traced.child("commit").status.status_code is StatusCode.ERROR
     assert traced.server.status.status_code is StatusCode.ERROR
 
 
