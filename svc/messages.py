@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from svc.errors import ClientError, Problem
@@ -256,6 +256,9 @@ class Spans(Protocol):
 
     def call(self, name: str, function: Callable[[], Any]) -> Any:
         """`function()` in a span of this name; what it returns, or an awaitable of what its awaitable results in."""
+
+    def note(self, attributes: Mapping[str, str]) -> None:
+        """Add to what the span of the request says."""
 
 
 class CallState:

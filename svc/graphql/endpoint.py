@@ -118,6 +118,9 @@ class GraphQLEndpoint:
         return then(operation, lambda operation: self._operate(request, operation, parameters))
 
     def _operate(self, request: Request, operation: Operation, parameters: Parameters) -> Any:
+        state = request._state
+        if state is not None and state.spans is not None:
+            state.spans.note(operation.attributes)
         if operation.kind is SUBSCRIPTION:
             raise NotAcceptable(NEEDS_EVENTS)
         reading = self.execution.run(request, operation, parameters.variables)

@@ -45,6 +45,12 @@ class Operation:
         else:
             self._fields = self._collected(refuse_directives)
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """For a trace, in the words of the semantic conventions."""
+        name = self.node.name
+        return {"graphql.operation.type": self.kind.value} | ({} if name is None else {"graphql.operation.name": name.value})
+
     def variables(self, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """The values of the variables. Raises DocumentError."""
         return resolved_variables(self._variables, given)

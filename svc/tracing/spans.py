@@ -7,7 +7,7 @@ begun --answer(stream)--> streaming --end--> ended
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from opentelemetry import propagate
@@ -95,6 +95,9 @@ class RequestSpans:
             return _awaited(span, result)
         span.end()
         return result
+
+    def note(self, attributes: Mapping[str, str]) -> None:
+        self.span.set_attributes({name: encodable(value) for name, value in attributes.items()})
 
     def stream(self) -> None:
         """The answer has begun and is made while it is sent."""

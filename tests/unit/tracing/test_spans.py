@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +14,15 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 from svc.errors import StoreFailure
 from svc.messages import HeaderBlock, Request
 from svc.store import Database
-from svc.tracing.dispatcher import TracedDispatcher
 from svc.tracing.spans import RequestSpans
 from tests.support.http2 import Client
-from tests.support.node import Node
+from tests.support.traced import Traced
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -89,36 +86,6 @@ class Source:
 
 tables.Page.sourced_from(Source())
 """
-
-
-class Traced:
-    """A node whose spans are kept."""
-
-    def __init__(self, path: Path, app: Path) -> None:
-        self.exporter = InMemorySpanExporter()
-        provider = TracerProvider(sampler=ParentBased(TraceIdRatioBased(1.0)), shutdown_on_exit=False)
-        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.provider = provider
-        self.node = Node(path, app, make_dispatcher=partial(TracedDispatcher, provider.get_tracer("svc")))
-
-    def ask(self, method: str, target: str, body: bytes = b"", **fields: str) -> tuple[int, Any]:
-        """Status and decoded body. The spans are those of this request alone."""
-        self.exporter.clear()
-        status, _, raw = self.node.connect().ask(method, target, body, {"Content-Type": "application/json", **fields})
-        return status, json.loads(raw) if raw.startswith((b"{", b"[")) else raw
-
-    @property
-    def spans(self) -> list[ReadableSpan]:
-        return list(self.exporter.get_finished_spans())
-
-    @property
-    def server(self) -> ReadableSpan:
-        [span] = [span for span in self.spans if span.kind is SpanKind.SERVER]
-        return span
-
-    def child(self, name: str) -> ReadableSpan:
-        [span] = [span for span in self.spans if span.name == name]
-        return span
 
 
 @pytest.fixture(scope="module")

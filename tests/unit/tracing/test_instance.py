@@ -1,0 +1,64 @@
+"""Traces of a whole instance: both kinds of ports, GraphQL, the setting (spec: tracing §3, §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import svc.testing
+from svc.http.dispatch import Dispatcher
+from svc.tracing.dispatcher import TracedDispatcher
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+FIELDS = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
+
+
+@pytest.fixture
+def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """That of the provider which the surrounding program has set."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    return exporter
+
+
+@pytest.fixture
+def app_path(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text("rest: true\ngraphql: true\ngraphqlSchema:\n  files: '*.graphql'\n")
+    (tmp_path / "schema.graphql").write_text("type Note @table @export { id: ID @primaryKey  text: String }")
+    return tmp_path
+
+
+def test_requests_of_applications_operations_and_graphql(exporter: InMemorySpanExporter, app_path: Path) -> None:
+    def names() -> Iterator[tuple[str, dict[str, Any]]]:
+        for span in exporter.get_finished_spans():
+            yield span.name, dict(span.attributes or {})
+        exporter.clear()
+
+    with svc.testing.app(app_path, tracing_enabled=True) as app:
+        assert app.put("/Note/1", {"text": "a"}, headers=FIELDS).status == 204
+        assert [name for name, _ in names()] == ["commit", "PUT /Note"]
+        assert app.post("/graphql", {"query": "query Notes { Note(id: 1) { text } }"}).json == {"data": {"Note": [{"text": "a"}]}}
+        [(name, attributes)] = names()
+        assert name == "POST /graphql"
+        assert (attributes["graphql.operation.type"], attributes["graphql.operation.name"]) == ("query", "Notes")
+        [entry] = app.operation("read_transaction_log", table="Note")
+        assert entry["trace_id"] == TRACE
+        assert type(app.instance.server.operations_port.connections.application) is TracedDispatcher
+
+
+def test_without_the_setting_dispatchers_are_the_plain_ones(exporter: InMemorySpanExporter, app_path: Path) -> None:
+    with svc.testing.app(app_path) as app:
+        assert app.put("/Note/1", {"text": "a"}, headers=FIELDS).status == 204
+        assert type(app.instance.server.application_port.connections.application) is Dispatcher
+        [entry] = app.operation("read_transaction_log", table="Note")
+        assert entry["trace_id"] == TRACE
+    assert exporter.get_finished_spans() == ()
