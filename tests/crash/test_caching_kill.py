@@ -81,7 +81,7 @@ def test_the_files_are_right_whenever_it_is_killed(tmp_path: Path) -> None:
     (app / "resources.py").write_text(CODE)
     env = {"STORAGE_RECLAMATION_THRESHOLD": "0"}
     for attempt in range(3):
-        process = Process(tmp_path / "root", app, env=env, forked=False).start()
+        process = Process(tmp_path / "root", app, env=env).start()
         with ThreadPoolExecutor(4) as executor:
             using = [executor.submit(use, process, attempt * 10 + number) for number in range(3)]
             with process.client() as client:
@@ -95,7 +95,7 @@ def test_the_files_are_right_whenever_it_is_killed(tmp_path: Path) -> None:
         report = check_database(tmp_path / "root" / "database" / "data", blob_paths=(tmp_path / "root" / "blobs",))
         assert report.ok, report.findings
         assert report.log_entries > 0
-    process = Process(tmp_path / "root", app, env=env, forked=False).start()
+    process = Process(tmp_path / "root", app, env=env).start()
     with process.client() as client:
         assert client.get("/Rate/k1").status_code in (200, 404)
     assert process.stop() == 0, process.output()

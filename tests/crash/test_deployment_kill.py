@@ -151,8 +151,7 @@ def _hook(event, arguments):
     if _at and event == _at and any(_seen in str(each) for each in arguments[:2]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-if "svc" in " ".join(sys.orig_argv) and "SVC_TRIAL" not in os.environ:
-    sys.addaudithook(_hook)
+sys.addaudithook(_hook)
 """
 
 POINTS = {
@@ -167,27 +166,25 @@ POINTS = {
 def test_a_server_that_is_killed_serves_one_version(tmp_path: Path) -> None:
     import base64
 
-    (tmp_path / "hook").mkdir()
-    (tmp_path / "hook" / "usercustomize.py").write_text(HOOK)
-    (tmp_path / "hook" / "sitecustomize.py").write_text(HOOK)
-    server = Process(tmp_path / "root", None, forked=False)
+    hook = tmp_path / "hook.py"
+    hook.write_text(HOOK)
+    server = Process(tmp_path / "root", None, env={"SVC_TEST_HOOK": str(hook)})
 
     def app(number: int) -> str:
         code = f"class Version(Resource):\n    def get(self, target=None):\n        return {{'version': {number}}}\n"
         return base64.b64encode(tar_of({"config.yaml": "rest: true\nresources: true\n", "resources.py": code})).decode()
 
-    path = server._env["PYTHONPATH"]
     try:
         server.start()
         assert server.operate("deploy_component", project="shop", payload=app(1), restart=True).status_code == 200
         assert server.stop() == 0
         for number, (point, expected) in enumerate(POINTS.items()):
-            server._env |= {"KILL_AT": point, "PYTHONPATH": os.pathsep.join([str(tmp_path / "hook"), path])}
+            server._env["KILL_AT"] = point
             server.start()
             with pytest.raises(httpx.HTTPError):
                 server.operate("deploy_component", project="shop", payload=app(2), restart=True)
             assert server.process is not None and server.process.wait() == -signal.SIGKILL
-            server._env |= {"KILL_AT": "::", "PYTHONPATH": path}
+            server._env["KILL_AT"] = "::"
             server.start()
             with server.client() as client:
                 assert client.get("/Version").json() == {"version": expected}, point

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,9 +34,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
     def start_(**env: str) -> Process:
-        (tmp_path / "sitecustomize.py").write_text(PREPARED)
-        paths = [str(tmp_path), os.getcwd(), *(path for path in sys.path if path)]
-        process = Process(tmp_path / "root", env={"PYTHONPATH": os.pathsep.join(paths), **env}, forked=False)
+        hook = tmp_path / "hook.py"
+        hook.write_text(PREPARED)
+        process = Process(tmp_path / "root", env={"SVC_TEST_HOOK": str(hook), **env})
         started.append(process)
         return process.start()
 

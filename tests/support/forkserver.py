@@ -4,6 +4,8 @@ It has imported all of svc, so that a command or a server starts at once. Each r
 the socket FD: one message, a JSON object `words, cwd, umask, env` with three descriptors for standard input, output and error. The answer is two
 lines, the pid and, when the process has ended, its status as `subprocess` counts it. The program ends when the test process does.
 
+A variable SVC_TEST_HOOK in `env` names a file of Python that the child runs first, as a new process would run a `sitecustomize.py`.
+
 The last argument is there to be seen: svc knows its processes by their command line (`svc/root/lock.py`).
 """
 
@@ -116,6 +118,8 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         sys.orig_argv = [sys.executable, "-m", "svc", *request["words"]]
         if "SVC_TEST_TASKS" in os.environ:
             runpy.run_path(str(OBSERVED))
+        if hook := os.environ.get("SVC_TEST_HOOK"):
+            runpy.run_path(hook)
         from svc.__main__ import main as run
 
         status = run()
