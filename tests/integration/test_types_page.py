@@ -45,12 +45,14 @@ def test_commands_print_what_is_shown(shop: Path, capsys: pytest.CaptureFixture[
 def test_the_code_is_right(shop: Path, check: object) -> None:
     (code,) = blocks("py")
     (shop / "page.py").write_text(code)
-    assert check(shop, "page.py") == {}  # type: ignore[operator]
-    for right, wrong in (("[task.title ", "[task.titel "), ('"done", "value"', '"don", "value"')):
+    marked: dict[str, set[int]] = {}
+    for number, (right, wrong) in enumerate((("[task.title ", "[task.titel "), ('"done", "value"', '"don", "value"'))):
         faulty = code.replace(right, wrong)
-        (shop / "page.py").write_text(faulty)
-        marked = {number for number, line in enumerate(faulty.splitlines(), 1) if wrong in line}
-        assert check(shop, "page.py")["page.py"] >= marked  # type: ignore[operator]
+        (shop / f"wrong{number}.py").write_text(faulty)
+        marked[f"wrong{number}.py"] = {at for at, line in enumerate(faulty.splitlines(), 1) if wrong in line}
+    found = check(shop, "page.py", *marked)  # type: ignore[operator]
+    assert found.keys() == marked.keys(), found
+    assert all(marked[name] and found[name] >= marked[name] for name in marked), (found, marked)
 
 
 @pytest.mark.slow(5)
