@@ -17,6 +17,7 @@ from hypothesis.internal.conjecture import providers
 
 from svc.auth import passwords
 from svc.store.disk import space_reserve
+from tests.support.bytecode import write_share
 from tests.support.profile import NIGHTLY, PROFILE, examples
 
 # -- examples of Hypothesis
@@ -169,13 +170,21 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [collector for collector in found if type(collector) is pytest.Module]
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was loaded stays: the garbage collector need not look at it again and again.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """What is loaded stays: the garbage collector need not look at it again and again, neither now nor while tests run.
 
     Nor at the reports, which a worker would keep for a summary that the controller shows.
     """
+    gc.disable()
+    worker = getattr(session.config, "workerinput", None)
+    if worker is not None:
+        write_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+    result = yield
     plugins = session.config.pluginmanager
-    if hasattr(session.config, "workerinput") and plugins.has_plugin("terminalreporter"):
+    if worker is not None and plugins.has_plugin("terminalreporter"):
         plugins.unregister(name="terminalreporter")
     gc.collect()
     gc.freeze()
+    gc.enable()
+    return result
