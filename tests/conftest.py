@@ -18,6 +18,7 @@ from hypothesis.internal.conjecture import providers
 from svc.auth import passwords
 from svc.store.disk import space_reserve
 from tests.support.bytecode import write_share
+from tests.support.code_points import know_utf8
 from tests.support.profile import NIGHTLY, PROFILE, examples
 
 # -- examples of Hypothesis
@@ -37,6 +38,8 @@ if not NIGHTLY and hasattr(providers, "_get_local_constants"):
     # tests that this worker has run, so examples would differ from run to run. Releases without this function have nothing to turn off.
     _NO_CONSTANTS = providers.Constants()
     providers._get_local_constants = lambda: _NO_CONSTANTS
+
+know_utf8()
 
 
 # -- password hashes

@@ -95,7 +95,8 @@ def check(process: Process, directory: Path, config: str = "", only: Sequence[st
         command += ["--seed", SEED]  # and sequences of requests that build on answers, which differ from run to run
     else:
         command += ["--generation-deterministic", "--phases", "examples,coverage,fuzzing"]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(HOOKS.parents[2])}  # the hooks import from tests.support
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
