@@ -82,7 +82,7 @@ class OperationsEndpoint:
             "/api/openapi/operations": self._operations_openapi,
         }
         if node.config.operations_api.metrics.access != "none":
-            self._gets[METRICS_PATH] = Metrics(node, compression, is_ready).answer
+            self._gets[METRICS_PATH] = Metrics(node, compression, lambda: not self._refusal()).answer
 
     # --- the Handler of a dispatcher -------------------------------------------------------------------------------------------------
 
@@ -243,11 +243,14 @@ class OperationsEndpoint:
 
     def _ready(self, request: Request) -> Response:
         """Whether a load balancer should send requests here: not while starting or stopping, nor when an operator said so."""
+        refusal = self._refusal()
+        return _text(refusal, 503) if refusal else _text("svc is ready.")
+
+    def _refusal(self) -> str:
+        """Why requests are not welcome; "": they are."""
         if not self._is_ready() or self._node.store.stopped:
-            return _text("svc is stopping.", 503)
-        if self._node.status.is_unavailable:
-            return _text("svc was set unavailable.", 503)
-        return _text("svc is ready.")
+            return "svc is stopping."
+        return "svc was set unavailable." if self._node.status.is_unavailable else ""
 
     def _rest_openapi(self, request: Request) -> Any:
         _require_super_user(request)

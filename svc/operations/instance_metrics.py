@@ -111,8 +111,8 @@ def store_families(store: Store, max_tables: int) -> Generator[None, None, list[
     measured = 0
     for database in list(store.databases.values()):
         yield
-        if store.databases.get(database.name) is not database:
-            continue  # dropped since
+        if not _is_open(store, database):
+            continue
         try:
             figures = [read(store, database, database.snapshot()) for _, _, _, read in _OF_DATABASES]
         except (Problem, OSError):
@@ -141,9 +141,14 @@ def store_families(store: Store, max_tables: int) -> Generator[None, None, list[
     return [Family(name, GAUGE, help, series, unit) for (name, help, unit), series in zip(rows, [*of_databases, *of_tables], strict=True)]
 
 
+def _is_open(store: Store, database: Database) -> bool:
+    """False: it was dropped between two steps, or was lost after a failed write."""
+    return store.databases.get(database.name) is database and not database.env.has_stopped
+
+
 def _sizes(store: Store, database: Database, table: Table) -> list[int] | None:
     """None: it was dropped between two steps, or cannot be read."""
-    if store.databases.get(database.name) is not database or database.tables.get(table.name) is not table:
+    if not _is_open(store, database) or database.tables.get(table.name) is not table:
         return None
     try:
         txn = database.snapshot()

@@ -186,8 +186,8 @@ class Scheduler:
 
     @property
     def running(self) -> int:
-        """The number of jobs that are claimed or run just now."""
-        return sum(job is not None for job in self._busy.values())
+        """The number of jobs that run just now."""
+        return len(self._running)
 
     @property
     def is_idle(self) -> bool:

@@ -215,6 +215,15 @@ def test_tables_beyond_the_limit_count_as_one(port: Port) -> None:
     assert records.series[-1].labels == 'database="other",table="other"'
 
 
+def test_expired_records_count_until_they_are_removed(port: Port) -> None:
+    node = port.node
+    node.run("create_table", database="short", table="t", expiration=1)
+    node.run("insert", database="short", table="t", records=[{"id": 1}])
+    node.clock.advance(5)
+    assert node.run("describe_table", database="short", table="t")["record_count"] == 0
+    assert samples(body_of(port.ask()))["svc_table_records", ("short", "t")] == 1
+
+
 def test_a_database_that_is_dropped_meanwhile_is_left_out(port: Port) -> None:
     node = port.node
     node.run("create_table", database="gone", table="t")
@@ -225,6 +234,24 @@ def test_a_database_that_is_dropped_meanwhile_is_left_out(port: Port) -> None:
         while True:
             next(steps)
     assert not [series for family in done.value.value for series in family.series if "gone" in series.labels]
+
+
+def test_ready_is_what_the_address_of_that_name_says(port: Port) -> None:
+    for status in ("Unavailable", "Available"):
+        port.node.run("set_status", id="availability", status=status)
+        port.node.clock.advance(1)
+        assert samples(body_of(port.ask()))["svc_ready", ()] == (port.ask(path="/ready").status == 200) == (status == "Available")
+
+
+def test_a_database_that_was_lost_is_left_out(port: Port) -> None:
+    node = port.node
+    node.run("create_table", database="lost", table="t")
+    node.store.databases["lost"].env.has_stopped = True
+    text = body_of(port.ask())
+    assert "lost" not in text
+    assert "svc_ready 0" in text
+    assert 'svc_table_records{database="system",table="svc_user"} 1' in text
+    node.store.databases["lost"].env.has_stopped = False
 
 
 def test_the_limit_of_label_sets_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

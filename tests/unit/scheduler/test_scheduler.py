@@ -107,9 +107,11 @@ def test_one_run_at_a_time_and_a_long_one_makes_up_one(world: World) -> None:
         if len(world.runs) == 1:
             await gate.wait()
 
-    world.instance("one", MINUTELY, handler=wait)
+    scheduler = world.instance("one", MINUTELY, handler=wait)
+    assert (len(scheduler), scheduler.running) == (1, 0)
     assert len(world.advance(60)) == 1
     assert world.states["shop:a"]["status"] == "running"
+    assert (len(scheduler), scheduler.running) == (1, 1)
     for _ in range(5):
         assert world.advance(60) == []
     text = "scheduler: job a has been running for 60 s, and its next time has come: that waits until it ends"
@@ -117,6 +119,7 @@ def test_one_run_at_a_time_and_a_long_one_makes_up_one(world: World) -> None:
     gate.set()
     assert world.advance(1) == [("one", "a", START + 360, True)]
     assert world.advance(59) == [("one", "a", START + 420, False)]
+    assert scheduler.running == 0
     assert world.history[0]["duration"] == pytest.approx(301)
 
 
