@@ -57,6 +57,10 @@ class Slow(Resource):
             return here()
         return {"span": first, "again": here(), "task": await asyncio.create_task(work())}
 
+class Endless(Resource):
+    async def get(self, target):
+        await asyncio.Event().wait()
+
 class Refusing(Resource):
     async def get(self, target):
         error = LookupError("no")
@@ -330,12 +334,32 @@ def test_streams_of_http2_have_traces_of_their_own(traced: Traced) -> None:
 
 def test_a_client_that_leaves_ends_the_span(traced: Traced) -> None:
     wire = traced.node.connect()
-    wire.sock.incoming.append(b"GET /Slow/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    traced.node.connections.loop.readers[wire.sock]()  # type: ignore[attr-defined]
+    wire.send(b"GET /Endless/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert traced.spans == []
     wire.connection.close_now()
     traced.node.settle()
     assert attributes(traced.server)["error.type"] == "client_disconnected"
     assert "http.response.status_code" not in attributes(traced.server)
+    assert traced.child("Endless.get").end_time is not None
+
+
+def test_a_stream_of_http2_that_is_reset_ends_its_span_alone(traced: Traced) -> None:
+    client = Client(traced.node)
+    left, other = client.request("GET", "/Endless/1"), client.request("GET", "/Slow/1")
+    client.exchange_bytes()
+    assert client.answers[other].status == 200 and traced.server.name == "GET /Slow"
+    traced.exporter.clear()
+    client.h2.reset_stream(left)
+    client.exchange_bytes()
+    assert traced.server.name == "GET /Endless" and attributes(traced.server)["error.type"] == "client_disconnected"
+
+
+def test_a_deadline_is_a_failure(traced: Traced) -> None:
+    wire = traced.node.connect()
+    wire.send(b"GET /Endless/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    traced.node.pass_time(121)
+    assert wire.sock.sent.startswith(b"HTTP/1.1 50")
+    assert attributes(traced.server)["error.type"] in ("503", "504") and traced.server.status.status_code is StatusCode.ERROR
 
 
 def test_an_event_stream_ends_the_span_when_it_begins(traced: Traced) -> None:
