@@ -112,7 +112,7 @@ class GraphQLEndpoint:
     # --- running ---------------------------------------------------------------------------------------------------------------------
 
     def _run(self, request: Request, parameters: Parameters) -> Any:
-        operation = self.execution.operation(parameters)
+        operation = self.execution.operation(parameters, request)
         if type(operation) is Operation:
             return self._operate(request, operation, parameters)
         return then(operation, lambda operation: self._operate(request, operation, parameters))

@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from svc.errors import MethodNotAllowed
+from svc.errors import AccessViolation, MethodNotAllowed
 from svc.graphql.document import LONG, Documents, parse_document
 from svc.graphql.introspection_fields import IntrospectionFields
 from svc.graphql.mutation_reading import MutationReading, mark_stored
@@ -25,6 +26,8 @@ from svc.loop import then
 from svc.messages import Request
 from svc.resources import Resources
 from svc.store import Store
+
+ANONYMOUS_LENGTH = 1 << 14  # characters of a document of a caller who is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +52,24 @@ class Execution:
         executor: Executor,
         options: GraphQLOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """`executor`: threads for what would hold the loop: long documents, the description of a schema."""
+        """`executor`: a thread for what would hold the loop: long documents, the description of a schema."""
         self.options = options
         self.store = store
         self.names = Names(resources)
-        self._loop = loop
-        self._executor = executor
+        self._in_thread = partial(loop.run_in_executor, executor)
         self._introspection = IntrospectionFields(self.names, loop, executor)
         self._documents = Documents()
         self._now = store.clock.monotonic
 
-    def operation(self, parameters: Parameters) -> Any:
-        """The operation that is asked for, or an awaitable of it. Raises DocumentError."""
+    def operation(self, parameters: Parameters, request: Request) -> Any:
+        """The operation that is asked for, or an awaitable of it. Raises DocumentError; AccessViolation for a long document of a caller who is not known."""
         document = self._documents.find(parameters.query)
         if document is not None:
             return selected_operation(document, parameters.operation_name, extended=self.options.extended)
+        if request.user is None and len(parameters.query) > ANONYMOUS_LENGTH:
+            raise AccessViolation(None, f"Must login: without it a document has at most {ANONYMOUS_LENGTH} characters")
         if is_long(parameters.query):
-            return then(self._loop.run_in_executor(self._executor, self._prepared, parameters), self._kept)
+            return then(self._in_thread(self._prepared, parameters), self._kept)
         return self._kept(self._prepared(parameters))
 
     def _prepared(self, parameters: Parameters) -> Operation:
@@ -87,7 +91,9 @@ class Execution:
                 raise MethodNotAllowed("A mutation is sent with POST", ("POST",))
             tables = TableFields(request, self.names.type_name, variables, extended=True)
             return self._mutated(MutationRun(fields, variables, request, self.store, tables, self.names), variables, request, tables)
-        reading = Reading(fields, variables, request, self.store, self.names, self._introspection, extended=self.options.extended)
+        reading = Reading(
+            fields, variables, request, self.store, self.names, self._introspection, self._in_thread, extended=self.options.extended
+        )
         waiting = reading.start()
         if waiting is None:
             reading.seconds = self._now() - began
@@ -98,7 +104,7 @@ class Execution:
         began = self._now()
         written = await run.execute()
         seconds = self._now() - began
-        reading = MutationReading(written, variables, request, self.store, self.names, self._introspection, tables)
+        reading = MutationReading(written, variables, request, self.store, self.names, self._introspection, self._in_thread, tables)
         with mark_stored():
             waiting = reading.start()
             if waiting is not None:

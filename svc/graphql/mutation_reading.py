@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -62,9 +62,10 @@ class MutationReading(Reading):
         store: Store,
         names: Names,
         introspection: IntrospectionFields,
+        in_thread: Callable[..., Awaitable[Any]],
         tables: TableFields,
     ) -> None:
-        super().__init__(tuple(each.field for each in written), variables, request, store, names, introspection, extended=True)
+        super().__init__(tuple(each.field for each in written), variables, request, store, names, introspection, in_thread, extended=True)
         self._tables = tables
         self._results = written
         self._registrations = [each for each in written if self._is_read(each)]

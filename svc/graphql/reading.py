@@ -33,6 +33,8 @@ Waiting = Awaitable[Any] | None
 Steps = Generator[Waiting, Any, None]
 
 QUERY_TYPE = "Query"
+WIDE = 300  # selected fields from which on it takes milliseconds to make a plan of them
+VALUES_AT_ONCE = 2048  # of the rows of one step
 
 
 class Reads(Protocol):
@@ -53,9 +55,11 @@ class Reading:
         store: Store,
         names: Names,
         introspection: IntrospectionFields,
+        in_thread: Callable[..., Awaitable[Any]],
         *,
         extended: bool,
     ) -> None:
+        """`in_thread(function, *arguments)`: for what would hold the loop."""
         self.answer = Answer()
         self.seconds = 0.0
         self._fields = fields
@@ -65,6 +69,7 @@ class Reading:
         self._now = store.clock.monotonic
         self._names = names
         self._introspection = introspection
+        self._in_thread = in_thread
         self._tables = TableFields(request, names.type_name, variables, extended=extended)
         self._held: dict[Database, HeldSnapshot] = {}
         self._is_held = False
@@ -188,6 +193,9 @@ class Reading:
         if resource.table.caching is None:
             database = resource.table.database
             txn = self._held[database].use() if self._is_held else database.snapshot()
+            if field.width > WIDE:
+                yield self._in_thread(self._tables.prepare, field, resource)
+                txn = self._held[database].use()
             yield from self._written(field, self._tables.planned(field, resource, txn))
             return
         target = RequestTarget()
@@ -214,7 +222,14 @@ class Reading:
         if held is None and self._is_held:
             held = self._held[database] = self._store.snapshots.hold(database, fresh=True)
         execution = self._execution = QueryExecution(
-            rows, native=False, whole=False, now=self._now, wall_ms=0.0, reader=self._request, held=held
+            rows,
+            native=False,
+            whole=False,
+            now=self._now,
+            wall_ms=0.0,
+            reader=self._request,
+            held=held,
+            batch=max(1, min(BATCH_ROWS, VALUES_AT_ONCE // max(1, field.width))),
         )
         execution.run.keeps_rows = False
         writer = JsonRows()

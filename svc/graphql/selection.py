@@ -40,9 +40,10 @@ def refuse_directives(node: Node, directives: tuple[DirectiveNode, ...]) -> bool
 
 
 class Field:
-    """`key`: its name in the answer. `nested`: None without a selection of its own. `plans`: what was made of it for the next time, by its users."""
+    """`key`: its name in the answer. `nested`: None without a selection of its own. `width`: the number of fields in that, at all depths. `plans`: what was
+    made of it for the next time, by its users."""
 
-    __slots__ = ("arguments", "key", "name", "nested", "node", "plans")
+    __slots__ = ("arguments", "key", "name", "nested", "node", "plans", "width")
 
     def __init__(self, node: FieldNode, key: str, nested: tuple[Field, ...] | None) -> None:
         self.node = node
@@ -50,6 +51,7 @@ class Field:
         self.key = key
         self.arguments: tuple[ArgumentNode, ...] = tuple(node.arguments or ())
         self.nested = nested
+        self.width: int = sum([1 + each.width for each in nested or ()])
         self.plans: dict[Any, Any] = {}
 
 

@@ -48,6 +48,7 @@ class QueryExecution:
     """
 
     __slots__ = (
+        "_batch",
         "_generation",
         "_held",
         "_is_borrowed",
@@ -81,14 +82,17 @@ class QueryExecution:
         wall_ms: float,
         reader: Request | str = "a result",
         held: HeldSnapshot | None = None,
+        batch: int = BATCH_ROWS,
     ) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
-        `reader`: named in the log if its snapshot has to be released. `held`: a snapshot of the caller's, who releases it. An invalid query raises here."""
+        `batch`: rows that are made at one time. `reader`: named in the log if its snapshot has to be released. `held`: a snapshot of the caller's, who
+        releases it. An invalid query raises here."""
         self._rows = rows
         self._reader = reader
         self._generation = -1  # of the definitions, when the snapshot was kept
         self._is_counted = False
         self._native = native
+        self._batch = batch
         self._visible = rows.visible
         self._now = now
         self._held: HeldSnapshot | None = None
@@ -122,9 +126,10 @@ class QueryExecution:
         deadline = began + SLICE
         if self._held is not None:
             self._use()
+        batch = self._batch
         while not run.done:
-            found += run.step(BATCH_ROWS)
-            if not whole and len(found) >= BATCH_ROWS:
+            found += run.step(batch)
+            if not whole and len(found) >= batch:
                 break
             time = now()
             if time >= deadline and not run.done:

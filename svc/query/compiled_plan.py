@@ -124,6 +124,21 @@ def sort_keys_for(keys: tuple[SortKey, ...], table: AnyTable) -> tuple[Encoded, 
     return found
 
 
+def prepare_select(select: Select, table: AnyTable) -> None:
+    """Compile a selection for JSON, as a plan with no conditions on other tables will need it."""
+    _shape_of(select, table, (), True)
+
+
+def _shape_of(select: Select, table: AnyTable, sort: tuple[SortKey, ...], json: bool) -> tuple[Shape, Links]:
+
+    def make() -> tuple[Shape, Links]:
+        links = Links()
+        return compile_select(select, table, links, json=json, sort=sort), links
+
+    found: tuple[Shape, Links] = _shapes.get(table, (select, sort, json), make)
+    return found
+
+
 def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:
     """The function of the selection, and the relationships it goes through; made once for a table, unless the conditions or the sort of
     the query have a say in what related records it shows."""
@@ -137,13 +152,10 @@ def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:
         members = [member for member in (*plan.served, *iter_members(plan.filter)) if reads_others(member)]
         where = AllOf(tuple(members)) if members else None
 
-    def make() -> tuple[Shape, Links]:
+    if where is not None:
         links = Links()
         return compile_select(select, table, links, json=json, where=where, sort=sort), links
-
-    if where is not None:
-        return make()
-    found: tuple[Shape, Links] = _shapes.get(table, (select, sort, json), make)
+    found = _shape_of(select, table, sort, json)
     if shared is not None:  # values decide neither whether there are conditions on other tables, nor what is shown without them
         shared[json] = found
     return found

@@ -26,6 +26,7 @@ from svc.store.schema import Attribute
 from svc.store.values.records import (
     MISSING,
     decode,
+    decode_json,
     decode_json_many,
     expiry_of,
     json_selector,
@@ -35,8 +36,11 @@ from svc.store.values.records import (
 
 SHAPED_AT_ONCE = 256  # related records
 SORTED_AT_ONCE = 1024
+COLUMNS_AT_ONCE = 128
 
 Shape = Callable[[list[bytes], Lookups], list[Any]]
+WIDE = 200  # names of a selection from which on it is not worth a type of its own to decode into
+
 ColumnOf = Callable[[list[bytes], Lookups], Column]
 ListsShaper = Callable[[list[list[Pair]], Lookups], Steps[list[list[Any]]]]
 
@@ -108,15 +112,19 @@ def compile_select(
     items = select.items
     names = tuple([item.name for item in items])
     selected, given = None, tuple(range(len(items)))
-    if select.shape == "object" and json and len(set(names)) == len(names) and "*" not in names:
-        others = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
-        selected = json_selector(names, others, None if select.nulls else MISSING)
+    others = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
+    if select.shape == "object" and "*" not in names and (len(items) > WIDE or any(item.alias is not None for item in items)):
+        given = others
+        build = _picked_objects(items, others, names, select.nulls, json)
+    else:
+        if select.shape == "object" and json and len(set(names)) == len(names) and "*" not in names:
+            selected = json_selector(names, others, None if select.nulls else MISSING)
+        if selected is None and not others:
+            return _plain(tuple([item.path[0] for item in items]), select, json)
         if selected is not None:
             given = others
-    if selected is None and all(_is_plain(item, table) for item in items):
-        return _plain(tuple([item.path[0] for item in items]), select, json)
+        build = _selected_objects(selected, select.nulls) if selected is not None else _values_of(select, names)
     columns = [_column(items[at], table, links, json, where, sort) for at in given]
-    build = _selected_objects(selected, select.nulls) if selected is not None else _values_of(select, names)
     related = [at for at, column in enumerate(columns) if type(column) is Stepped]
     if not related:
         return lambda raws, lookups: build(raws, [column(raws, lookups) for column in columns])
@@ -125,6 +133,8 @@ def compile_select(
         values: list[Column] = [[]] * len(columns)
         for at, column in enumerate(columns):
             values[at] = yield from in_steps(column, raws, lookups)
+            if at % COLUMNS_AT_ONCE == COLUMNS_AT_ONCE - 1:
+                yield
         results = build(raws, values)
         if lookups.has_weights:
             weights = [1] * len(raws)
@@ -143,6 +153,43 @@ def _selected_objects(
     if not nulls:
         return selected
     return lambda raws, columns: selected(raws, [list(map(_or_null, column)) for column in columns])
+
+
+def _picked_objects(
+    items: Sequence[SelectItem], others: tuple[int, ...], names: tuple[str, ...], nulls: bool, json: bool
+) -> Callable[[list[bytes], list[Column]], list[Any]]:
+    """Objects whose names are not those of the record, or are very many: each property is read once, however often it is selected. The columns given are
+    those of `others`."""
+    is_other = set(others)
+    distinct = tuple(dict.fromkeys([item.path[0] for at, item in enumerate(items) if at not in is_other]))
+    place_of = {name: place for place, name in enumerate(distinct)}
+    other_of = {at: len(distinct) + number for number, at in enumerate(others)}
+    sources = [other_of[at] if at in is_other else place_of[item.path[0]] for at, item in enumerate(items)]
+    read: Callable[[bytes], Sequence[Any]] = projection(distinct, json) if len(distinct) <= WIDE else _wide_reader(distinct, json)
+
+    def objects(raws: list[bytes], columns: list[Column]) -> list[dict[str, Any]]:
+        found = []
+        for at, raw in enumerate(raws):
+            row = [*read(raw), *[column[at] for column in columns]]
+            pairs = zip(names, [row[source] for source in sources], strict=True)
+            if nulls:
+                found.append({name: None if value is MISSING else value for name, value in pairs})
+            else:
+                found.append({name: value for name, value in pairs if value is not MISSING})
+        return found
+
+    return objects
+
+
+def _wide_reader(names: tuple[str, ...], json: bool) -> Callable[[bytes], list[Any]]:
+    """As `projection`, of very many names."""
+    decode_one = decode_json if json else decode
+
+    def read(raw: bytes) -> list[Any]:
+        record = decode_one(raw)
+        return [record.get(name, MISSING) for name in names]
+
+    return read
 
 
 def _values_of(select: Select, names: tuple[str, ...]) -> Callable[[list[bytes], list[Column]], list[Any]]:
@@ -224,7 +271,7 @@ def _is_plain(item: SelectItem, table: AnyTable) -> bool:
         len(item.path) > 1
         or item.nested is not None
         or item.query is not None
-        or item.alias is not None
+        or item.constant is not None
         or name == "*"
         or name in _PSEUDO
         or name in ("$id", "$record")

@@ -151,6 +151,7 @@ class Server:
         self._make_dispatcher: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
         self._executor = make_executor("helper", HELPER_THREADS)
         self._blob_executor = make_executor("blob", HELPER_THREADS)  # of its own: no login waits for a disk
+        self._graphql_executor = make_executor("graphql", 1)  # nor for the documents of others
 
         self.store = open_store(
             config, clock=clock, loop=self.loop, executor=self._blob_executor, make_helper=lambda: make_executor("writer", 1)
@@ -275,7 +276,7 @@ class Server:
             origins=self._origins,
         )
         self.rest = make_rest(self.config, self.resources, clock=self.clock, loop=self.loop, log_error=self._log_error, types=self.types)
-        self.graphql = make_graphql(self.config, self.resources, self.store, self.types, loop=self.loop, executor=self._executor)
+        self.graphql = make_graphql(self.config, self.resources, self.store, self.types, loop=self.loop, executor=self._graphql_executor)
         self.rest.forms[HANDLER_PATH] = self.graphql
         self._sockets = make_websockets(self.clock, self.loop, self.analytics.recorder, self._log_error)
         dispatcher, upgrades = self._make_application_dispatcher(self.resources)
@@ -638,6 +639,7 @@ class Server:
         self._turns.end_turn = lambda: False
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._blob_executor.shutdown(wait=False, cancel_futures=True)
+        self._graphql_executor.shutdown(wait=False, cancel_futures=True)
         self.logs.on_pending = None
 
     def _release(self) -> None:

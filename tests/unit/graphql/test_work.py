@@ -109,3 +109,27 @@ def test_all_fields_see_one_snapshot(shop: Shop) -> None:
     data = shop.data('{ a: Product(id: "0007") { id } Removing(id: "1") { id } b: Product(id: "0007") { id } }')
     assert data == {"a": [{"id": "0007"}], "Removing": [{"id": "1"}], "b": [{"id": "0007"}]}
     assert shop.app.get("/Product/0007").status == 404
+
+
+@pytest.mark.parametrize(
+    ("selection", "count"),
+    [
+        (" ".join(f"a{number}: name" for number in range(1000)), 1000),
+        (" ".join(f"a{number}: brand {{ name }}" for number in range(400)), 400),
+        (" ".join(f"a{number}" for number in range(500)), 500),
+    ],
+)
+def test_wide_selections(shop: Shop, selection: str, count: int) -> None:
+    rows = shop.data(f'{{ Product(brandId: "3") {{ id {selection} }} }}')["Product"]
+    assert len(rows) == 100
+    for row in rows:
+        assert len(row) == count + 1
+        others = [value for name, value in row.items() if name != "id"]
+        assert all(value == others[0] for value in others)
+    assert rows[0]["a7"] in (None, {"name": "b3"}, f"n{int(rows[0]['id']) % 7}")
+
+
+def test_an_anonymous_caller_sends_short_documents(shop: Shop) -> None:
+    names = " ".join(f"x{number}: id" for number in range(2000))
+    assert shop.error(f"{{ Product {{ {names} }} }}", user=None)[:2] == (401, "UNAUTHENTICATED")
+    assert shop.error("{ Product { id } }", user=None)[:2] == (401, "UNAUTHENTICATED")
