@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any
 
 from svc.analytics import process
 from svc.analytics.aggregate import Aggregation
-from svc.analytics.metric_tables import Row, aggregate_rows, raw_rows
+from svc.analytics.clock_watch import ClockWatch
+from svc.analytics.metric_tables import Row, RowIds, aggregate_rows, maybe_time, raw_rows
 from svc.analytics.recorder import IdleRecorder, Period, Recorder
 from svc.analytics.statistics import whole
 from svc.analytics.totals import MAX_LABEL_SETS, Totals
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.store import Store
 
-TICK_BUDGET = 0.005  # seconds of work in one tick
+TICK_BUDGET = 0.001  # seconds of work in one tick, and in one slice of `work`
 SETTLED_MS = 2000  # age from which raw rows are taken: then those of other instances are there as well
+_ENTRIES_OF_A_ROW = 200  # a busier second is written as several raw rows of the same time: encoding and decoding a row is one step
 _RETENTION_PAUSE = 60.0  # polling interval of old rows
 _BUSY = 0.1  # share of active time from which a loop is worth a row of its own
 
@@ -64,26 +66,29 @@ class Analytics:
         self._array_buffers = array_buffers or (lambda: store.caches.used)
         self._storage_interval = storage_interval
         self._period = aggregate_period if thread_id == 0 else 0.0
-        self._raw = raw_rows(store, thread_id)
+        self._raw = raw_rows(store)
         self._aggregates = aggregate_rows(store)
+        newest = [row for row in (self._raw.newest(), self._aggregates.newest()) if row is not None]
+        self._ids = RowIds(max((float(row["id"]) for row in newest), default=0.0), thread_id)
+        times = [time for row in newest if (time := maybe_time(row)) is not None]
+        self._clock = ClockWatch(clock, max(times, default=None))
         self._jobs: deque[Iterator[None]] = deque()
         self._closing = False  # a raw row is being made
 
         now = self._monotonic()
         self._period_began = now
-        self._load = self._raw_load = self._main_load = (
-            0.0,
-            0.0,
-        )  # idle and active seconds: now, at the last raw row, at the last aggregation
+        # Idle and active seconds: now, at the last raw row, at the last aggregation.
+        self._load = self._raw_load = self._main_load = (0.0, 0.0)
         self._bytes_processed = 0.0
         self._next_aggregation = now + self._period / 2
         self._next_retention = now + _RETENTION_PAUSE
-        self._aggregation_due = False
+        self._aggregation_due = self._aggregates_now = False
         self._aggregations = 0
         self._probe: tuple[float, Future[float]] | None = None
         self._usage = process.ResourceUsage()
         self._usage_began: float | None = None
-        self._covered_ms = self._find_covered()
+        self._place, age = self._find_place()  # stored key of the last raw row that is aggregated
+        self._covered_at = now - age  # when there was nothing else to aggregate, by the monotonic clock
 
     @property
     def load(self) -> tuple[float, float]:
@@ -107,17 +112,19 @@ class Analytics:
             self._period_began = now
         if self._aggregation_due:
             self._aggregation_due = False
+            self._aggregates_now = True
             self._jobs.append(self._aggregate())
-        if self._period > 0 and now >= self._next_aggregation:
+        if self._period > 0 and now >= self._next_aggregation and not self._aggregates_now:
             self._next_aggregation = now + self._period / 2
-            if self._wall() * 1000 - self._covered_ms >= self._period * 1000:
+            if now - self._covered_at >= self._period:
                 # In the next tick: until then the probe has been through the queue of the helper threads.
                 self._aggregation_due = True
                 self._send_probe()
         if self._thread_id == 0 and now >= self._next_retention and not isinstance(self.recorder, IdleRecorder):
             self._next_retention = now + _RETENTION_PAUSE
-            self._jobs.append(self._raw.iter_expire(self._wall() * 1000))
-            self._jobs.append(self._aggregates.iter_expire(self._wall() * 1000))
+            if self._clock.is_settled():
+                self._jobs.append(self._raw.iter_expire(self._wall() * 1000))
+                self._jobs.append(self._aggregates.iter_expire(self._wall() * 1000))
         return self.work(TICK_BUDGET)
 
     def work(self, budget: float) -> bool:
@@ -150,21 +157,25 @@ class Analytics:
         try:
             metrics: list[Row] = []
             for entry in period.iter_entries():
-                if entry["metric"] == "bytes-sent" and "mean" in entry:
-                    self._bytes_processed += entry["mean"] * entry["count"]
-                metrics.append(entry)
+                if entry is not None:
+                    if entry["metric"] == "bytes-sent" and "distribution" in entry:
+                        self._bytes_processed += entry["mean"] * entry["count"]
+                    metrics.append(entry)
                 yield
             yield from self.totals.iter_add(period.numbers, period.flags, metrics)
             metrics.append({"metric": "memory", "threadId": self._thread_id, **process.memory(self._array_buffers())})
             metrics.append({"metric": "utilization", **self._utilization()})
-            row = {
+            common = {
                 "time": int(now_ms),
                 "period": whole(round(period_ms, 3)),
-                "metrics": metrics,
                 "threadId": self._thread_id,
                 "totalBytesProcessed": round(self._bytes_processed),
             }
-            yield from self._raw.iter_write([row], now_ms)
+            starts = range(0, len(metrics), _ENTRIES_OF_A_ROW)
+            rows = [{**common, "metrics": metrics[start : start + _ENTRIES_OF_A_ROW]} for start in starts]
+            metrics.clear()
+            yield from self._raw.iter_write(rows, self._ids, now_ms)
+            yield from period.iter_release()
         finally:
             self._closing = False
 
@@ -175,38 +186,65 @@ class Analytics:
 
     # --- aggregation ---------------------------------------------------------------------------------------------------------------
 
-    def _find_covered(self) -> float:
-        """Time in ms up to which raw rows are aggregated already: that of the newest aggregate, else of just before the first raw row.
+    def _find_place(self) -> tuple[bytes | None, float]:
+        """Stored key of the last raw row that is aggregated already, None: no row is; and for how many seconds there has been something to aggregate,
+        at most one period.
 
-        Aggregates older than all raw rows do not matter, so little is read.
+        Of the aggregates only those since the first raw row are read, of the raw rows only times.
         """
-        first = self._raw.first_after(0)
+        first = self._raw.maybe_next(None)
         if first is None:
-            return self._wall() * 1000
-        newest = self._aggregates.newest_time(first["time"] - self._period * 1000, _RESOURCE_METRICS)
-        return float(first["time"]) - 1 if newest is None else newest
+            return None, 0.0
+        newest = self._aggregates.newest_since(first[1]["id"], _RESOURCE_METRICS)
+        covered = None if newest is None else maybe_time(newest)
+        # If its raw row is not there any more, all that are left have been written later.
+        place = None if covered is None else self._raw.place_of(covered)
+        since = maybe_time(first[1]) if covered is None else covered
+        age = 0.0 if since is None else self._wall() - since / 1000
+        return place, min(max(age, 0.0), self._period)
 
     def _aggregate(self) -> Iterator[None]:
-        period_ms = int(self._period * 1000)
-        now_ms = self._wall() * 1000
-        settled_ms = now_ms - SETTLED_MS
-        aggregation = Aggregation()
-        first = self._raw.first_after(self._covered_ms)
-        if first is not None and first["time"] <= settled_ms:
-            # After a pause, begin where the next rows are: one aggregation covers one period.
-            after_ms = max(self._covered_ms, float(first["time"]) - 1)
-            for raw in self._raw.iter_between(after_ms, min(after_ms + period_ms, settled_ms)):
-                yield from aggregation.iter_add(raw)
-        rows: list[Row] = []
-        if aggregation.time is not None:
-            for fields in aggregation.iter_rows():
-                rows.append({"time": aggregation.time, "period": period_ms, "node": self._node, **fields})
+        """All periods of which there are raw rows, one after the other."""
+        try:
+            had_rows = False
+            now_ms = self._wall() * 1000
+            while (aggregation := (yield from self._iter_period())) is not None:
+                rows: list[Row] = []
+                for fields in aggregation.iter_rows():
+                    rows.append({"time": aggregation.time, "period": int(self._period * 1000), "node": self._node, **fields})
+                    yield
+                had_rows = had_rows or bool(rows)
+                yield from self._aggregates.iter_write(rows, self._ids, now_ms)
+            self._covered_at = self._monotonic() - SETTLED_MS / 1000
+            resources: list[Row] = []
+            for fields in self._iter_resources(had_rows):
+                resources.append({"time": int(now_ms), "node": self._node, **fields})
                 yield
-        self._covered_ms = max(self._covered_ms, settled_ms) if aggregation.time is None else float(aggregation.time)
-        for fields in self._iter_resources(bool(rows)):
-            rows.append({"time": int(now_ms), "node": self._node, **fields})
+            yield from self._aggregates.iter_write(resources, self._ids, now_ms)
+        finally:
+            self._aggregates_now = False
+
+    def _iter_period(self) -> Generator[None, None, Aggregation | None]:
+        """Take in the next raw rows, of at most one period; None: there are none.
+
+        It goes by the order in which the rows were written. A step of the clock by more than a period ends a period.
+        """
+        found: Aggregation | None = None
+        began = 0.0
+        while (following := self._raw.maybe_next(self._place)) is not None:
+            stored, row = following
+            time = maybe_time(row)
+            if time is not None:
+                if abs(self._wall() * 1000 - time) < SETTLED_MS:
+                    break
+                if found is None:
+                    found, began = Aggregation(), time
+                elif abs(time - began) >= self._period * 1000:
+                    break
+                yield from found.iter_add(row)
+            self._place = stored
             yield
-        yield from self._aggregates.iter_write(rows, now_ms)
+        return found
 
     def _iter_resources(self, had_rows: bool) -> Iterator[Row]:
         """The rows of analytics §6."""
@@ -228,19 +266,27 @@ class Analytics:
         self._aggregations += 1
 
     def _iter_storage(self) -> Iterator[Row]:
-        for name, figures in self._store.stats().databases.items():
-            used = sum(figures.tables.values())
+        databases = self._store.databases
+        for name, database in list(databases.items()):
+            used = 0
+            for table_name, table in list(database.tables.items()):
+                if databases.get(name) is not database or database.tables.get(table_name) is not table:
+                    continue  # dropped meanwhile
+                size = table.size()
+                used += size
+                yield {"metric": "table-size", "database": name, "table": table_name, "size": size}
+            if databases.get(name) is not database:
+                continue
+            size = database.env.file_bytes()
             yield {
                 "metric": "database-size",
                 "database": name,
-                "size": figures.size,
+                "size": size,
                 "used": used,
-                "free": max(0, figures.size - used),
-                "audit": figures.log_size,
+                "free": max(0, size - used),
+                "audit": database.log.size(database.snapshot()),
             }
-            for table, size in figures.tables.items():
-                yield {"metric": "table-size", "database": name, "table": table, "size": size}
-            yield {"metric": "storage-volume", "database": name, **process.volume(self._store.path / name)}
+            yield {"metric": "storage-volume", "database": name, **process.volume(database.env.path)}
 
     # --- how long a job waits for a helper thread ------------------------------------------------------------------------------------
 

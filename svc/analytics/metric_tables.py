@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from math import inf, nextafter
 from typing import Any
 
 from svc.analytics.statistics import whole
@@ -11,45 +12,63 @@ from svc.errors import Problem
 from svc.store import Store, Table
 from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM
 from svc.store.values.keys import encode_key
-from svc.store.values.records import decode
+from svc.store.values.records import decode, projection
 
 # Ids of one millisecond differ by this fraction of a millisecond: exact in a double until the year 2248.
 ID_STEP = 1 / 1024
+_HIGHEST_ID = encode_key(2.0**43)  # in 2248; what is beyond was not written here
 
 RAW_RETENTION_MS = 3600 * 1000
 AGGREGATE_RETENTION_MS = 365 * 86400 * 1000
 
-_DELETED_AT_ONCE = 100
-_WRITTEN_AT_ONCE = 100
+_DELETED_AT_ONCE = 50
 
 _log = logging.getLogger("svc.analytics")
+
+_moment = projection(("time", "id"))
 
 Row = dict[str, Any]
 
 
-class MetricTable:
-    """One of the tables. Ids are the time of writing in ms, strictly increasing."""
+class RowIds:
+    """The ids of one instance in both tables: the time of writing in ms, strictly increasing, also when the clock goes back and over a restart.
 
-    def __init__(self, store: Store, table_name: str, retention_ms: float, thread_id: int = 0) -> None:
-        """`thread_id` makes the fraction of this instance's ids its own."""
+    So a row of one table is older than a row of the other exactly if its id is lower.
+    """
+
+    def __init__(self, last: float, thread_id: int = 0) -> None:
+        """`last`: the highest id there is. `thread_id` makes the fraction of this instance's ids its own."""
+        self._last = last
+        self._fraction = thread_id * ID_STEP
+
+    def next(self, now_ms: float) -> float:
+        # `nextafter`: at a time that is far beyond 2248 the step is too small to count.
+        row_id = max(now_ms // 1 + self._fraction, self._last + ID_STEP, nextafter(self._last, inf))
+        self._last = row_id
+        return int(row_id) if row_id.is_integer() else row_id
+
+
+class MetricTable:
+    """One of the tables, in the order of ids. A row's `time` is lower than its id, perhaps by years, when the clock has gone back before."""
+
+    def __init__(self, store: Store, table_name: str, retention_ms: float, written_at_once: int) -> None:
+        """`written_at_once`: rows of one step."""
         self._store = store
         self._table_name = table_name
         self._retention_ms = retention_ms
-        self._fraction = thread_id * ID_STEP
-        newest = next(self._iter_newest(), None)
-        self._last_id = 0.0 if newest is None else float(newest["id"])
+        self._written_at_once = written_at_once
 
     @property
     def table(self) -> Table:
         return self._store.databases[SYSTEM].tables[self._table_name]
 
-    def iter_write(self, rows: list[Row], now_ms: float) -> Iterator[None]:
+    def iter_write(self, rows: list[Row], ids: RowIds, now_ms: float) -> Iterator[None]:
         """Give the rows their ids and store them, some at a time. Rows that the store cannot take now are dropped: these are only metrics."""
         table = self.table
-        for start in range(0, len(rows), _WRITTEN_AT_ONCE):
+        for start in range(0, len(rows), self._written_at_once):
             transaction = self._store.begin()
-            for row in rows[start : start + _WRITTEN_AT_ONCE]:
-                row_id = self._new_id(now_ms)
+            for row in rows[start : start + self._written_at_once]:
+                row_id = ids.next(now_ms)
                 transaction.put(table, row_id, {"id": row_id, **{name: whole(value) for name, value in row.items()}})
             try:
                 transaction.apply()
@@ -58,42 +77,39 @@ class MetricTable:
                 return
             yield
 
-    def newest_time(self, since_ms: float, skip: frozenset[str]) -> float | None:
-        """Time of the newest row since then whose metric is not in `skip`."""
-        for row in self._iter_newest(since_ms):
-            if row["metric"] not in skip:
-                return float(row["time"])
+    def newest(self) -> Row | None:
+        return next(self._iter_newest(), None)
+
+    def newest_since(self, id: float, skip: frozenset[str]) -> Row | None:
+        """The newest row with at least this id whose metric is not in `skip`."""
+        return next((row for row in self._iter_newest(id) if row.get("metric") not in skip), None)
+
+    def place_of(self, time_ms: float) -> bytes | None:
+        """Stored key of the newest row of this time. Reads times only, from the newest row on."""
+        for stored, raw in self.table.scan(self._snapshot(), None, _HIGHEST_ID, reverse=True):
+            if _time_of(raw) == time_ms:
+                return stored
         return None
 
-    def first_after(self, time_ms: float) -> Row | None:
-        for _, raw in self.table.scan(self._snapshot(), encode_key(time_ms)):
-            row = decode(raw)
-            if row["time"] > time_ms:
-                return row
-        return None
-
-    def iter_between(self, after_ms: float, until_ms: float) -> Iterator[Row]:
-        """The rows with `after_ms` < time <= `until_ms`. May be pulled over many turns: each row is read in the turn that asks for it."""
-        # A row's id is its time or, after a step of the clock, a little more.
-        low = encode_key(after_ms)
-        while True:
-            found = next(self.table.scan(self._snapshot(), low), None)
-            if found is None:
-                return
-            row = decode(found[1])
-            if row["time"] > until_ms:
-                return
-            if row["time"] > after_ms:
-                yield row
-            low = found[0] + b"\0"  # the least key after this one
+    def maybe_next(self, place: bytes | None) -> tuple[bytes, Row] | None:
+        """Stored key and row of the first one behind this place."""
+        found = next(self.table.scan(self._snapshot(), place, _HIGHEST_ID, behind=place), None)
+        return None if found is None else (found[0], decode(found[1]))
 
     def iter_expire(self, now_ms: float) -> Iterator[None]:
-        """Remove the rows that are older than the retention, some at a time."""
-        high = encode_key(now_ms - self._retention_ms)
+        """Remove the rows that are older than the retention, some at a time; also those that are as far ahead: the clock was wrong when they were written.
+
+        It ends at the first row that is neither, so rows behind it stay for at most twice as long.
+        """
+        low, high = now_ms - self._retention_ms, now_ms + self._retention_ms
+        place: bytes | None = None  # what is removed is to be seen until the turn's commit
         while True:
             table = self.table
             keys: list[Any] = []
-            for _, raw in table.scan(self._snapshot(), None, high):
+            for stored, raw in table.scan(self._snapshot(), place, behind=place):
+                if low <= _time_of(raw) <= high:
+                    break
+                place = stored
                 keys.append(table.key_of(raw))
                 if len(keys) == _DELETED_AT_ONCE:
                     break
@@ -111,21 +127,28 @@ class MetricTable:
                 return
             yield
 
-    def _iter_newest(self, since_ms: float = 0.0) -> Iterator[Row]:
-        return (decode(raw) for _, raw in self.table.scan(self._snapshot(), encode_key(since_ms), reverse=True))
+    def _iter_newest(self, since: float = 0.0) -> Iterator[Row]:
+        return (decode(raw) for _, raw in self.table.scan(self._snapshot(), encode_key(since), _HIGHEST_ID, reverse=True))
 
     def _snapshot(self) -> Any:
         return self.table.database.snapshot()
 
-    def _new_id(self, now_ms: float) -> float:
-        row_id = max(now_ms // 1 + self._fraction, self._last_id + ID_STEP)
-        self._last_id = row_id
-        return int(row_id) if row_id.is_integer() else row_id
+
+def maybe_time(row: Row) -> float | None:
+    """None for a row that a super user has written without a time."""
+    time = row.get("time")
+    return time if isinstance(time, (int, float)) else None
 
 
-def raw_rows(store: Store, thread_id: int = 0) -> MetricTable:
-    return MetricTable(store, RAW_ANALYTICS_TABLE, RAW_RETENTION_MS, thread_id)
+def _time_of(raw: bytes) -> float:
+    """That of its id, if it has none."""
+    time, row_id = _moment(raw)
+    return float(time if isinstance(time, (int, float)) else row_id)
+
+
+def raw_rows(store: Store) -> MetricTable:
+    return MetricTable(store, RAW_ANALYTICS_TABLE, RAW_RETENTION_MS, written_at_once=1)
 
 
 def aggregate_rows(store: Store) -> MetricTable:
-    return MetricTable(store, ANALYTICS_TABLE, AGGREGATE_RETENTION_MS)
+    return MetricTable(store, ANALYTICS_TABLE, AGGREGATE_RETENTION_MS, written_at_once=20)

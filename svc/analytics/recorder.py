@@ -1,26 +1,35 @@
 """Counts events, and returns the counts of each second (spec: analytics §2).
 
-Recording is on every request's path, so it only appends to a list or adds to a counter; all arithmetic is done when the period is closed, and
-there in slices. Groups that were not used in a period are forgotten, except those someone holds a handle of.
+Recording is on every request's path, so it only appends to a list or adds to a counter. Closing a period only takes away what it holds; putting
+together, sorting and all arithmetic are steps of `Period.iter_entries`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from svc.analytics.statistics import Key, labels, numeric_entry, whole, yes_no_entry
+from svc.analytics.statistics import LABELS, Key, iter_numeric_entry, labels, whole, yes_no_entry
+from svc.store.values.records import encode
 
 MAX_GROUPS = 10_000  # per period (spec: analytics §2)
 _METRICS_OF_A_REQUEST = 4
+_MERGED_AT_ONCE = 100  # groups: about 0.1 ms
+
+RESPONSE = "response_"
+"""What the metric that counts the answers of one status begins with; the status follows (spec: analytics §3)."""
 
 OPERATION_METHOD = "operation"
 """The recorded method of operations (spec: analytics §3)."""
 
 # Anything else a client calls a method is one group: the number of groups is not for clients to choose.
 _METHODS = frozenset(("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "QUERY", "OPTIONS", "COPY", "MOVE", OPERATION_METHOD))
-UNKNOWN_METHOD = "unknown"
+UNKNOWN = "unknown"
+"""The recorded name of what does not exist: operations, methods."""
+
+TRANSFER_TYPE = "operation"
+"""The type of `transfer` of a resource (spec: analytics §3)."""
 
 FRAMEWORK_ROUTE = "framework-route"
 """The type of all metrics of a request that a framework route of an application has answered (spec: analytics §3)."""
@@ -44,46 +53,118 @@ class YesNo:
         if yes:
             self.total += 1
 
+    def take(self) -> YesNo:
+        """What was counted; from now on it counts from 0."""
+        taken = YesNo()
+        taken.total, taken.count = self.total, self.count
+        self.total = self.count = 0
+        return taken
+
 
 class RequestGroup:
     """The figures of the requests to one resource by one method. Their number is that of all durations."""
 
-    __slots__ = ("durations", "of_caches", "sizes", "successes", "transfers")
+    __slots__ = ("durations", "of_caches", "sizes", "statuses", "successes", "transfers")
 
     def __init__(self) -> None:
         self.durations: list[float] = []
         self.of_caches: dict[str, list[float]] | None = None  # by type, of answers of a caching table: these are not among the others
         self.sizes: list[float] = []
         self.transfers: list[float] = []
+        self.statuses: dict[int, int] = {}  # status -> number of answers
         self.successes = 0
 
 
+Requests = dict[tuple[str, str], RequestGroup]  # by path, "": no resource took them, and method
+Merged = tuple[Iterable[tuple[Key, list[float]]], Iterable[tuple[Key, YesNo]]]
+
+
 class Period:
-    """The recorded values between two calls of `Recorder.close`."""
+    """The recorded values between two calls of `Recorder.close`. `numbers` and `flags` (yes, count) are complete when `iter_entries` has ended."""
 
-    __slots__ = ("fields", "flags", "numbers")
+    __slots__ = ("_others", "_requests", "_routes", "fields", "flags", "numbers")
 
-    def __init__(self, numbers: dict[Key, list[float]], flags: dict[Key, tuple[int, int]], fields: list[tuple[Key, Fields]]) -> None:
-        self.numbers = numbers
-        self.flags = flags
+    def __init__(self, requests: Requests, routes: Requests, others: list[Merged], fields: list[tuple[Key, Fields]]) -> None:
+        """`others`: groups besides those of requests; their lists and counters are the period's own."""
+        self.numbers: dict[Key, list[float]] = {}
+        self.flags: dict[Key, tuple[int, int]] = {}
         self.fields = fields
+        self._requests = requests
+        self._routes = routes
+        self._others = others
 
-    def iter_entries(self) -> Iterator[dict[str, Any]]:
-        """The entries of the raw row. Each step is short, but for groups of very many values, which have to be sorted."""
+    def iter_entries(self) -> Iterator[dict[str, Any] | None]:
+        """The entries of the raw row, in short steps; None: a step without one. Once only."""
+        yield from self._iter_merge()
         for key, values in self.numbers.items():
-            entry = numeric_entry(key, values)
-            if entry is not None:
-                yield entry
+            yield (yield from iter_numeric_entry(key, values))
         for key, (total, count) in self.flags.items():
             yield yes_no_entry(key, total, count)
         for key, function in self.fields:
             try:
                 found = function()
+                entry = None if found is None else _entry_of(key, found)
             except Exception:
                 _log.exception("the function that measures %s failed", key[0])
                 continue
-            if found is not None:
-                yield {**labels(key), **{name: whole(value) for name, value in found.items()}}
+            yield entry
+
+    def iter_release(self) -> Iterator[None]:
+        """Forget everything: to free very many groups in one go takes milliseconds."""
+        self._others.clear()
+        for groups in (self._requests, self._routes, self.numbers, self.flags):
+            while groups:
+                groups.popitem()
+                if len(groups) % _MERGED_AT_ONCE == 0:
+                    yield
+
+    def _iter_merge(self) -> Iterator[None]:
+        """Put the groups of all sources together: applications may record into those of requests."""
+        numbers, flags = self.numbers, self.flags
+        for requests, kind in ((self._requests, None), (self._routes, FRAMEWORK_ROUTE)):
+            for index, ((address, method), group) in enumerate(requests.items()):
+                self._add_requests(address or None, method, group, kind)
+                if index % (_MERGED_AT_ONCE // _METRICS_OF_A_REQUEST) == 0:
+                    yield
+        for lists, counters in self._others:
+            for index, (key, values) in enumerate(lists):
+                mixed = numbers.get(key)
+                numbers[key] = values if mixed is None else mixed + values
+                if index % _MERGED_AT_ONCE == 0:
+                    yield
+            for index, (key, flag) in enumerate(counters):
+                total, count = flags.get(key, (0, 0))
+                flags[key] = (total + flag.total, count + flag.count)
+                if index % _MERGED_AT_ONCE == 0:
+                    yield
+
+    def _add_requests(self, path: str | None, method: str, group: RequestGroup, kind: str | None) -> None:
+        """`kind`: type of the metrics."""
+        numbers, flags = self.numbers, self.flags
+        count = len(group.durations)
+        if count:
+            numbers["duration", path, method, kind] = group.durations
+        for type, durations in (group.of_caches or {}).items():
+            numbers["duration", path, method, type] = durations
+            count += len(durations)
+        flags["success", path, method, kind] = (group.successes, count)
+        for status, answers in group.statuses.items():
+            flags[f"{RESPONSE}{status}", path, method, kind] = (answers, answers)
+        if group.sizes:
+            numbers["bytes-sent", path, method, kind] = group.sizes
+            # Of resources it has a type, though their other metrics have none; of operations it has none: analytics §3.
+            transfer_kind = kind or (None if method == OPERATION_METHOD else TRANSFER_TYPE)
+            numbers["transfer", path, method, transfer_kind] = group.transfers
+
+
+def _entry_of(key: Key, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The labels are those under which the function was recorded. Raises an exception for values that cannot be stored."""
+    entry = labels(key)
+    for name, value in fields.items():
+        if isinstance(name, str) and name not in LABELS:
+            entry[name] = whole(value)
+    encode(entry, 0.0, 0, None)
+    return entry
 
 
 class Recorder:
@@ -92,11 +173,14 @@ class Recorder:
     def __init__(self) -> None:
         self._numbers: dict[Key, list[float]] = {}
         self._flags: dict[Key, YesNo] = {}
-        self._requests: dict[tuple[str, str], RequestGroup] = {}
-        self._routes: dict[tuple[str, str], RequestGroup] = {}  # of framework routes
+        self._requests: Requests = {}
+        self._routes: Requests = {}  # of framework routes
+        self._statuses = 0  # groups of those of requests
         self._fields: dict[Key, Fields] = {}  # of this period
         self._gauges: dict[Key, Fields] = {}
-        self._held: set[Key] = set()  # someone has a handle
+        # These have handles and are never forgotten: a handle is bound to the list or counter itself.
+        self._held_numbers: dict[Key, list[float]] = {}
+        self._held_flags: dict[Key, YesNo] = {}
         self._dropped = 0
 
     # --- recording -----------------------------------------------------------------------------------------------------------------
@@ -131,10 +215,10 @@ class Recorder:
             raise TypeError(f"a {kind.__name__} cannot be recorded: give a number, a boolean or a function")
 
     def request_done(
-        self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float, type: str | None = None
+        self, path: str, method: str, duration_ms: float, status: int, body_bytes: int, transfer_ms: float, type: str | None = None
     ) -> None:
-        """One HTTP request: `duration`, `success`, and for a body `bytes-sent` and `transfer`. `path` "": no resource took it. `type`: of the duration,
-        or FRAMEWORK_ROUTE."""
+        """One HTTP request: `duration`, `success`, `response_<status>`, and for a body `bytes-sent` and `transfer`. `path` "": no resource took it.
+        `type`: of the duration, or FRAMEWORK_ROUTE."""
         groups = self._requests
         if type == FRAMEWORK_ROUTE:
             groups, type = self._routes, None
@@ -149,8 +233,12 @@ class Recorder:
             if group.of_caches is None:
                 group.of_caches = {}
             group.of_caches.setdefault(type, []).append(duration_ms)
-        if success:
+        if status < 400:
             group.successes += 1
+        try:
+            group.statuses[status] += 1
+        except KeyError:
+            self._add_status(group, status)
         if body_bytes:
             group.sizes.append(body_bytes)
             group.transfers.append(transfer_ms)
@@ -158,14 +246,12 @@ class Recorder:
     def bucket(self, metric: str, path: str | None = None, method: str | None = None, type: str | None = None) -> Callable[[float], None]:
         """A handle that records numbers of one group for the price of a list's append. Valid for ever."""
         key = (metric, path, method, type)
-        self._held.add(key)
-        return self._numbers.setdefault(key, []).append
+        return self._held_numbers.setdefault(key, []).append
 
     def yes_no(self, metric: str, path: str | None = None, method: str | None = None, type: str | None = None) -> Callable[[bool], None]:
         """As `record`, for yes/no values."""
         key = (metric, path, method, type)
-        self._held.add(key)
-        return self._flags.setdefault(key, YesNo()).add
+        return self._held_flags.setdefault(key, YesNo()).add
 
     def gauge(self, function: Fields, metric: str, path: str | None = None, method: str | None = None, type: str | None = None) -> None:
         """Ask `function` for the fields of an entry whenever a raw row is written; None = no entry this time."""
@@ -174,67 +260,25 @@ class Recorder:
     # --- closing -------------------------------------------------------------------------------------------------------------------
 
     def close(self) -> Period | None:
-        """Return the recorded period and reset; None if nothing was recorded. Gauges alone do not count."""
-        numbers: dict[Key, list[float]] = {}
-        flags: dict[Key, tuple[int, int]] = {}
-        requests, self._requests, routes, self._routes = self._requests, {}, self._routes, {}
-        # `transfer` is the one metric of a request that has a type: analytics §3.
-        self._take_requests(requests, numbers, flags, None, "operation")
-        self._take_requests(routes, numbers, flags, FRAMEWORK_ROUTE, FRAMEWORK_ROUTE)
-        idle: list[Key] = []
-        for key, values in self._numbers.items():
-            if values:
-                # Copied, because handles are bound to the list itself.
-                mixed = numbers.get(key)
-                numbers[key] = values[:] if mixed is None else mixed + values
-                values.clear()
-            elif key not in self._held:
-                idle.append(key)
-        for key in idle:
-            del self._numbers[key]
-        idle.clear()
-        for key, flag in self._flags.items():
-            if flag.count:
-                total, count = flags.get(key, (0, 0))
-                flags[key] = (total + flag.total, count + flag.count)
-                flag.total = flag.count = 0
-            elif key not in self._held:
-                idle.append(key)
-        for key in idle:
-            del self._flags[key]
-        fields, self._fields = self._fields, {}
+        """Return the recorded period and reset; None if nothing was recorded. Gauges alone do not count. O(number of handles)."""
         if self._dropped:
             _log.warning("more than %d groups of analytics in one period: %d events were not counted", MAX_GROUPS, self._dropped)
             self._dropped = 0
-        if not numbers and not flags and not fields:
+        held_numbers = [(key, values[:]) for key, values in self._held_numbers.items() if values]
+        held_flags = [(key, flag.take()) for key, flag in self._held_flags.items() if flag.count]
+        for key, _ in held_numbers:
+            self._held_numbers[key].clear()
+        requests, routes, numbers, flags, fields = self._requests, self._routes, self._numbers, self._flags, self._fields
+        if not (requests or routes or numbers or flags or fields or held_numbers or held_flags):
             return None
-        return Period(numbers, flags, [*fields.items(), *self._gauges.items()])
-
-    def _take_requests(
-        self,
-        requests: Mapping[tuple[str, str], RequestGroup],
-        numbers: dict[Key, list[float]],
-        flags: dict[Key, tuple[int, int]],
-        kind: str | None,
-        kind_of_transfer: str,
-    ) -> None:
-        """`kind`: type of the metrics."""
-        for (address, method), group in requests.items():
-            path = address or None
-            count = len(group.durations)
-            if count:
-                numbers["duration", path, method, kind] = group.durations
-            for type, durations in (group.of_caches or {}).items():
-                numbers["duration", path, method, type] = durations
-                count += len(durations)
-            flags["success", path, method, kind] = (group.successes, count)
-            if group.sizes:
-                numbers["bytes-sent", path, method, kind] = group.sizes
-                numbers["transfer", path, method, kind_of_transfer] = group.transfers
+        self._requests, self._routes, self._numbers, self._flags, self._fields = {}, {}, {}, {}, {}
+        self._statuses = 0
+        others: list[Merged] = [(held_numbers, held_flags), (numbers.items(), flags.items())]
+        return Period(requests, routes, others, [*fields.items(), *self._gauges.items()])
 
     def _new_request_group(self, groups: dict[tuple[str, str], RequestGroup], path: str, method: str) -> RequestGroup | None:
         if method not in _METHODS:
-            method = UNKNOWN_METHOD
+            method = UNKNOWN
             known = groups.get((path, method))
             if known is not None:
                 return known
@@ -243,11 +287,16 @@ class Recorder:
         group = groups[path, method] = RequestGroup()
         return group
 
+    def _add_status(self, group: RequestGroup, status: int) -> None:
+        """The first answer with it in this group and period."""
+        if not self._is_full():
+            self._statuses += 1
+            group.statuses[status] = 1
+
     def _is_full(self) -> bool:
         """Whether there is no room for another group; then the event counts as dropped."""
-        groups = (
-            len(self._numbers) + len(self._flags) + len(self._fields) + _METRICS_OF_A_REQUEST * (len(self._requests) + len(self._routes))
-        )
+        of_requests = _METRICS_OF_A_REQUEST * (len(self._requests) + len(self._routes)) + self._statuses
+        groups = len(self._numbers) + len(self._flags) + len(self._fields) + of_requests
         if groups < MAX_GROUPS:
             return False
         self._dropped += 1
@@ -261,7 +310,7 @@ class IdleRecorder(Recorder):
         pass
 
     def request_done(
-        self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float, type: str | None = None
+        self, path: str, method: str, duration_ms: float, status: int, body_bytes: int, transfer_ms: float, type: str | None = None
     ) -> None:
         pass
 

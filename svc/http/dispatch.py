@@ -82,7 +82,7 @@ class RequestRecorder(Protocol):
     """Records the metrics of a request (spec: analytics §3)."""
 
     def request_done(
-        self, path: str, method: str, duration_ms: float, success: bool, body_bytes: int, transfer_ms: float, type: str | None = None
+        self, path: str, method: str, duration_ms: float, status: int, body_bytes: int, transfer_ms: float, type: str | None = None
     ) -> None: ...
 
 
@@ -112,8 +112,8 @@ class Dispatcher:
         upgrades: Upgrades | None = None,
         on_sent: Callable[[Exchange, float], None] | None = None,
     ) -> None:
-        """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3). `on_sent`: called with each exchange that is over, and
-        the time."""
+        """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3); requests that nothing took keep theirs. `on_sent`: called
+        with each exchange that is over, and the time."""
         self._on_sent = on_sent
         self._handler = handler
         self._handle = handler.handle
@@ -338,9 +338,9 @@ class Dispatcher:
         state = request._state
         self._request_done(
             request.handler_path,
-            self._recorded_method or request.method,
+            (request.handler_path and self._recorded_method) or request.method,
             (answered - request.arrived) * 1000.0,
-            exchange.status < 400,
+            exchange.status,
             exchange.body_bytes,
             (now - answered) * 1000.0,
             *(() if state is None or state.metric_type is None else (state.metric_type,)),

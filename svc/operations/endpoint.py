@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from svc import __version__
+from svc.analytics.recorder import UNKNOWN
 from svc.auth.identify import host_name
 from svc.auth.users import user_of
 from svc.content.content_type import ContentType
@@ -166,6 +167,7 @@ class OperationsEndpoint:
         return then(body, lambda body: self._perform(request, body))
 
     def _perform(self, request: Request, body: Any) -> Any:
+        request.handler_path = UNKNOWN  # clients do not choose how many groups analytics has
         _, row = self._operations.find(body)
         if row is not None:
             request.handler_path = row.name

@@ -574,6 +574,10 @@ class Environment:
         """Bytes of the data file that hold pages."""
         return (self._env.info()["last_pgno"] + 1) * self.page_bytes
 
+    def file_bytes(self) -> int:
+        """Length of the data file: pages in use, free pages inside, and what is allocated ahead."""
+        return (self.path / "data.mdb").stat().st_size
+
     def flags(self) -> dict[str, bool]:
         """How LMDB was opened, for the test that pins what durability rests on."""
         return dict(self._env.flags())  # type: ignore[arg-type]

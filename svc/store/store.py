@@ -49,16 +49,6 @@ def default_blob_paths(path: Path) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseStats:
-    """Sizes in bytes."""
-
-    size: int
-    log_size: int
-    log_entries: int
-    tables: dict[str, int]  # name -> size of its records
-
-
-@dataclass(frozen=True, slots=True)
 class StoreStats:
     """A snapshot of the store's figures, in bytes and counts."""
 
@@ -67,7 +57,6 @@ class StoreStats:
     commits: int
     failed_commits: int
     transactions: int
-    databases: dict[str, DatabaseStats]
 
 
 class Store(Turn):
@@ -278,16 +267,7 @@ class Store(Turn):
         return self._maintenance.run(budget)
 
     def stats(self) -> StoreStats:
-        figures: dict[str, DatabaseStats] = {}
-        for name, database in list(self.databases.items()):
-            txn = database.snapshot()
-            figures[name] = DatabaseStats(
-                database.env.used_bytes(),
-                database.log.size(txn),
-                database.log.count(txn),
-                {table.name: table.size(txn) for table in database.tables.values()},
-            )
-        return StoreStats(self.caches.used, self.caches.budget, self.commits, self.failed_commits, self.transactions, figures)
+        return StoreStats(self.caches.used, self.caches.budget, self.commits, self.failed_commits, self.transactions)
 
     @property
     def stopped(self) -> list[str]:

@@ -60,7 +60,8 @@ class WebSocketRegistry:
         self._recorder = recorder
         self.answered = recorder.yes_no("connection", None, "connect", "ws")
         self._ended = recorder.yes_no("connection", None, "disconnect", "ws")
-        self._sent: dict[str, Callable[[float], None]] = {}  # address of a resource -> recorder of the bytes sent
+        # address of a resource -> recorders of the bytes sent and received
+        self._recorded: dict[str, tuple[Callable[[float], None], Callable[[float], None]]] = {}
         self._deflate = per_message_deflate
         self._max_collected = max_collected
         self._collected = 0
@@ -102,14 +103,18 @@ class WebSocketRegistry:
 
     # --- for the sockets -------------------------------------------------------------------------------------------------------------
 
-    def opened(self, socket: WebSocket) -> Callable[[float], None]:
-        """Returns the function that records the size of each message sent."""
+    def opened(self, socket: WebSocket) -> tuple[Callable[[float], None], Callable[[float], None]]:
+        """Returns the functions that record the size of each message sent, and received."""
         self.open.add(socket)
         path = socket.request.handler_path
-        sent = self._sent.get(path)
-        if sent is None:
-            sent = self._sent[path] = self._recorder.bucket("bytes-sent", path or None, "message", "ws")
-        return sent
+        found = self._recorded.get(path)
+        if found is None:
+            bucket = self._recorder.bucket
+            found = self._recorded[path] = (
+                bucket("bytes-sent", path or None, "message", "ws"),
+                bucket("bytes-received", path or None, "message", "ws"),
+            )
+        return found
 
     def closed(self, socket: WebSocket, orderly: bool) -> None:
         self.open.discard(socket)

@@ -63,7 +63,7 @@ class WebSocketContext(Protocol):
     log_error: Callable[[str, BaseException | None], None]
     answered: Callable[[bool], None]
 
-    def opened(self, socket: WebSocket) -> Callable[[float], None]: ...
+    def opened(self, socket: WebSocket) -> tuple[Callable[[float], None], Callable[[float], None]]: ...
 
     def closed(self, socket: WebSocket, orderly: bool) -> None: ...
 
@@ -97,6 +97,7 @@ class WebSocket:
         "_on_message",
         "_on_sent",
         "_received_at",
+        "_record_received",
         "_record_sent",
         "_shared",
         "_tunnel",
@@ -140,6 +141,7 @@ class WebSocket:
         self._on_message: Callback | None = None
         self._on_sent: Callback | None = None
         self._record_sent: Callable[[float], None] = _no_record
+        self._record_received: Callable[[float], None] = _no_record
         self._is_busy = False  # an async callback has a message
         self._discards = False  # closed by us: messages are discarded
         self._is_behind = False  # `_continue_reading` is scheduled
@@ -313,7 +315,7 @@ class WebSocket:
         self._received_at = now
         self._next_ping = now + PING_SECONDS
         self._close_by = now + CLOSE_SECONDS
-        self._record_sent = shared.opened(self)
+        self._record_sent, self._record_received = shared.opened(self)
         if isinstance(early, EarlyOutput) and early.written:
             for data in early.written:
                 tunnel.write(data)
@@ -388,6 +390,8 @@ class WebSocket:
         for event in events:
             kind = type(event)
             if kind is str or kind is bytes:
+                # `isascii` of a string takes no time: it knows.
+                self._record_received(len(event if kind is bytes or event.isascii() else event.encode()))  # type: ignore[arg-type, union-attr]
                 if self._discards:
                     continue
                 if self._on_message is not None and not self._is_busy and not self._incoming:

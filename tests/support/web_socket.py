@@ -105,7 +105,7 @@ class World:
         """What was recorded since the last call: by metric, path and method."""
         period = self.recorder.close()
         found = [] if period is None else list(period.iter_entries())
-        return {(entry["metric"], entry.get("path"), entry.get("method")): entry for entry in found}
+        return {(entry["metric"], entry.get("path"), entry.get("method")): entry for entry in found if entry is not None}
 
     def close(self) -> None:
         for task in asyncio.all_tasks(self.loop):

@@ -69,8 +69,8 @@ def world(tmp_path: Path) -> Iterator[Fixture]:
 
 
 def serve_the_example(analytics: Analytics) -> None:
-    for duration, success, size in ((2.0, True, 100), (4.0, False, 120), (9.0, True, 30)):
-        analytics.recorder.request_done("Seat", "GET", duration, success, size, 0.25)
+    for duration, status, size in ((2.0, 200, 100), (4.0, 404, 120), (9.0, 200, 30)):
+        analytics.recorder.request_done("Seat", "GET", duration, status, size, 0.25)
 
 
 def entry(row: dict[str, Any], metric: str) -> dict[str, Any]:
@@ -262,3 +262,137 @@ def test_close_stores_what_is_left(world: Fixture) -> None:
     serve_the_example(world.analytics)
     world.analytics.close()
     assert len(world.raw()) == 1
+
+
+def test_a_busy_second_is_several_rows(world: Fixture) -> None:
+    for number in range(500):
+        world.analytics.recorder.record(number, f"size{number}")
+    world.second()
+    rows = world.raw()
+    assert len(rows) == 3 and len({row["id"] for row in rows}) == 3
+    assert {(row["time"], row["period"], row["threadId"], row["totalBytesProcessed"]) for row in rows} == {(rows[0]["time"], 1000, 0, 0)}
+    found = [found["metric"] for row in rows for found in row["metrics"]]
+    assert len(found) == len(set(found)) == 502
+    for _ in range(65):
+        world.second()
+    for number in (0, 250, 499):
+        (aggregate,) = world.aggregates(f"size{number}")
+        assert aggregate["mean"] == number and aggregate["count"] == 1
+
+
+# --- the clock jumps ---------------------------------------------------------------------------------------------------------------
+
+
+def run(world: Fixture, seconds: int) -> None:
+    for _ in range(seconds):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+
+
+HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
+
+
+@pytest.mark.parametrize("jump", [-10 * YEAR, -HOUR, -1.5, 40, 3 * DAY, 10 * YEAR])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_each_second_is_aggregated_once_whatever_the_clock_does(world: Fixture, jump: float, restarts: bool) -> None:
+    run(world, 90)
+    world.clock._wall += jump
+    if restarts:
+        world.start()
+    run(world, 150)
+    found = world.aggregates("size")
+    raw = world.raw()
+    is_stop = restarts and jump == 3 * DAY  # nothing tells it from a server that was not running: the rows are old
+    assert len(raw) == (150 if is_stop else 240) and [row["id"] for row in raw] == sorted({row["id"] for row in raw})
+    aggregated = sum(row["count"] for row in found)
+    assert 240 - 62 - 30 <= aggregated <= 240 and all(row["period"] == 60000 for row in found)
+    assert len(world.aggregates("resource-usage")) <= 5, "not more often than the period, but for the first after a start"
+    times = {row["time"] for row in raw}
+    assert is_stop or all(row["time"] in times for row in found)
+    assert all(row["period"] == 1000 for row in raw)
+    ids = [row["id"] for row in world.rows(ANALYTICS_TABLE)]
+    assert ids == sorted(set(ids))
+    # And it goes on as ever: each row of the last minute but that of the minute that runs is counted, none twice.
+    run(world, 120)
+    now = sum(row["count"] for row in world.aggregates("size"))
+    assert now <= 360 and now - aggregated >= 60
+
+
+def test_the_clock_goes_forth_and_back(world: Fixture) -> None:
+    run(world, 10)
+    world.clock._wall += 4 * YEAR
+    run(world, 10)
+    world.clock._wall -= 4 * YEAR
+    run(world, 150)
+    assert 170 - 92 <= sum(row["count"] for row in world.aggregates("size")) <= 170
+    assert sum(row["count"] == 10 for row in world.aggregates("size")) == 2, "rows of different times are not one period"
+
+
+def test_nothing_is_removed_soon_after_the_clock_has_jumped(world: Fixture) -> None:
+    """A clock that is years ahead for half an hour does not cost the aggregates of the last year."""
+    run(world, 130)
+    raw, aggregates = world.raw(), world.rows(ANALYTICS_TABLE)
+    world.clock._wall += 2 * YEAR
+    for _ in range(1800):
+        world.second()
+    world.clock._wall -= 2 * YEAR
+    for _ in range(1000):
+        world.second()
+    kept = {row["id"] for row in world.rows(ANALYTICS_TABLE)}
+    assert kept >= {row["id"] for row in aggregates}
+    assert {row["id"] for row in world.raw()} >= {row["id"] for row in raw}
+    # After an hour of a clock that stays as it is, the raw rows are old.
+    world.clock.advance(2 * HOUR)
+    for _ in range(125):
+        world.second()
+    assert world.raw() == []
+    assert {row["id"] for row in world.rows(ANALYTICS_TABLE)} >= {row["id"] for row in aggregates}
+
+
+def test_rows_of_a_future_that_did_not_come_go(world: Fixture) -> None:
+    world.clock._wall += 3 * YEAR
+    world.start()
+    run(world, 130)
+    wrong = {row["id"] for row in world.rows(ANALYTICS_TABLE)}
+    world.clock._wall -= 3 * YEAR
+    world.start()
+    run(world, 70)
+    world.clock.advance(HOUR)
+    run(world, 125)
+    assert not wrong & {row["id"] for row in world.rows(ANALYTICS_TABLE)}
+    now_ms = world.clock.wall() * 1000
+    assert all(row["time"] <= now_ms for row in world.raw())
+    assert world.aggregates("size") != []
+
+
+def test_killed_in_the_middle_of_a_minute(world: Fixture) -> None:
+    run(world, 100)  # no `close`: whatever was not committed is lost
+    aggregated = sum(row["count"] for row in world.aggregates("size"))
+    world.clock.advance(30)
+    world.start()
+    for _ in range(95):
+        world.second()
+    assert aggregated < 100 and sum(row["count"] for row in world.aggregates("size")) == 100
+
+
+def test_rows_that_a_super_user_has_written_do_not_stop_it(world: Fixture, caplog: pytest.LogCaptureFixture) -> None:
+    now_ms = int(world.clock.wall() * 1000)
+    table = world.store.databases[SYSTEM].tables[RAW_ANALYTICS_TABLE]
+    odd: list[dict[str, Any]] = [
+        {},
+        {"time": now_ms},
+        {"time": now_ms, "metrics": ["x", None, 5, {"metric": "size"}, {"metric": "size", "count": "x"}, {"metric": ["x"]}]},
+        {"time": now_ms, "metrics": [{"metric": "size", "mean": 1, "count": 1, "distribution": ["x"]}, {"metric": "hit", "total": "x"}]},
+    ]
+    transaction = world.store.begin()
+    for index, row in enumerate(odd):
+        transaction.put(table, now_ms + index, {"id": now_ms + index, **row})
+    transaction.put(table, 1e300, {"id": 1e300, "metrics": []})
+    transaction.apply()
+    world.store.commit_turn()
+    world.start()
+    run(world, 70)
+    ours = [row for row in world.raw() if row.get("threadId") == 0]
+    assert len(ours) == 70 and all(row["id"] < 2**43 for row in ours)
+    assert sum(row["count"] for row in world.aggregates("size")) >= 30
+    assert "is invalid" in caplog.text and "analytics failed" not in caplog.text

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from svc.analytics import recorder as module
-from svc.analytics.recorder import IdleRecorder, Recorder
+from svc.analytics.recorder import FRAMEWORK_ROUTE, IdleRecorder, Recorder
 
 
 def entries(recorder: Recorder) -> dict[tuple[Any, ...], dict[str, Any]]:
     period = recorder.close()
     if period is None:
         return {}
-    return {(e["metric"], e.get("path"), e.get("method"), e.get("type")): e for e in period.iter_entries()}
+    return {(e["metric"], e.get("path"), e.get("method"), e.get("type")): e for e in period.iter_entries() if e is not None}
 
 
 def test_nothing_recorded_is_no_period() -> None:
@@ -52,8 +52,8 @@ def test_subclasses_of_numbers_count() -> None:
 
 def test_requests() -> None:
     recorder = Recorder()
-    for duration, success, size in ((2, True, 100), (4, False, 120), (9, True, 30)):
-        recorder.request_done("Seat", "GET", duration, success, size, 0.5)
+    for duration, status, size in ((2, 200, 100), (4, 404, 120), (9, 200, 30)):
+        recorder.request_done("Seat", "GET", duration, status, size, 0.5)
     found = entries(recorder)
     assert found["duration", "Seat", "GET", None]["median"] == 4
     assert found["success", "Seat", "GET", None]["total"] == 2
@@ -63,34 +63,34 @@ def test_requests() -> None:
 
 def test_requests_without_body_have_neither_bytes_nor_transfer() -> None:
     recorder = Recorder()
-    recorder.request_done("Seat", "HEAD", 1.0, True, 0, 0.1)
-    assert {key[0] for key in entries(recorder)} == {"duration", "success"}
+    recorder.request_done("Seat", "HEAD", 1.0, 200, 0, 0.1)
+    assert {key[0] for key in entries(recorder)} == {"duration", "success", "response_200"}
 
 
 def test_requests_that_no_resource_took_have_no_path() -> None:
     recorder = Recorder()
-    recorder.request_done("", "GET", 1.0, False, 10, 0.1)
+    recorder.request_done("", "GET", 1.0, 404, 10, 0.1)
     assert ("duration", None, "GET", None) in entries(recorder)
 
 
 def test_operations_have_a_method_of_their_own() -> None:
     recorder = Recorder()
-    recorder.request_done("describe_all", "operation", 1.0, True, 10, 0.1)
-    assert {key[:3] for key in entries(recorder)} == {
-        (metric, "describe_all", "operation") for metric in ("duration", "success", "bytes-sent", "transfer")
+    recorder.request_done("describe_all", "operation", 1.0, 200, 10, 0.1)
+    assert set(entries(recorder)) == {
+        (metric, "describe_all", "operation", None) for metric in ("duration", "success", "response_200", "bytes-sent", "transfer")
     }
 
 
 def test_invented_methods_are_one_group() -> None:
     recorder = Recorder()
     for number in range(100):
-        recorder.request_done("Seat", f"M{number}", 1.0, False, 10, 0.1)
+        recorder.request_done("Seat", f"M{number}", 1.0, 404, 10, 0.1)
     assert entries(recorder)["duration", "Seat", "unknown", None]["count"] == 100
 
 
 def test_requests_and_own_records_of_one_group_mix() -> None:
     recorder = Recorder()
-    recorder.request_done("Seat", "GET", 1.0, True, 0, 0.1)
+    recorder.request_done("Seat", "GET", 1.0, 200, 0, 0.1)
     recorder.record(3.0, "duration", "Seat", "GET")
     recorder.record(False, "success", "Seat", "GET")
     found = entries(recorder)
@@ -115,7 +115,7 @@ def test_closed_period_is_on_its_own() -> None:
     recorder.record(1, "size")
     period = recorder.close()
     recorder.record(2, "size")
-    assert period is not None and [e["mean"] for e in period.iter_entries()] == [1]
+    assert period is not None and [e["mean"] for e in period.iter_entries() if e is not None] == [1]
 
 
 def test_unused_groups_are_forgotten() -> None:
@@ -145,6 +145,56 @@ def test_gauge_that_fails_costs_only_its_entry(caplog: pytest.LogCaptureFixture)
     assert "broken" in caplog.text
 
 
+@pytest.mark.parametrize("result", [5, {"x": object()}, {"x": "\ud800"}, [("x", 1)]])
+def test_function_that_gives_what_cannot_be_stored_costs_only_its_entry(result: Any, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    recorder.record(lambda: result, "odd")
+    recorder.record(1, "size")
+    assert [key[0] for key in entries(recorder)] == ["size"]
+    assert "odd" in caplog.text
+
+
+def test_a_function_does_not_name_its_entry() -> None:
+    recorder = Recorder()
+    recorder.record(lambda: {"metric": "duration", "path": ["x"], "depth": 3, 5: 5}, "queue", "mail")
+    assert entries(recorder) == {("queue", "mail", None, None): {"metric": "queue", "path": "mail", "depth": 3}}
+
+
+def test_answers_are_counted_by_status() -> None:
+    recorder = Recorder()
+    for status in (200, 200, 404):
+        recorder.request_done("Seat", "GET", 1.0, status, 0, 0.1)
+    recorder.request_done("app/{id}", "GET", 1.0, 500, 0, 0.1, FRAMEWORK_ROUTE)
+    found = entries(recorder)
+    assert found["response_200", "Seat", "GET", None] | {"total": 2, "count": 2, "mean": 1} == found["response_200", "Seat", "GET", None]
+    assert found["response_404", "Seat", "GET", None]["count"] == 1
+    assert found["response_500", "app/{id}", "GET", FRAMEWORK_ROUTE]["count"] == 1
+
+
+def test_statuses_count_as_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_GROUPS", 10)
+    recorder = Recorder()
+    for status in range(100, 600):
+        recorder.request_done("Seat", "GET", 1.0, status, 0, 0.1)
+    found = entries(recorder)
+    assert len([key for key in found if key[0].startswith("response_")]) == 6
+    assert found["success", "Seat", "GET", None]["count"] == 500 and found["success", "Seat", "GET", None]["total"] == 300
+    recorder.request_done("Seat", "GET", 1.0, 500, 0, 0.1)  # there is room again
+    assert ("response_500", "Seat", "GET", None) in entries(recorder)
+
+
+def test_a_period_of_very_many_groups_is_put_together_in_steps() -> None:
+    recorder = Recorder()
+    for number in range(1000):
+        recorder.record(number, f"size{number}")
+        recorder.request_done(f"P{number}", "GET", 1.0, 200, 5, 0.1)
+    period = recorder.close()
+    assert period is not None and not period.numbers
+    steps = list(period.iter_entries())
+    assert steps.count(None) > 10 and len(steps) - steps.count(None) == 1000 * (1 + 5)
+    assert len(list(period.iter_release())) > 10 and not period.numbers and not period.flags
+
+
 def test_limit_of_groups(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(module, "MAX_GROUPS", 5)
     recorder = Recorder()
@@ -152,7 +202,7 @@ def test_limit_of_groups(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
         recorder.record(1, f"size{number}")
         recorder.record(True, f"hit{number}")
         recorder.record(dict, f"field{number}")
-    recorder.request_done("Seat", "GET", 1.0, True, 0, 0.1)
+    recorder.request_done("Seat", "GET", 1.0, 200, 0, 0.1)
     recorder.record(1, "size0")  # a known group has room
     found = entries(recorder)
     assert len(found) == 5 and found["size0", None, None, None]["count"] == 2
@@ -162,7 +212,7 @@ def test_limit_of_groups(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
 def test_switched_off() -> None:
     recorder = IdleRecorder()
     recorder.record(1, "size")
-    recorder.request_done("Seat", "GET", 1.0, True, 5, 0.1)
+    recorder.request_done("Seat", "GET", 1.0, 200, 5, 0.1)
     recorder.bucket("x")(1)
     recorder.yes_no("y")(True)
     assert recorder.close() is None

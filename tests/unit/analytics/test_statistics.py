@@ -1,8 +1,23 @@
 """The arithmetic against hand-made numbers (spec: analytics §2 rules 4-6, §2.1)."""
 
-from svc.analytics.statistics import distribution, labels, numeric_entry, percentiles, read_bins, yes_no_entry
+import random
+from typing import Any
+
+import pytest
+
+from svc.analytics.statistics import distribution, iter_numeric_entry, labels, percentiles, read_bins, value_at, yes_no_entry
 
 KEY = ("duration", "Seat", "GET", None)
+
+
+def numeric_entry(key: Any, values: list[float]) -> dict[str, Any] | None:
+    steps = iter_numeric_entry(key, values)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            entry: dict[str, Any] | None = end.value
+            return entry
 
 
 def test_numeric_entry_of_the_worked_example() -> None:
@@ -44,13 +59,13 @@ def test_labels_leave_out_what_is_absent() -> None:
 
 
 def test_distribution_of_many_values() -> None:
-    bins = distribution(list(range(1, 1001)))
+    bins = distribution(list(range(1, 1001)), 1000)
     assert bins == [(10, 10), (100, 90), (250, 150), (500, 250), (750, 250), (900, 150), (950, 50), (990, 40), (999, 9), (1000, 1)]
     assert sum(size for _, size in bins) == 1000
 
 
 def test_equal_neighbours_are_joined() -> None:
-    assert distribution([7] * 500) == [(7, 500)]
+    assert distribution([7] * 500, 500) == [(7, 500)]
     entry = numeric_entry(KEY, [7.0] * 500)
     assert entry is not None and entry["distribution"] == [{"value": 7, "count": 500}]
 
@@ -75,3 +90,38 @@ def test_percentiles_stay_within_the_values_and_ascend() -> None:
     found = list(percentiles([(value, 1 + value % 7) for value in range(50)]).values())
     assert found == sorted(found)
     assert found[0] >= 0 and found[-1] <= 49
+
+
+@pytest.mark.parametrize("kind", ["random", "equal", "few", "ascending", "descending", "not finite"])
+def test_many_values_are_counted_as_few_are(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(kind)
+    count = 997
+    values = [draw.random() for _ in range(count)]
+    if kind == "equal":
+        values = [2.0] * count
+    elif kind == "few":
+        values = [float(draw.randrange(3)) for _ in range(count)]
+    elif kind != "random":
+        values.sort(reverse=kind == "descending")
+    if kind == "not finite":
+        values[::10] = [float("nan")] * len(values[::10])
+    whole = numeric_entry(KEY, values[:])
+    assert whole is not None
+    monkeypatch.setattr("svc.analytics.statistics._SORTED_AT_ONCE", 50)
+    steps = list(iter_numeric_entry(KEY, values[:]))
+    assert len(steps) > 20
+    parts = numeric_entry(KEY, values)
+    assert parts is not None and parts.pop("mean") == pytest.approx(whole.pop("mean"))
+    assert parts == whole
+
+
+def test_each_place_of_runs() -> None:
+    draw = random.Random(1)
+    runs = [sorted(draw.randrange(20) for _ in range(size)) for size in (1, 7, 30, 2)]
+    assert [value_at(runs, rank) for rank in range(40)] == sorted(value for run in runs for value in run)
+
+
+@pytest.mark.parametrize("stored", [[{"value": 1}], ["x"], [{"value": 1, "count": 0}], [{"value": float("nan"), "count": 1}], [None]])
+def test_what_is_no_bin_is_refused(stored: list[Any]) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        read_bins(stored)

@@ -247,7 +247,7 @@ def test_a_request_is_recorded_when_it_is_sent(world: World) -> None:
     exchange.body_bytes = 1
     world.clock.advance(0.001)
     world.dispatcher.sent(exchange, world.clock.monotonic())  # type: ignore[arg-type]
-    path, method, duration, success, size, transfer = world.done[0]
-    assert (path, method, success, size) == ("X", "GET", True, 1)
+    path, method, duration, status, size, transfer = world.done[0]
+    assert (path, method, status, size) == ("X", "GET", exchange.status, 1)
     assert duration == 0.0
     assert transfer == pytest.approx(1.0)

@@ -331,8 +331,8 @@ def test_sent_bytes_are_counted_at_the_end(node: Node) -> None:
         stream.leave()
     finally:
         node.dispatcher._request_done = original
-    [(path, method, _, success, body_bytes, _)] = counted
-    assert (path, method, success, body_bytes) == ("Feed", "GET", True, body)
+    [(path, method, _, status, body_bytes, _)] = counted
+    assert (path, method, status, body_bytes) == ("Feed", "GET", 200, body)
 
 
 def test_a_stop_ends_streams_and_sockets(tmp_path: Path) -> None:

@@ -564,14 +564,17 @@ def test_a_peer_that_is_held_back_cannot_answer_pings(world: World) -> None:
 def test_figures(world: World) -> None:
     def named(socket: WebSocket) -> None:
         socket.request.handler_path = "Product"
-        socket._record_sent = world.sockets.opened(socket)
+        socket._record_sent, socket._record_received = world.sockets.opened(socket)
 
     wire = world.open(nothing)
     wire.socket.send_frame(encode_frame("12345"))
     other = world.open(named)
     other.socket.send_frame(encode_frame(b"x" * 200))
     other.socket.send_frame(encode_frame(b"x" * 200))
+    other.send(text("12345"), text("ä€"), binary(b"\xff"))
     found = world.entries()
+    received = found["bytes-received", "Product", "message"]
+    assert (received["type"], received["count"], received["mean"]) == ("ws", 3, (5 + 5 + 1) / 3)
     assert found["bytes-sent", None, "message"]["mean"] == 7
     assert found["bytes-sent", "Product", "message"] | {"type": "ws", "mean": 204, "count": 2} == found["bytes-sent", "Product", "message"]
     assert found["connection", None, "connect"]["total"] == found["connection", None, "connect"]["count"] == 2
