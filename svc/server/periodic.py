@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from svc.analytics import Analytics
+from svc.analytics.collector import TICK_BUDGET
 from svc.auth.users import UserDirectory
 from svc.clock import Clock
 from svc.config import Config
@@ -100,7 +101,7 @@ class PeriodicWork:
         self._socket_bytes = now
 
     def _work_on_analytics(self) -> None:
-        if self._analytics.work(MAINTENANCE_SLICE):
+        if self._analytics.work(TICK_BUDGET):
             self._loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
 
     # --- at intervals of their own ---------------------------------------------------------------------------------------------------
