@@ -2,7 +2,7 @@
 here, for a handler may answer with anything.
 
     nothing but the key  GET of that record, with the selection in its query
-    a table's class      the collection, by a query object with the conditions and the selection, as QUERY has it
+    a table's class      the collection, by a query object with the conditions and the selection, as QUERY has it; with options of a list as GET
     a class without one  GET with conditions and selection in its query
 """
 
@@ -14,30 +14,34 @@ from urllib.parse import quote
 
 from svc.content.json_type import encode_plain
 from svc.content.values import json_form
-from svc.errors import Problem, ServerError
+from svc.errors import Problem, QueryError, ServerError
 from svc.graphql.conditions import Path, argument_values, nested_mapping, table_conditions
 from svc.graphql.faults import fault_at
+from svc.graphql.list_options import list_query
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.selects import UNTYPED
 from svc.http.row_stream import narrow
 from svc.loop import then
 from svc.messages import Request, Response
-from svc.query.nodes import Query, Select, SelectItem
+from svc.query.mapping_members import MAX_ROWS
+from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, Select, SelectItem
 from svc.query.printer import print_query
+from svc.query.resolve import related_table
 from svc.query.tables import AnyTable
 from svc.resources import RequestTarget, Resource, StoredRecord, TableResource
 from svc.resources.resource import NullableValue, StreamedItems
+from svc.store.schema import Attribute
 from svc.store.values.records import decode_json
 
 
-def call_resource(field: Field, resource: type[Resource], request: Request, variables: Mapping[str, Any]) -> Any:
+def call_resource(field: Field, resource: type[Resource], request: Request, variables: Mapping[str, Any], *, extended: bool) -> Any:
     """What the handler of a resource returns, or an awaitable of it. Raises Problem."""
     refuse_nested_arguments(field.nested or ())
-    values, _ = argument_values(field.arguments, variables, extended=False)
+    values, options = argument_values(field.arguments, variables, extended=extended)
     is_table = issubclass(resource, TableResource)
     target = RequestTarget()
     key = _only_key(values, resource.table if issubclass(resource, TableResource) else None)
-    if key is not None:
+    if key is not None and not options:
         target.id_text = str(key)
         target.raw = quote(target.id_text)
         target.query = query_text([], [], field)
@@ -49,11 +53,40 @@ def call_resource(field: Field, resource: type[Resource], request: Request, vari
     target.is_collection = True
     if issubclass(resource, TableResource):
         paths, found = table_conditions(values, resource.table)
+        if options:
+            target.query = _list_text(paths, found, options, field, resource)
+            return resource.handle("get", target, None, request)
         conditions = [{"attribute": list(path), "value": value} for path, value in zip(paths, found, strict=True)]
         return resource.handle("query", target, {"conditions": conditions, "select": select_mapping(field)}, request)
+    if options:
+        raise QueryError(f"{field.name} has no table, so it takes no {', '.join(options)}", code="UNUSABLE_OPERATOR")
     paths, found = nested_mapping(values)
     target.query = query_text(paths, found, field)
     return resource.handle("get", target, None, request)
+
+
+def _list_text(paths: list[Path], values: list[Any], options: Mapping[str, Any], field: Field, resource: type[TableResource]) -> str:
+    """The query of a list with options, as REST has it. Raises QueryError."""
+    given = list_query(options, resource.table, resource.queries)
+    where: list[Filter] = [_as_text(path, value, resource.table) for path, value in zip(paths, values, strict=True)]
+    if given.where is not None:
+        where.append(given.where)
+    whole = Group("and", tuple(where)) if len(where) > 1 else where[0] if where else None
+    limit = MAX_ROWS - 1 - given.offset if given.limit is None and given.offset else given.limit  # there is no offset without a limit
+    return print_query(Query(whole, _select(field), given.sort, given.offset, limit, after=given.after))
+
+
+def _as_text(path: Path, value: Any, table: AnyTable) -> Condition:
+    """An equality that means in the query language of URLs what it means here: a declared type converts the value, else it keeps its own."""
+    attribute: Attribute | None = None
+    at: AnyTable | None = table
+    for name in path:
+        attribute = None if at is None else at.attributes.get(name)
+        at = None if attribute is None or attribute.relationship is None or at is None else related_table(at, attribute)
+    is_typed = attribute is not None and attribute.type != "Any"
+    if value is None or (type(value) is not str and not is_typed):
+        return Condition(path, Comparator.EQUALS, value, Conversion.FORCED)
+    return Condition(path, Comparator.EQUALS, _text(value), Conversion.STRICT)
 
 
 def _only_key(values: Mapping[str, Any], table: AnyTable | None) -> str | int | None:

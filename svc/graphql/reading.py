@@ -70,6 +70,7 @@ class Reading:
         self._names = names
         self._introspection = introspection
         self._in_thread = in_thread
+        self._extended = extended
         self._tables = TableFields(request, names.type_name, variables, extended=extended)
         self._held: dict[Database, HeldSnapshot] = {}
         self._is_held = False
@@ -270,7 +271,7 @@ class Reading:
         try:
             if issubclass(resource, TableResource):
                 self._tables.check(field, resource)
-            result = call_resource(field, resource, request, self._variables)
+            result = call_resource(field, resource, request, self._variables, extended=self._extended)
             while inspect.isawaitable(result):
                 result = yield result
             if request.pending_commit is not None:
