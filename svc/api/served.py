@@ -472,7 +472,12 @@ def serve(application: type[Resource], address: str, **options: Any) -> type[Pro
     address with a parameter that a target cannot have."""
     check_parameters(address)
     own = application._own_verbs
-    members = options | {"application": application, "name": address, "without_body": own & WITH_DATA}
+    members = options | {
+        "application": application,
+        "name": address,
+        "without_body": own & WITH_DATA,
+        "own_rights": application._own_rights or None,
+    }
     if issubclass(application, Table):
         base = application._served
         if any(options.get(name) != getattr(base, name) for name in options):  # what `super()` of a handler does follows them, too

@@ -10,12 +10,11 @@ from graphql.language import ArgumentNode, ListValueNode, ObjectValueNode, Value
 
 from svc.errors import ClientError, ServerError
 from svc.graphql.faults import fault_at, with_location
-from svc.graphql.names import Names
+from svc.graphql.names import MUTATION_TYPE, Names
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.values import BAD_VALUE, literal
 from svc.resources import Resource
 
-MUTATION_TYPE = "Mutation"
 VERBS: Mapping[str, str] = {"create": "post", "put": "put", "patch": "patch", "delete": "delete"}
 """What a field begins with -> the verb of the resource."""
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {

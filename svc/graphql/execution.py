@@ -14,7 +14,7 @@ from typing import Any
 
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.graphql.document import LONG, Documents, parse_document
-from svc.graphql.introspection_fields import IntrospectionFields
+from svc.graphql.introspection import Introspection
 from svc.graphql.mutation_reading import MutationReading, mark_stored
 from svc.graphql.mutations import MutationRun
 from svc.graphql.names import Names
@@ -57,7 +57,7 @@ class Execution:
         self.store = store
         self.names = Names(resources)
         self._in_thread = partial(loop.run_in_executor, executor)
-        self._introspection = IntrospectionFields(self.names, loop, executor)
+        self._introspection = Introspection(self.names, loop, executor)
         self._documents = Documents()
         self._now = store.clock.monotonic
 
@@ -91,9 +91,8 @@ class Execution:
                 raise MethodNotAllowed("A mutation is sent with POST", ("POST",))
             tables = TableFields(request, self.names.type_name, variables, extended=True)
             return self._mutated(MutationRun(fields, variables, request, self.store, tables, self.names), variables, request, tables)
-        reading = Reading(
-            fields, variables, request, self.store, self.names, self._introspection, self._in_thread, extended=self.options.extended
-        )
+        introspection = self._introspection if self.options.introspection else None
+        reading = Reading(fields, variables, request, self.store, self.names, introspection, self._in_thread, extended=self.options.extended)
         waiting = reading.start()
         if waiting is None:
             reading.seconds = self._now() - began
@@ -104,7 +103,7 @@ class Execution:
         began = self._now()
         written = await run.execute()
         seconds = self._now() - began
-        reading = MutationReading(written, variables, request, self.store, self.names, self._introspection, self._in_thread, tables)
+        reading = MutationReading(written, variables, request, self.store, self.names, self._in_thread, tables)
         with mark_stored():
             waiting = reading.start()
             if waiting is not None:

@@ -10,7 +10,6 @@ from typing import Any, cast
 from svc.errors import Problem
 from svc.graphql.code_fields import items_of, query_text, selected
 from svc.graphql.faults import DocumentError, FieldError, with_location
-from svc.graphql.introspection_fields import IntrospectionFields
 from svc.graphql.names import Names
 from svc.graphql.reading import Reading, Steps, is_plain_table
 from svc.graphql.selection import TYPE_NAME, Field
@@ -61,11 +60,10 @@ class MutationReading(Reading):
         request: Request,
         store: Store,
         names: Names,
-        introspection: IntrospectionFields,
         in_thread: Callable[..., Awaitable[Any]],
         tables: TableFields,
     ) -> None:
-        super().__init__(tuple(each.field for each in written), variables, request, store, names, introspection, in_thread, extended=True)
+        super().__init__(tuple(each.field for each in written), variables, request, store, names, None, in_thread, extended=True)
         self._tables = tables
         self._results = written
         self._registrations = [each for each in written if self._is_read(each)]

@@ -17,8 +17,9 @@ from svc.errors import Problem, ServerError
 from svc.graphql.answer import Answer
 from svc.graphql.code_fields import call_resource, items_of, selected
 from svc.graphql.faults import fault_at, with_location
-from svc.graphql.introspection_fields import IntrospectionFields
-from svc.graphql.names import Names
+from svc.graphql.introspection import Introspection
+from svc.graphql.introspection_query import ROOTS as INTROSPECTION
+from svc.graphql.names import QUERY_TYPE, Names
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.table_fields import TableFields
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
@@ -32,7 +33,6 @@ from svc.store.writing.commit import wait_committed
 Waiting = Awaitable[Any] | None
 Steps = Generator[Waiting, Any, None]
 
-QUERY_TYPE = "Query"
 WIDE = 300  # selected fields from which on it takes milliseconds to make a plan of them
 VALUES_AT_ONCE = 2048  # of the rows of one step
 
@@ -54,7 +54,7 @@ class Reading:
         request: Request,
         store: Store,
         names: Names,
-        introspection: IntrospectionFields,
+        introspection: Introspection | None,
         in_thread: Callable[..., Awaitable[Any]],
         *,
         extended: bool,
@@ -160,13 +160,16 @@ class Reading:
     def _run(self) -> Steps:
         registrations = [self._registration(field) for field in self._fields]
         self._registrations = registrations
-        yield from self._introspection.prepare(self._fields, self._variables, self._request)
+        described: Mapping[str, bytes] = {}
+        if self._introspection is not None:
+            described = yield from self._introspection.described(self._fields, self._variables, self._request, extended=self._extended)
         for field, registration in zip(self._fields, registrations, strict=True):
             if registration is None:
                 if field.name == TYPE_NAME:
                     self.answer.value(field.key, QUERY_TYPE)
                 else:
-                    self.answer.value(field.key, self._introspection.result(field))
+                    self.answer.begin(field.key)
+                    self.answer.add(described[field.key])
                 continue
             resource = registration.resource
             if issubclass(resource, TableResource) and is_plain_table(resource):
@@ -176,9 +179,13 @@ class Reading:
             yield None
 
     def _registration(self, field: Field) -> Registration | None:
-        """The resource that a field reads; None: what a schema is asked for. Raises DocumentError."""
+        """The resource that a field reads; None: the schema is asked. Raises DocumentError."""
         name = field.name
-        if name in (TYPE_NAME, "__schema", "__type"):
+        if name == TYPE_NAME:
+            return None
+        if name in INTROSPECTION:
+            if self._introspection is None:
+                raise fault_at(field.node, "Introspection is switched off.")
             return None
         found = self._names.find(name)
         if found is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from svc.errors import Problem
 from svc.graphql.conditions import LIST_OPTIONS, argument_values
@@ -14,17 +14,22 @@ from svc.query import QueryCache
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.resolve import is_many, related_table
 from svc.query.tables import AnyTable
-from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
+from svc.store.schema import SCALAR_TYPES, Attribute
 
 CONSTANT = ("$constant",)
 UNTYPED = "Any"
 """The type name of objects of which nothing is declared."""
 
 
+class TypeName(Protocol):
+    def __call__(self, table: AnyTable, structure: str = "", /) -> str:
+        """The name of the type of a table's records, or of a type that is embedded in them."""
+
+
 class Selects:
     """Makes selections. `type_name`: of the records of a table. `variables`: of the operation. `queries`: parses conditions in the query language of URLs."""
 
-    def __init__(self, type_name: Callable[[AnyTable], str], variables: Mapping[str, Any], queries: QueryCache, *, extended: bool) -> None:
+    def __init__(self, type_name: TypeName, variables: Mapping[str, Any], queries: QueryCache, *, extended: bool) -> None:
         self._type_name = type_name
         self._variables = variables
         self._queries = queries
@@ -42,7 +47,7 @@ class Selects:
                 items.append(self._related(field, attribute, table))
             else:
                 self._refuse_arguments(field)
-                nested = None if field.nested is None else self._of_values(field.nested, attribute, table.definition)
+                nested = None if field.nested is None else self._of_values(field.nested, attribute, table)
                 items.append(SelectItem((field.name,), nested, alias=_alias(field)))
         return Select(tuple(items), nulls=True)
 
@@ -65,18 +70,18 @@ class Selects:
             raise with_location(problem, field.node) from None
         return SelectItem((field.name,), query=Query(query.where, nested, query.sort, query.offset, query.limit), alias=alias)
 
-    def _of_values(self, fields: tuple[Field, ...], attribute: Attribute | None, definition: TableDefinition) -> Select:
+    def _of_values(self, fields: tuple[Field, ...], attribute: Attribute | None, table: AnyTable) -> Select:
         """A selection from nested objects, or from whatever else the attribute holds."""
-        structure = None if attribute is None else next((each for each in definition.structures if each.name == attribute.type), None)
+        structure = None if attribute is None else next((each for each in table.definition.structures if each.name == attribute.type), None)
         declared = {} if structure is None else {each.name: each for each in structure.attributes}
         items = []
         for field in fields:
             self._refuse_arguments(field)
             if field.name == TYPE_NAME:
                 is_scalar = attribute is None or attribute.type in SCALAR_TYPES
-                items.append(self._constant(field, UNTYPED if is_scalar or attribute is None else attribute.type))
+                items.append(self._constant(field, UNTYPED if is_scalar or attribute is None else self._type_name(table, attribute.type)))
                 continue
-            nested = None if field.nested is None else self._of_values(field.nested, declared.get(field.name), definition)
+            nested = None if field.nested is None else self._of_values(field.nested, declared.get(field.name), table)
             items.append(SelectItem((field.name,), nested, alias=_alias(field)))
         return Select(tuple(items), nulls=True)
 

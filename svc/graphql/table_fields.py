@@ -6,7 +6,7 @@ plan of the conditions' names (`query.shaped_plan`), for each set of names and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from svc.auth.roles import ALL_RIGHTS, OPENED
@@ -16,7 +16,7 @@ from svc.graphql.conditions import Path, argument_values, table_conditions
 from svc.graphql.faults import with_location
 from svc.graphql.list_options import list_query
 from svc.graphql.selection import Field
-from svc.graphql.selects import Selects, has_arguments
+from svc.graphql.selects import Selects, TypeName, has_arguments
 from svc.messages import Request
 from svc.query import plan_query
 from svc.query.authorization import check_select, narrow_query
@@ -30,8 +30,6 @@ from svc.query.tables import AnyTable
 from svc.resources import PlannedQuery, RequestTarget, TableResource
 
 _KEPT = 16  # plans of one field
-
-TypeName = Callable[[AnyTable], str]
 
 
 class _Kept:

@@ -75,6 +75,9 @@ class Resource:
     name: ClassVar[str] = ""
     verbs: ClassVar[frozenset[str]] = frozenset()  # implemented
     without_body: ClassVar[frozenset[str]] = frozenset()  # of them, those whose requests may come without a body: their data is None
+    own_rights: ClassVar[frozenset[str] | None] = (
+        None  # what code of an application decides itself: `allow_read` and so on; None: roles decide
+    )
     properties: ClassVar[Mapping[str, Any]] = {}  # names that a URL's final `.name` may select (spec: http §1.2)
 
     @classmethod

@@ -83,7 +83,7 @@ def own_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 )
 def test_as_rest_for_any_rights(own_shop: Shop, product: Any, brand: Any, names: list[str], condition: tuple[str, str], below: str) -> None:
     shop = own_shop
-    permission = {"data": {"tables": {name: _whole(each) for name, each in (("Product", product), ("Brand", brand))}}}
+    permission = {"data": {"tables": {name: whole(each) for name, each in (("Product", product), ("Brand", brand))}}}
     user = {"permission": permission}
     arguments, where = condition
     selection = " ".join(names) + (f" brand {{ {below} }}" if below else "")
@@ -104,7 +104,7 @@ def test_as_rest_for_any_rights(own_shop: Shop, product: Any, brand: Any, names:
     assert body["data"]["Product"] == rows
 
 
-def _whole(table: Any) -> Any:
+def whole(table: Any) -> Any:
     listed = table.get("attribute_permissions")
     found = {"read": table["read"], "insert": False, "update": False, "delete": False}
     if listed is not None and table["read"]:
