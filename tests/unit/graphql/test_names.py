@@ -1,8 +1,8 @@
 """The names of fields and types."""
 
+from contextlib import closing
 from pathlib import Path
 
-from svc.clock import SYSTEM_CLOCK
 from svc.graphql.names import Names, graphql_name
 from svc.query import QueryCache
 from svc.resources import Resource, Resources, table_resource
@@ -66,7 +66,7 @@ def define(store: Store, definition: TableDefinition) -> Table:
 
 
 def test_types_have_names_of_their_own(tmp_path: Path) -> None:
-    with Store(tmp_path, SYSTEM_CLOCK) as store:
+    with closing(Store(tmp_path, write_async=True)) as store:
         place = Structure("Brand", (Attribute("city", "String"),))
         first = define(store, TableDefinition("Brand", attributes=(Attribute("id", "ID", primary_key=True),)))
         second = define(store, TableDefinition("Brand", "other", attributes=(Attribute("id", "ID", primary_key=True),)))
