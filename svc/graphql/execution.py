@@ -92,7 +92,9 @@ class Execution:
             tables = TableFields(request, self.names.type_name, variables, extended=True)
             return self._mutated(MutationRun(fields, variables, request, self.store, tables, self.names), variables, request, tables)
         introspection = self._introspection if self.options.introspection else None
-        reading = Reading(fields, variables, request, self.store, self.names, introspection, self._in_thread, extended=self.options.extended)
+        reading = Reading(
+            fields, variables, request, self.store, self.names, introspection, self._in_thread, extended=self.options.extended
+        )
         waiting = reading.start()
         if waiting is None:
             reading.seconds = self._now() - began

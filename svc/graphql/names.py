@@ -94,32 +94,34 @@ class Names:
 
     def _name_types(self) -> None:
         taken = set(_RESERVED)
-        self._types, self._name_of = {}, {}
+        types: dict[tuple[int, str], tuple[AnyTable, str]] = {}
+        name_of: dict[int, str] = {}
         own: list[tuple[str, Registration, Any]] = []
         for name, registration in self._by_name.items():
             resource = registration.resource
             if issubclass(resource, TableResource) and not hasattr(resource, "application"):
                 own.append((name, registration, resource.table))
             else:
-                self._name_of[id(registration)] = _unique(name, "", taken)
+                name_of[id(registration)] = _unique(name, "", taken)
         for name, registration, table in sorted(own, key=lambda each: (each[0] != each[2].name, each[0])):
             place = id(table), ""
-            if place not in self._types:
-                self._types[place] = table, _unique(name, table.database.name, taken)
-            self._name_of[id(registration)] = self._types[place][1]
+            if place not in types:
+                types[place] = table, _unique(name, table.database.name, taken)
+            name_of[id(registration)] = types[place][1]
         structures: dict[tuple[str, Structure], str] = {}
         for database in self._databases:
             tables = sorted(database.tables.values(), key=lambda table: table.name)
             for table in tables:
-                if (id(table), "") not in self._types:
-                    self._types[id(table), ""] = table, _unique(table.name, database.name, taken)
+                if (id(table), "") not in types:
+                    types[id(table), ""] = table, _unique(table.name, database.name, taken)
             for table in tables:
                 for structure in table.definition.structures:
                     # One type that several tables use has one name.
                     identity = (database.name, structure)
                     if identity not in structures:
                         structures[identity] = _unique(structure.name, database.name, taken)
-                    self._types[id(table), structure.name] = table, structures[identity]
+                    types[id(table), structure.name] = table, structures[identity]
+        self._types, self._name_of = types, name_of  # at once: plans are made on other threads, too
 
 
 def _named(resources: Resources) -> dict[str, Registration]:
