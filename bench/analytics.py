@@ -7,7 +7,7 @@ measures both, in alternating order. Shown are medians, and the median of the ra
 
 (2) In this process, on a store in a temporary directory: a second with so many samples is closed, written, and a minute later aggregated. Measured is the
 processor time of each call that the event loop makes for it (`tick` and `work`, the turn's commit not included); shown are the longest ones and the sum.
-Garbage collection is on, as in the server.
+Garbage collection is on, with the settings of the server.
 
 Not included: networks, TLS, several connections' worth of different paths.
 """
@@ -15,6 +15,7 @@ Not included: networks, TLS, several connections' worth of different paths.
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import shutil
 import statistics
@@ -31,6 +32,7 @@ from bench.measure import load, write_requests
 from bench.servers import HERE, Svc
 from svc.analytics import Analytics, Recorder
 from svc.clock import FakeClock
+from svc.server.instance import GC_THRESHOLD
 from svc.store import Store
 from svc.store.system import ensure_system
 
@@ -142,6 +144,9 @@ SECONDS: dict[str, Callable[[Recorder, int], None]] = {
 
 def measure_roll_up(directory: Path, record: Callable[[Recorder, int], None], samples: int) -> tuple[Hold, Hold]:
     """Of the second itself, and of its aggregation."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 10, 10)
     clock = RollUpClock()
     store = Store(directory, clock=clock)
     try:

@@ -89,8 +89,9 @@ class Aggregation:
             group.add(entry)
 
     def iter_rows(self) -> Iterator[dict[str, Any]]:
-        """The rows, without what all rows have in common."""
-        for key, group in self._groups.items():
+        """The rows, without what all rows have in common. Once only: the groups are forgotten on the way, for to free very many in one go takes long."""
+        while self._groups:
+            key, group = self._groups.popitem()
             yield {**labels(key), **group.fields()}
         for key, entries in self._gauges.items():
             sums: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from typing import Any
 from svc.analytics import process
 from svc.analytics.aggregate import Aggregation
 from svc.analytics.clock_watch import ClockWatch
-from svc.analytics.metric_tables import Row, RowIds, aggregate_rows, maybe_time, raw_rows
+from svc.analytics.metric_tables import WRITTEN_AT_ONCE, Row, RowIds, aggregate_rows, maybe_time, raw_rows
 from svc.analytics.recorder import IdleRecorder, Period, Recorder
 from svc.analytics.statistics import whole
 from svc.analytics.totals import MAX_LABEL_SETS, Totals
@@ -24,7 +24,8 @@ from svc.store import Store
 
 TICK_BUDGET = 0.001  # seconds of work in one tick, and in one slice of `work`
 SETTLED_MS = 2000  # age from which raw rows are taken: then those of other instances are there as well
-_ENTRIES_OF_A_ROW = 200  # a busier second is written as several raw rows of the same time: encoding and decoding a row is one step
+# Entries and their bins in a raw row; a busier second is several rows of the same time. To encode a row is one step: this one takes about 1 ms.
+_SIZE_OF_A_ROW = 800
 _RETENTION_PAUSE = 60.0  # polling interval of old rows
 _BUSY = 0.1  # share of active time from which a loop is worth a row of its own
 
@@ -155,26 +156,26 @@ class Analytics:
 
     def _write_raw_row(self, period: Period, period_ms: float, now_ms: float) -> Iterator[None]:
         try:
+            row = {"time": int(now_ms), "period": whole(round(period_ms, 3)), "threadId": self._thread_id}
             metrics: list[Row] = []
+            size = 0
             for entry in period.iter_entries():
                 if entry is not None:
                     if entry["metric"] == "bytes-sent" and "distribution" in entry:
                         self._bytes_processed += entry["mean"] * entry["count"]
                     metrics.append(entry)
+                    bins = entry.get("distribution")
+                    size += 1 + len(bins) if isinstance(bins, list) else 1
                 yield
-            yield from self.totals.iter_add(period.numbers, period.flags, metrics)
+                if size >= _SIZE_OF_A_ROW:
+                    full = {**row, "metrics": metrics, "totalBytesProcessed": round(self._bytes_processed)}
+                    yield from self._raw.iter_write([full], self._ids, now_ms)
+                    metrics, size = [], 0
             metrics.append({"metric": "memory", "threadId": self._thread_id, **process.memory(self._array_buffers())})
             metrics.append({"metric": "utilization", **self._utilization()})
-            common = {
-                "time": int(now_ms),
-                "period": whole(round(period_ms, 3)),
-                "threadId": self._thread_id,
-                "totalBytesProcessed": round(self._bytes_processed),
-            }
-            starts = range(0, len(metrics), _ENTRIES_OF_A_ROW)
-            rows = [{**common, "metrics": metrics[start : start + _ENTRIES_OF_A_ROW]} for start in starts]
-            metrics.clear()
-            yield from self._raw.iter_write(rows, self._ids, now_ms)
+            last = {**row, "metrics": metrics, "totalBytesProcessed": round(self._bytes_processed)}
+            yield from self._raw.iter_write([last], self._ids, now_ms)
+            yield from self.totals.iter_add(period.numbers, period.flags, period.given)
             yield from period.iter_release()
         finally:
             self._closing = False
@@ -212,8 +213,11 @@ class Analytics:
                 rows: list[Row] = []
                 for fields in aggregation.iter_rows():
                     rows.append({"time": aggregation.time, "period": int(self._period * 1000), "node": self._node, **fields})
+                    had_rows = True
                     yield
-                had_rows = had_rows or bool(rows)
+                    if len(rows) == WRITTEN_AT_ONCE:
+                        yield from self._aggregates.iter_write(rows, self._ids, now_ms)
+                        rows = []
                 yield from self._aggregates.iter_write(rows, self._ids, now_ms)
             self._covered_at = self._monotonic() - SETTLED_MS / 1000
             resources: list[Row] = []

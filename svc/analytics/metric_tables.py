@@ -21,6 +21,7 @@ _HIGHEST_ID = encode_key(2.0**43)  # in 2248; what is beyond was not written her
 RAW_RETENTION_MS = 3600 * 1000
 AGGREGATE_RETENTION_MS = 365 * 86400 * 1000
 
+WRITTEN_AT_ONCE = 20  # aggregate rows: about 0.5 ms
 _DELETED_AT_ONCE = 50
 
 _log = logging.getLogger("svc.analytics")
@@ -51,12 +52,10 @@ class RowIds:
 class MetricTable:
     """One of the tables, in the order of ids. A row's `time` is lower than its id, perhaps by years, when the clock has gone back before."""
 
-    def __init__(self, store: Store, table_name: str, retention_ms: float, written_at_once: int) -> None:
-        """`written_at_once`: rows of one step."""
+    def __init__(self, store: Store, table_name: str, retention_ms: float) -> None:
         self._store = store
         self._table_name = table_name
         self._retention_ms = retention_ms
-        self._written_at_once = written_at_once
 
     @property
     def table(self) -> Table:
@@ -65,9 +64,9 @@ class MetricTable:
     def iter_write(self, rows: list[Row], ids: RowIds, now_ms: float) -> Iterator[None]:
         """Give the rows their ids and store them, some at a time. Rows that the store cannot take now are dropped: these are only metrics."""
         table = self.table
-        for start in range(0, len(rows), self._written_at_once):
+        for start in range(0, len(rows), WRITTEN_AT_ONCE):
             transaction = self._store.begin()
-            for row in rows[start : start + self._written_at_once]:
+            for row in rows[start : start + WRITTEN_AT_ONCE]:
                 row_id = ids.next(now_ms)
                 transaction.put(table, row_id, {"id": row_id, **{name: whole(value) for name, value in row.items()}})
             try:
@@ -147,8 +146,8 @@ def _time_of(raw: bytes) -> float:
 
 
 def raw_rows(store: Store) -> MetricTable:
-    return MetricTable(store, RAW_ANALYTICS_TABLE, RAW_RETENTION_MS, written_at_once=1)
+    return MetricTable(store, RAW_ANALYTICS_TABLE, RAW_RETENTION_MS)
 
 
 def aggregate_rows(store: Store) -> MetricTable:
-    return MetricTable(store, ANALYTICS_TABLE, AGGREGATE_RETENTION_MS, written_at_once=20)
+    return MetricTable(store, ANALYTICS_TABLE, AGGREGATE_RETENTION_MS)

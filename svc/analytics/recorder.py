@@ -82,13 +82,14 @@ Merged = tuple[Iterable[tuple[Key, list[float]]], Iterable[tuple[Key, YesNo]]]
 class Period:
     """The recorded values between two calls of `Recorder.close`. `numbers` and `flags` (yes, count) are complete when `iter_entries` has ended."""
 
-    __slots__ = ("_others", "_requests", "_routes", "fields", "flags", "numbers")
+    __slots__ = ("_others", "_requests", "_routes", "fields", "flags", "given", "numbers")
 
     def __init__(self, requests: Requests, routes: Requests, others: list[Merged], fields: list[tuple[Key, Fields]]) -> None:
         """`others`: groups besides those of requests; their lists and counters are the period's own."""
         self.numbers: dict[Key, list[float]] = {}
         self.flags: dict[Key, tuple[int, int]] = {}
         self.fields = fields
+        self.given: list[dict[str, Any]] = []  # the entries of which functions gave the fields; complete at the same time
         self._requests = requests
         self._routes = routes
         self._others = others
@@ -107,6 +108,8 @@ class Period:
             except Exception:
                 _log.exception("the function that measures %s failed", key[0])
                 continue
+            if entry is not None:
+                self.given.append(entry)
             yield entry
 
     def iter_release(self) -> Iterator[None]:

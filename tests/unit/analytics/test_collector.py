@@ -264,18 +264,27 @@ def test_close_stores_what_is_left(world: Fixture) -> None:
     assert len(world.raw()) == 1
 
 
+def test_functions_may_give_fields_of_any_name(world: Fixture, caplog: pytest.LogCaptureFixture) -> None:
+    world.analytics.recorder.record(lambda: {"distribution": 5, "count": "x", "total": [1]}, "odd")
+    for _ in range(65):
+        world.analytics.recorder.record(1, "size")
+        world.second()
+    assert entry(world.raw()[0], "odd")["distribution"] == 5
+    assert world.aggregates("size") and "analytics failed" not in caplog.text
+
+
 def test_a_busy_second_is_several_rows(world: Fixture) -> None:
-    for number in range(500):
+    for number in range(1000):
         world.analytics.recorder.record(number, f"size{number}")
     world.second()
     rows = world.raw()
     assert len(rows) == 3 and len({row["id"] for row in rows}) == 3
     assert {(row["time"], row["period"], row["threadId"], row["totalBytesProcessed"]) for row in rows} == {(rows[0]["time"], 1000, 0, 0)}
     found = [found["metric"] for row in rows for found in row["metrics"]]
-    assert len(found) == len(set(found)) == 502
+    assert len(found) == len(set(found)) == 1002
     for _ in range(65):
         world.second()
-    for number in (0, 250, 499):
+    for number in (0, 500, 999):
         (aggregate,) = world.aggregates(f"size{number}")
         assert aggregate["mean"] == number and aggregate["count"] == 1
 
