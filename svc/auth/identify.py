@@ -135,6 +135,11 @@ class Identifier:
             return self._directory.first_super_user()
         return None
 
+    def current(self, user: User) -> User | None:
+        """The user as it is now; None if it is gone, or its logins have ended."""
+        found = self._directory.get_user(user.username)
+        return found if found is not None and found.active and found.login_id == user.login_id else None
+
     def admit(self, request: Request) -> None:
         """Take over the user that application code has set on the request: it gets its sessions. Raises Problem 401 for an inactive user, TypeError for what is
         no user."""

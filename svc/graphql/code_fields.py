@@ -73,7 +73,7 @@ def _list_text(paths: list[Path], values: list[Any], options: Mapping[str, Any],
         where.append(given.where)
     whole = Group("and", tuple(where)) if len(where) > 1 else where[0] if where else None
     limit = MAX_ROWS - 1 - given.offset if given.limit is None and given.offset else given.limit  # there is no offset without a limit
-    return print_query(Query(whole, _select(field), given.sort, given.offset, limit, after=given.after))
+    return print_query(Query(whole, selected_names(field), given.sort, given.offset, limit, after=given.after))
 
 
 def _as_text(path: Path, value: Any, table: AnyTable) -> Condition:
@@ -116,7 +116,7 @@ def refuse_nested_arguments(fields: tuple[Field, ...]) -> None:
 def query_text(paths: list[Path], values: list[Any], field: Field) -> str:
     """Conditions and selection as REST clients write them: `city=Oslo&select(name)`. Raises QueryError."""
     terms = [f"{'.'.join(path)}={quote(_text(value), safe='')}" for path, value in zip(paths, values, strict=True)]
-    select = _select(field)
+    select = selected_names(field)
     return "&".join(terms if select is None else [*terms, print_query(Query(select=select))])
 
 
@@ -124,12 +124,12 @@ def _text(value: Any) -> str:
     return value if type(value) is str else encode_plain(value).decode()
 
 
-def _select(field: Field) -> Select | None:
+def selected_names(field: Field) -> Select | None:
     """The names that a field selects, each once."""
     items: dict[str, SelectItem] = {}
     for each in field.nested or ():
         if each.name != TYPE_NAME:
-            items[each.name] = SelectItem((each.name,), _select(each))
+            items[each.name] = SelectItem((each.name,), selected_names(each))
     return Select(tuple(items.values())) if items else None
 
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
+from svc.auth.identify import Identifier
 from svc.content.registry import ContentTypes
 from svc.errors import ClientError, MethodNotAllowed, NotAcceptable, Problem
+from svc.graphql.event_transport import EventTransport
 from svc.graphql.execution import DEFAULT_OPTIONS, Execution, GraphQLOptions
+from svc.graphql.live_field import LiveFields
 from svc.graphql.operation import SUBSCRIPTION, Operation
 from svc.graphql.page import PATHS as PAGE_PATHS
 from svc.graphql.page import asset, page
 from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters, from_address, from_body, is_query_given
 from svc.graphql.responses import error_response, response_type
+from svc.graphql.socket_transport import SocketTransport
+from svc.graphql.subscriptions import Subscriptions
 from svc.http.bodies import Bodies
 from svc.http.compression import Compression
 from svc.http.decoding import RequestDecoder
@@ -27,7 +33,8 @@ from svc.resources import Resources
 from svc.store import Store
 
 ADDRESS = "/graphql"
-PATHS = (ADDRESS, ADDRESS + "/", *PAGE_PATHS)
+SOCKET_PATHS = (ADDRESS, ADDRESS + "/")
+PATHS = (*SOCKET_PATHS, *PAGE_PATHS)
 READS = ("GET", "HEAD")
 METHODS = (*READS, "POST")
 ENTRY_OPTIONS = ("extended", "introspection", "port", "securePort")
@@ -52,12 +59,18 @@ class GraphQLEndpoint:
         types: ContentTypes,
         compression: Compression,
         decoder: RequestDecoder,
+        identifier: Identifier,
         loop: asyncio.AbstractEventLoop,
         executor: Executor,
+        report: Callable[[BaseException], None],
         options: GraphQLOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """`executor`: threads for what would hold the loop: long documents, the description of a schema."""
+        """`identifier`: of the callers of WebSockets. `executor`: threads for what would hold the loop: long documents, the description of a schema.
+        `report` logs a defect behind the head of an answer."""
         self.execution = Execution(resources, store, loop, executor, options)
+        subscriptions = Subscriptions(self.execution, LiveFields(loop, store.clock.monotonic, report))
+        self._events = EventTransport(self.execution, subscriptions)
+        self.sockets = SocketTransport(self.execution, subscriptions, identifier, loop, executor, report)
         self._types = types
         self._bodies = Bodies(types, decoder)
         self._compression = compression
@@ -112,6 +125,8 @@ class GraphQLEndpoint:
     # --- running ---------------------------------------------------------------------------------------------------------------------
 
     def _run(self, request: Request, parameters: Parameters) -> Any:
+        if self.execution.options.extended and request.method != "HEAD" and response_type(request.block).prefers_events:
+            return self._events.run(request, parameters)
         operation = self.execution.operation(parameters, request)
         if type(operation) is Operation:
             return self._operate(request, operation, parameters)

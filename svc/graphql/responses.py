@@ -77,10 +77,15 @@ def error_response(error: Problem, request: Request | None, request_id: str = ""
     """An answer that has errors only. `request_id`: of a defect, also in the log."""
     kind = _DEFAULT if request is None else response_type(request.block)
     status = error.status_code
-    if kind.name == JSON_TYPE and status in _SAID_IN_BODY and not isinstance(error, RequestFault) and not is_malformed(error):
+    if kind.name == JSON_TYPE and is_said_in_body(error):
         status = 200
     body = encode_json({"errors": [error_object(error, request_id)]})
     return Response(body, status, Headers([kind.pair, VARY, *error.headers]))
+
+
+def is_said_in_body(error: Problem) -> bool:
+    """Whether a client finds it in the body, where the status speaks of the transport only."""
+    return error.status_code in _SAID_IN_BODY and not isinstance(error, RequestFault) and not is_malformed(error)
 
 
 def is_malformed(error: Problem) -> bool:

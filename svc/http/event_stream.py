@@ -53,7 +53,7 @@ class EventStreams:
         return Response(feed, 200, pairs=pairs)
 
 
-class _Stream(Feed):
+class EventFeed(Feed):
     """The common part: the start, and comments when nothing is sent."""
 
     __slots__ = ("_now", "_quiet_since", "_writer")
@@ -76,7 +76,7 @@ class _Stream(Feed):
                 writer.write(KEEP_ALIVE)
 
 
-class SourceStream(_Stream):
+class SourceStream(EventFeed):
     __slots__ = ("_prelude", "_pump", "_written")
 
     def __init__(self, source: EventSource, now: Callable[[], float], report: Report) -> None:
@@ -115,7 +115,7 @@ class SourceStream(_Stream):
             writer.end()
 
 
-class IteratorStream(_Stream):
+class IteratorStream(EventFeed):
     __slots__ = ("_finished", "_items", "_loop", "_report", "_room", "_task")
 
     def __init__(self, items: AsyncIterator[Any], loop: asyncio.AbstractEventLoop, now: Callable[[], float], report: Report) -> None:

@@ -32,7 +32,7 @@ from svc.config import Config
 from svc.content.registry import ContentTypes
 from svc.errors import Problem
 from svc.graphql import PATHS
-from svc.graphql.endpoint import HANDLER_PATH
+from svc.graphql.endpoint import HANDLER_PATH, SOCKET_PATHS
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
 from svc.logs.application_code import ApplicationCode
@@ -78,6 +78,7 @@ from svc.server.slow_turns import SlowTurns
 from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
 from svc.websocket import UpgradeListeners
+from svc.websocket.resource_sockets import SocketEndpoint
 
 HELPER_THREADS = 2
 GC_THRESHOLD = 20_000  # new objects until the collector runs: requests leave no cycles, and a large body alone makes thousands of objects
@@ -276,7 +277,17 @@ class Server:
             origins=self._origins,
         )
         self.rest = make_rest(self.config, self.resources, clock=self.clock, loop=self.loop, log_error=self._log_error, types=self.types)
-        self.graphql = make_graphql(self.config, self.resources, self.store, self.types, loop=self.loop, executor=self._graphql_executor)
+        self.graphql = make_graphql(
+            self.config,
+            self.resources,
+            self.store,
+            self.types,
+            self._application_identifier,
+            loop=self.loop,
+            executor=self._graphql_executor,
+            log_error=self._log_error,
+        )
+        self._socket_endpoints: dict[str, SocketEndpoint] = {}
         self.rest.forms[HANDLER_PATH] = self.graphql
         self._sockets = make_websockets(self.clock, self.loop, self.analytics.recorder, self._log_error)
         dispatcher, upgrades = self._make_application_dispatcher(self.resources)
@@ -312,6 +323,7 @@ class Server:
             log_error=self._log_error,
             on_sent=None if self._screen is None else self._screen.request,
             make_dispatcher=self._make_dispatcher,
+            socket_endpoints=self._socket_endpoints,
         )
 
     def _make_reloader(self) -> Reloader:
@@ -380,6 +392,9 @@ class Server:
         is_served = any(map(is_on_main_ports, entries))
         for path in PATHS:
             self.rest.serve(path, self.graphql if is_served else None)
+        self._socket_endpoints.clear()
+        if is_served and self.graphql.options.extended:
+            self._socket_endpoints.update(dict.fromkeys(SOCKET_PATHS, self.graphql.sockets))
         self._application_identifier.login_path = LOGIN_PATH if has_login else None
 
     def _make_operations_port(self, stored: StoredCertificates, date: HttpDate) -> ServerPorts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -28,7 +28,7 @@ from svc.resources import Resources
 from svc.rest import Rest, RestOptions
 from svc.store import Store
 from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
-from svc.websocket.resource_sockets import ResourceSockets
+from svc.websocket.resource_sockets import ResourceSockets, SocketEndpoint
 
 LogError = Callable[[str, BaseException | None], None]
 
@@ -55,10 +55,20 @@ def make_rest(
 
 
 def make_graphql(
-    config: Config, resources: Resources, store: Store, types: ContentTypes, *, loop: asyncio.AbstractEventLoop, executor: Executor
+    config: Config,
+    resources: Resources,
+    store: Store,
+    types: ContentTypes,
+    identifier: Identifier,
+    *,
+    loop: asyncio.AbstractEventLoop,
+    executor: Executor,
+    log_error: LogError,
 ) -> GraphQLEndpoint:
     """The GraphQL interface to the resources. `executor`: threads for long documents."""
-    return GraphQLEndpoint(resources, store, types, Compression(config.http.compression_threshold), _decoder(config), loop, executor)
+    compression = Compression(config.http.compression_threshold)
+    report = _stream_reporter(log_error)
+    return GraphQLEndpoint(resources, store, types, compression, _decoder(config), identifier, loop, executor, report)
 
 
 def rest_options(apps: Sequence[App]) -> RestOptions:
@@ -87,12 +97,14 @@ def make_application_dispatcher(
     log_error: LogError,
     on_sent: Callable[[Exchange, float], None] | None = None,
     make_dispatcher: Callable[..., Dispatcher] = Dispatcher,
+    socket_endpoints: Mapping[str, SocketEndpoint] | None = None,
 ) -> tuple[Dispatcher, UpgradeListeners]:
     """The dispatcher of the application's ports: REST, and WebSockets on the same paths. `resources` None: of a port that has only listeners. `on_sent`:
-    called with each exchange that is over, and the time. `make_dispatcher`: called with the arguments of `Dispatcher`."""
+    called with each exchange that is over, and the time. `make_dispatcher`: called with the arguments of `Dispatcher`. `socket_endpoints`: what
+    serves WebSockets before the resources, by path."""
     upgrades = UpgradeListeners(WsListeners(sockets))
     if resources is not None:
-        upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error)))
+        upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error), socket_endpoints))
     dispatcher = make_dispatcher(
         rest,
         identifier,

@@ -69,5 +69,8 @@ class SocketHandler(Protocol):
     def find(self, request: Request) -> Service:
         """Raises Problem: 401 and 403 open the WebSocket and close it with 3000 or 3003, any other refuses the handshake with that status."""
 
+    def subprotocol(self, request: Request) -> str | None:
+        """The sub-protocol of a WebSocket at this address, if the client offers it; None: the first one that is offered."""
+
     def knows(self, request: Request) -> bool:
         """Whether it serves WebSockets at this address, if only with a refusal."""

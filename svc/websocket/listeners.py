@@ -76,7 +76,8 @@ class WsListeners:
 
     def _serve(self, request: Request, refusal: Problem | None) -> Response:
         """Without listeners: the resource serves, or the refusal is sent. Browsers show scripts a close code, not the status of a handshake."""
-        upgrade = self.sockets.accept(request, None if refusal is None else partial(_refuse, refusal))
+        subprotocol = None if self.handler is None else self.handler.subprotocol(request)
+        upgrade = self.sockets.accept(request, None if refusal is None else partial(_refuse, refusal), subprotocol=subprotocol)
         if refusal is None:
             assert self.handler is not None
             try:
@@ -157,6 +158,9 @@ class _ListenerChain:
                 self._refusal = problem
             raise
         socket.limit(MAX_PAYLOAD)
+        subprotocol = self._handler.subprotocol(request)
+        if subprotocol is not None and socket.on_use is not None:
+            socket.answer_with(subprotocol, [])
         result = service(socket)
         socket.use()
         if result is not None and inspect.isawaitable(result):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from svc.content.content_type import ContentType
 from svc.content.handler_type import HandlerType
@@ -97,12 +97,29 @@ def is_text(kind: ContentType) -> bool:
     return name.startswith("text/") or name.endswith(("json", "xml", "urlencoded"))
 
 
+class SocketEndpoint(Protocol):
+    """What serves the WebSockets at a path before resources are looked for."""
+
+    @property
+    def subprotocol(self) -> str: ...
+
+    def find(self, request: Request) -> Service:
+        """Raises Problem."""
+
+
 class ResourceSockets:
     """The `SocketHandler` of a port."""
 
     def __init__(
-        self, resources: Resources, types: ContentTypes, loop: asyncio.AbstractEventLoop, report: Callable[[BaseException], None]
+        self,
+        resources: Resources,
+        types: ContentTypes,
+        loop: asyncio.AbstractEventLoop,
+        report: Callable[[BaseException], None],
+        endpoints: Mapping[str, SocketEndpoint] | None = None,
     ) -> None:
+        """`endpoints`: by their paths; they may change."""
+        self._endpoints: Mapping[str, SocketEndpoint] = {} if endpoints is None else endpoints
         self._resources = resources
         self._types = types
         self._loop = loop
@@ -111,10 +128,17 @@ class ResourceSockets:
         self._generation = types.generation
 
     def knows(self, request: Request) -> bool:
-        return self._resources.find(request.pathname, "ws") is not None
+        return request.pathname in self._endpoints or self._resources.find(request.pathname, "ws") is not None
+
+    def subprotocol(self, request: Request) -> str | None:
+        endpoint = self._endpoints.get(request.pathname)
+        return None if endpoint is None or endpoint.subprotocol not in offered_protocols(request) else endpoint.subprotocol
 
     def find(self, request: Request) -> Service:
         """The service for a handshake. Raises Problem."""
+        endpoint = self._endpoints.get(request.pathname)
+        if endpoint is not None:
+            return endpoint.find(request)
         if MQTT in offered_protocols(request):
             raise Problem("MQTT over WebSocket is not available in this version of svc", 501)
         found = addressed(self._resources, request, "ws")

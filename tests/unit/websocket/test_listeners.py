@@ -28,6 +28,9 @@ class Handler:
     def __init__(self) -> None:
         self.found: list[str] = []
 
+    def subprotocol(self, request: Request) -> str | None:
+        return "second" if "second" in request.block.fields.get("sec-websocket-protocol", "") else None
+
     def find(self, request: Request) -> Any:
         self.found.append(request.pathname)
         if request.pathname == "/echo":
