@@ -41,8 +41,6 @@ ENTRY_OPTIONS = ("extended", "introspection", "port", "securePort")
 """Of the entry `graphql` in the configuration of an application."""
 HANDLER_PATH = "graphql"  # in the metrics (spec: analytics §3)
 
-_KEPT_ADDRESSES, _KEPT_LENGTH = 512, 2048  # query strings whose parameters are kept, and characters of such
-
 
 NEEDS_EVENTS = "A subscription needs a WebSocket with the sub-protocol graphql-transport-ws, or Accept: text/event-stream"
 
@@ -74,7 +72,6 @@ class GraphQLEndpoint:
         self._types = types
         self._bodies = Bodies(types, decoder)
         self._compression = compression
-        self._addresses: dict[str, Parameters] = {}  # by query string
 
     @property
     def options(self) -> GraphQLOptions:
@@ -104,23 +101,12 @@ class GraphQLEndpoint:
         if method in READS:
             if response_type(request.block).prefers_page and not is_query_given(request.query):
                 return page().response(request, self._compression)
-            return self._run(request, self._of_address(request.query or ""))
+            return self._run(request, from_address(request.query))
         raise MethodNotAllowed(f"{method[:40]} is no method of {ADDRESS}", METHODS)
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         """Any error as an answer."""
         return error_response(error, request, request_id)
-
-    def _of_address(self, query_string: str) -> Parameters:
-        """The parameters of a query string. Clients send the same ones again, so some are kept."""
-        found = self._addresses.get(query_string)
-        if found is None:
-            found = from_address(query_string)
-            if len(query_string) <= _KEPT_LENGTH:
-                if len(self._addresses) >= _KEPT_ADDRESSES:
-                    self._addresses.clear()
-                self._addresses[query_string] = found
-        return found
 
     # --- running ---------------------------------------------------------------------------------------------------------------------
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
 from svc.content.json_type import decode_json
 from svc.errors import BadBody
 from svc.graphql.faults import RequestFault
 
 _MOST_FIELDS = 100  # of an address; those that have no meaning are ignored
+_KEPT_LENGTH = 2048  # characters of a field that is kept
 
 
 class Parameters:
@@ -34,20 +36,35 @@ class Parameters:
 
 def from_address(query_string: str | None) -> Parameters:
     """Of a GET. Raises RequestFault."""
+    fields = [field for field in (query_string or "").split("&") if field]
+    if len(fields) > _MOST_FIELDS:
+        raise RequestFault(f"The query string has more than {_MOST_FIELDS} fields")
+    found: dict[str, str] = {}
     try:
-        pairs = parse_qsl(query_string or "", keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        for field in fields:
+            name, value = _kept_field(field) if len(field) <= _KEPT_LENGTH else _decoded_field(field)
+            if name in found:
+                raise RequestFault(f"'{name[:40]}' is given twice")
+            found[name] = value
     except UnicodeDecodeError:
         raise RequestFault("The query string is not UTF-8 after percent-decoding") from None
-    except ValueError:
-        raise RequestFault(f"The query string has more than {_MOST_FIELDS} fields") from None
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if name in found:
-            raise RequestFault(f"'{name[:40]}' is given twice")
-        found[name] = value
     variables = _json_object(found, "variables")
     _json_object(found, "extensions")
     return Parameters(found.get("query"), found.get("operationName"), variables)
+
+
+def _decoded_field(field: str) -> tuple[str, str]:
+    """(name, value). Raises UnicodeDecodeError.
+
+    >>> _decoded_field("query=%7Ba%7D+%C3%A4"), _decoded_field("query")
+    (('query', '{a} ä'), ('query', ''))
+    """
+    name, _, value = field.replace("+", " ").partition("=")
+    return unquote(name, errors="strict"), unquote(value, errors="strict")
+
+
+# Decoding takes as long as a look-up of a record, and clients send the same documents again, with other variables.
+_kept_field = lru_cache(512)(_decoded_field)
 
 
 def is_query_given(query_string: str | None) -> bool:
