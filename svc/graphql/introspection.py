@@ -18,7 +18,6 @@ from svc.graphql.selection import Field
 from svc.graphql.visible import visible_resources
 from svc.messages import Request
 
-MAX_BYTES = 256 << 20  # that are made of one query: of each list within another anew
 _KEPT_SCHEMAS = 8
 _KEPT_BYTES = 8 << 20  # of the answers of one schema
 
@@ -68,7 +67,7 @@ class Introspection:
         found = described.answers.get(text)
         if found is None:
             schema = yield asyncio.shield(described.schema)
-            found = yield self._loop.run_in_executor(self._executor, run_introspection, nodes, schema, MAX_BYTES)
+            found = yield self._loop.run_in_executor(self._executor, run_introspection, nodes, schema)
             described.keep(text, found)
         return found
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 from graphql import (
+    GraphQLInputObjectType,
     GraphQLList,
     GraphQLNonNull,
     GraphQLObjectType,
     GraphQLSchema,
     OperationType,
     get_argument_values,
+    introspection_types,
     is_leaf_type,
     validate,
 )
@@ -55,7 +57,10 @@ from svc.graphql.values import literal
 
 ROOTS = {"__schema": SchemaMetaFieldDef, "__type": TypeMetaFieldDef}
 MAX_FIELDS = 2000  # fragments counted wherever they are used; tools ask for about 200
-MAX_STEPS = 5_000_000
+# An answer may take so much work, and so many bytes, counted again in each list or object that they are within: some, and some for each field, argument and
+# member of the schema. What tools ask for takes 7 steps and 1 KB of these.
+STEPS, STEPS_EACH = 50_000, 25
+BYTES, BYTES_EACH = 1 << 20, 4000
 
 _RULES = (
     FieldsOnCorrectTypeRule,
@@ -68,6 +73,7 @@ _RULES = (
 )
 
 _encode = msgspec.json.Encoder().encode
+_TYPE = introspection_types["__Type"]
 Complete = Callable[[Any], bytes]
 
 
@@ -120,14 +126,25 @@ def _constant(value: Any, argument: ArgumentNode) -> ConstValueNode:
     return ConstObjectValueNode(fields=(), loc=loc) if isinstance(value, dict) else ConstListValueNode(values=(), loc=loc)
 
 
-def run_introspection(nodes: list[FieldNode], schema: GraphQLSchema, max_bytes: int) -> dict[str, bytes]:
-    """The JSON of each field by its key. Raises DocumentError for what is no query of a schema, or has an answer of more than `max_bytes`."""
+def schema_size(schema: GraphQLSchema) -> int:
+    """How many fields, arguments and members of input types it has."""
+    size = 0
+    for type_ in schema.type_map.values():
+        if isinstance(type_, GraphQLObjectType):
+            size += sum([1 + len(field.args) for field in type_.fields.values()])
+        elif isinstance(type_, GraphQLInputObjectType):
+            size += len(type_.fields)
+    return size
+
+
+def run_introspection(nodes: list[FieldNode], schema: GraphQLSchema) -> dict[str, bytes]:
+    """The JSON of each field by its key. Raises DocumentError for what is no query of a schema, or asks for more than tools do by far."""
     selection = SelectionSetNode(selections=tuple(nodes))
     operation = OperationDefinitionNode(operation=OperationType.QUERY, selection_set=selection)
     for error in validate(schema, DocumentNode(definitions=(operation,)), _RULES, max_errors=1):
         place = error.locations[0] if error.locations else None
         raise DocumentError(error.message, location=None if place is None else (place.line, place.column))
-    run = _Run(max_bytes)
+    run = _Run(schema_size(schema))
     found: dict[str, bytes] = {}
     for node in nodes:
         root = ROOTS[node.name.value]
@@ -148,9 +165,9 @@ class _TooMuch(Problem):
 
 
 class _Run:
-    def __init__(self, max_bytes: int) -> None:
-        self._bytes = max_bytes
-        self._steps = MAX_STEPS
+    def __init__(self, size: int) -> None:
+        self._bytes = BYTES + size * BYTES_EACH
+        self._steps = STEPS + size * STEPS_EACH
 
     def completing(self, type_: Any, node: FieldNode) -> Complete:
         """What makes JSON of the values of a field of this type."""
@@ -182,26 +199,31 @@ class _Run:
             else:
                 definition = type_.fields[name]
                 steps.append((before, definition.resolve, get_argument_values(definition, node), self.completing(definition.type, node)))
-        known: dict[int, tuple[Any, bytes]] = {}
 
         def made(value: Any) -> bytes:
             if value is None:
                 return b"null"
+            self._steps -= len(steps)
+            if self._steps < 0:
+                raise _TooMuch
+            pieces: list[bytes] = []
+            for before, resolve, arguments, complete in steps:
+                pieces.append(before)
+                pieces.append(complete(value if resolve is None else resolve(value, None, **arguments)))
+            pieces.append(b"}")
+            return self._counted(b"".join(pieces))
+
+        if type_ is not _TYPE:
+            return made
+        known: dict[int, bytes] = {}  # by the id of a type, which the schema keeps
+
+        def known_or_made(value: Any) -> bytes:
             found = known.get(id(value))
             if found is None:
-                self._steps -= len(steps)
-                if self._steps < 0:
-                    raise _TooMuch
-                pieces: list[bytes] = []
-                for before, resolve, arguments, complete in steps:
-                    pieces.append(before)
-                    pieces.append(complete(value if resolve is None else resolve(value, None, **arguments)))
-                pieces.append(b"}")
-                # The value is kept with it: the id of one that is gone may be that of another.
-                found = known[id(value)] = value, self._counted(b"".join(pieces))
-            return found[1]
+                found = known[id(value)] = made(value)
+            return found
 
-        return made
+        return known_or_made
 
     def _counted(self, made: bytes) -> bytes:
         self._bytes -= len(made)
