@@ -31,6 +31,7 @@ from bench.machine import warn_of_load
 from bench.measure import load, write_requests
 from bench.servers import HERE, Svc
 from svc.analytics import Analytics, Recorder
+from svc.analytics.collector import TICK_BUDGET
 from svc.clock import FakeClock
 from svc.server.instance import GC_THRESHOLD
 from svc.store import Store
@@ -38,7 +39,6 @@ from svc.store.system import ensure_system
 
 COUNT = 1_000  # records
 CONNECTIONS = 32
-SLICE = 0.001  # seconds: what the server gives `work` in one go
 
 
 class AnalyticsSvc(Svc):
@@ -160,7 +160,7 @@ def measure_roll_up(directory: Path, record: Callable[[Recorder, int], None], sa
                 more = hold.call(lambda: analytics.tick(0.0, 0.0))
                 store.commit_turn()
                 while more:
-                    more = hold.call(lambda: analytics.work(SLICE))
+                    more = hold.call(lambda: analytics.work(TICK_BUDGET))
                     store.commit_turn()
         return second, aggregation
     finally:

@@ -22,10 +22,10 @@ from svc.analytics.totals import MAX_LABEL_SETS, Totals
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.store import Store
 
-TICK_BUDGET = 0.001  # seconds of work in one tick, and in one slice of `work`
+TICK_BUDGET = 0.0007  # seconds of work in one tick, and in one slice of `work`; the last step may take as long again
 SETTLED_MS = 2000  # age from which raw rows are taken: then those of other instances are there as well
-# Entries and their bins in a raw row; a busier second is several rows of the same time. To encode a row is one step: this one takes about 1 ms.
-_SIZE_OF_A_ROW = 800
+# Entries and their bins in a raw row; a busier second is several rows of the same time. To encode a row is one step: it takes up to 0.8 ms.
+_SIZE_OF_A_ROW = 500
 _RETENTION_PAUSE = 60.0  # polling interval of old rows
 _BUSY = 0.1  # share of active time from which a loop is worth a row of its own
 
