@@ -123,6 +123,8 @@ class GraphQLEndpoint:
         if state is not None and state.spans is not None:
             state.spans.note(operation.attributes)
         if operation.kind is SUBSCRIPTION:
+            if response_type(request.block).accepts_events and request.method != "HEAD":
+                return self._events.run(request, parameters)
             raise NotAcceptable(NEEDS_EVENTS)
         reading = self.execution.run(request, operation, parameters.variables)
         if type(reading) is Reading:

@@ -60,7 +60,7 @@ class MutationRun:
         """All or nothing. Returns when it is on disk. Raises Problem, with the place of the field that it concerns."""
         request = self._request
         request.restore, request.native_body = None, False  # values are as in JSON
-        transaction = request.state.transaction = Transaction(self._store, request)
+        transaction = Transaction(self._store, request)
         transaction.is_shared = transaction.is_lasting = True
         writes = transaction.writes
         now = self._store.clock.monotonic
@@ -69,6 +69,8 @@ class MutationRun:
             for change in self._changes:
                 if now() >= deadline:
                     deadline = await self._store.slices.take()
+                request._state = None  # what a handler has set in its context is for its own call
+                request.state.transaction = transaction
                 self._begins.append((writes.size, change))
                 try:
                     await self._carry_out(change, transaction)

@@ -20,9 +20,10 @@ _SAID_IN_BODY = frozenset((400, 404, 409, 412, 422))
 
 
 class ResponseType:
-    """`name`: the media type. `pair`: its header field. `prefers_page`: the client would rather have HTML: it is a browser."""
+    """`name`: the media type. `pair`: its header field. `prefers_page`: the client would rather have HTML: it is a browser. `accepts_events`,
+    `prefers_events`: it takes an event stream, and would rather have that: many name it beside the others, for what comes in parts."""
 
-    __slots__ = ("name", "pair", "prefers_events", "prefers_page")
+    __slots__ = ("accepts_events", "name", "pair", "prefers_events", "prefers_page")
 
     def __init__(self, accept: str | None) -> None:
         quality = _Accepted(accept)
@@ -31,9 +32,9 @@ class ResponseType:
         self.pair = ("Content-Type", f"{self.name}; charset=utf-8")
         best = max(newer, older)
         self.prefers_page = quality.named("text/html") > best or (quality.named("text/html") > 0 and quality.named("text/html") >= best)
-        self.prefers_events = quality.named("text/event-stream") > 0 and quality.named("text/event-stream") >= max(
-            quality.named(GRAPHQL_TYPE), quality.named(JSON_TYPE)
-        )
+        events = quality.named("text/event-stream")
+        self.accepts_events = events > 0
+        self.prefers_events = events > max(quality.named(GRAPHQL_TYPE), quality.named(JSON_TYPE))
 
 
 class _Accepted:

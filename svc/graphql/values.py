@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from math import isfinite
 from typing import Any
 
@@ -67,7 +68,8 @@ def resolved_variables(declared: tuple[Variable, ...], given: Mapping[str, Any] 
         elif variable.is_required and not variable.has_default:
             raise DocumentError(f"Variable ${name} is required, but not provided.", code=BAD_VALUE)
         else:
-            value = variable.default
+            default = variable.default  # of a document that is kept: what a mutation writes is changed by the store
+            value = deepcopy(default) if type(default) is dict or type(default) is list else default
             if value is None and variable.is_required:
                 raise DocumentError(f"Variable ${name} must not be null.", code=BAD_VALUE)
         values[name] = value

@@ -172,6 +172,12 @@ def test_a_variable_that_is_used_twice_is_written_twice(shop: Shop) -> None:
     assert record(shop, "/Item/a")["name"] == record(shop, "/Item/b")["name"] == "n"
 
 
+def test_defaults_of_variables_stay_what_they_are(shop: Shop) -> None:
+    query = 'mutation ($i: Any = {name: "d", tags: ["t"]}) { create_Item(input: $i) { id name tags } }'
+    one, other = shop.data(query)["create_Item"], shop.data(query)["create_Item"]
+    assert one["id"] != other["id"] and one["tags"] == other["tags"] == ["t"]
+
+
 def test_preconditions(shop: Shop) -> None:
     shop.data('mutation { put_Item(id: "a", input: {name: "1"}) { id } }')
     wrong = shop.ask(

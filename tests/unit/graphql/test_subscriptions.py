@@ -426,6 +426,16 @@ def test_operations_that_end(shop: Shop) -> None:
     assert status == 200 and '"errors"' in text
 
 
+def test_clients_that_name_events_beside_json(shop: Shop) -> None:
+    accept = "application/graphql-response+json, application/json, text/event-stream, multipart/mixed"
+    assert shop.app.post("/graphql", {"query": "{ __typename }"}, headers={"Accept": accept}).json == {"data": {"__typename": "Query"}}
+    stream = events(shop, "subscription { Item { id } }", headers={"Accept": accept})
+    assert stream[0].data == {"data": {"Item": []}}
+    stream.close()
+    assert shop.app.head("/graphql?query={__typename}", headers={"Accept": "text/event-stream"}).status == 200
+    assert shop.app.head("/graphql?query=subscription{Item{id}}", headers={"Accept": "text/event-stream"}).status == 406
+
+
 def test_what_is_an_answer_of_http(shop: Shop) -> None:
     accept = {"Accept": "text/event-stream"}
     assert shop.app.as_user(None).post("/graphql", {"query": "subscription { Item { id } }"}, headers=accept).status == 401
