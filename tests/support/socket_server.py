@@ -265,7 +265,7 @@ def main() -> None:
     print(listener.port, flush=True)
     loop.run_forever()
     period = recorder.close()
-    entries = [] if period is None else list(period.iter_entries())
+    entries = [] if period is None else [entry for entry in period.iter_entries() if entry is not None]
     print(json.dumps({"open": len(sockets.open), "held": sockets._collected, "entries": entries}), flush=True)
 
 

@@ -475,7 +475,7 @@ def test_figures(world: World) -> None:
     server.record_analytics(1, "long", "p" * 1000, type="\udc80")
     period = recorder.close()
     assert period is not None
-    entries = {entry["metric"]: entry for entry in period.iter_entries()}
+    entries = {entry["metric"]: entry for entry in period.iter_entries() if entry is not None}
     assert (entries["price"]["count"], entries["price"]["mean"]) == (2, 6)
     assert (entries["priced"]["count"], entries["queue"]["depth"]) == (1, 3)
     assert (entries["long"]["path"], entries["long"]["type"]) == ("p" * 250, "?")
