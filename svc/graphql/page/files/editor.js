@@ -80,11 +80,7 @@ export class Editor extends EventTarget {
 
   paint() {
     const {text} = this
-    const lines = text.split("\n").length
-    const faulty = new Set(this.faults.map(({line}) => line))
-    this.numbers.replaceChildren(...Array.from({length: lines}, (_, index) => {
-      return element("span", {class: faulty.has(index + 1) ? "number faulty" : "number"}, `${index + 1}\n`)
-    }))
+    this.number(text.split("\n").length)
     const pieces = text.length > MOST_COLOURED ? [] : this.styled(text)
     const shown = document.createDocumentFragment()
     let position = 0
@@ -97,6 +93,15 @@ export class Editor extends EventTarget {
     shown.append(text.slice(position) + "\n")
     this.colours.replaceChildren(shown)
     this.follow()
+  }
+
+  /** Shows as many line numbers, those of faults marked. */
+  number(lines) {
+    const rows = this.numbers.children
+    while (rows.length > lines) rows[rows.length - 1].remove()
+    while (rows.length < lines) this.numbers.append(element("span", {class: "number"}, `${rows.length + 1}\n`))
+    for (const row of this.numbers.querySelectorAll(".faulty")) row.classList.remove("faulty")
+    for (const {line} of this.faults) rows[line - 1]?.classList.add("faulty")
   }
 
   follow() {

@@ -70,6 +70,7 @@ function run() {
   if (fields === null) selectTab("headers")
   else if (given === undefined) selectTab("variables")
   if (fields === null || given === undefined) return
+  query.suggestions.close()
   const request = currentRequest()
   history.add(request)
   showHistory()
