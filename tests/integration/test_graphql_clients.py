@@ -59,7 +59,8 @@ def ask_all(directory: Path, packages: Path) -> dict[str, Any]:
         with process.client() as http:
             assert (http.post("/Brand/", json=BRANDS).status_code, http.post("/Product/", json=PRODUCTS).status_code) == (201, 201)
         url = f"{process.url}/graphql"
-        command = [NODE or "", "--no-warnings", "main.mjs", url, f"Basic {CREDENTIALS}"]
+        token = process.operate("create_authentication_tokens", username="admin", password=PASSWORD).json()["operation_token"]
+        command = [NODE or "", "--no-warnings", "main.mjs", url, f"Basic {CREDENTIALS}", token]
         done = subprocess.run(command, cwd=scripts, capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, done.stderr + process.output()
         found: dict[str, Any] = json.loads(done.stdout)
@@ -144,6 +145,34 @@ def test_apollo_keeps_each_record_once(told: dict[str, Any]) -> None:
     assert found["one"] == with_types(ONE)
     assert found["broken"] == ["CombinedGraphQLErrors", ["NOT_FOUND"]]
     assert found["missing"] == ["CombinedGraphQLErrors", ["BAD_VALUE"]]
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, id", [("graphqlWs", "ws"), ("graphqlSse", "sse")])
+def test_a_list_is_followed_while_it_changes(told: dict[str, Any], name: str, id: str) -> None:
+    found = part(told, name)
+    brand = {"name": "Acme"}
+    assert found["lists"] == [[], [{"id": id, "price": 900, "brand": brand}], [{"id": id, "price": 901, "brand": brand}], []]
+    assert found["answers"] == [
+        {"create_Product": {"id": id, "name": "Gem", "price": 900}},
+        {"patch_Product": {"id": id, "price": 901}},
+        {"delete_Product": True},
+    ]
+    assert found["unknown"] == ["NOT_FOUND"]
+
+
+def test_callers_of_streams_are_known(told: dict[str, Any]) -> None:
+    assert part(told, "graphqlWs")["query"] == {"Product": [{"name": "Pen"}]}
+    assert part(told, "graphqlWs")["stranger"] == 4403
+    assert part(told, "graphqlSse")["stranger"] == 401
+
+
+def test_apollo_updates_what_it_keeps_after_mutations(told: dict[str, Any]) -> None:
+    found = part(told, "apolloChanges")
+    assert found["lists"] == [[], [["apollo", 900]], [["apollo", 901]], []]
+    assert found["prices"][:2] == [900, 901]
 
 
 # --- the description --------------------------------------------------------------------------------------------------------------------
