@@ -82,7 +82,7 @@ class _Builder:
             directives = [GraphQLIncludeDirective, GraphQLSkipDirective, GraphQLSpecifiedByDirective]
             for each in resources:
                 mutation.update(self._changes(each))
-            subscription = {each.name: query[each.name] for each in resources if each.is_readable and each.is_plain}
+            subscription = {each.name: self._list_field(each, pages=False) for each in resources if each.is_readable and each.is_live}
         return GraphQLSchema(
             query=GraphQLObjectType(QUERY_TYPE, query),
             mutation=GraphQLObjectType(MUTATION_TYPE, mutation) if mutation else None,
@@ -93,12 +93,13 @@ class _Builder:
 
     # --- fields at the top level ----------------------------------------------------------------------------------------------------
 
-    def _list_field(self, resource: VisibleResource) -> GraphQLField:
+    def _list_field(self, resource: VisibleResource, *, pages: bool = True) -> GraphQLField:
+        """`pages`: it can begin behind a cursor."""
         record = resource.record
         conditions: Mapping[str, Input] = {"id": GraphQLID} if record is None else self._conditions(record)
         arguments = {name: GraphQLArgument(type_) for name, type_ in conditions.items()}
-        if self._extended and resource.is_plain:
-            arguments |= _list_options(after=True)
+        if self._extended and record is not None:
+            arguments |= _list_options(after=pages)
         items = GraphQLNonNull(GraphQLList(GraphQLNonNull(self._object(resource))))
         return GraphQLField(items, arguments, description=None if record is None else record.description or None)
 
@@ -163,14 +164,15 @@ class _Builder:
     def _record(self, record: VisibleType) -> GraphQLObjectType:
         found = self._objects.get(record.name)
         if found is None:
+            options = self._extended and record.name in self._visible.types  # code of an application takes none below its list
             found = self._objects[record.name] = GraphQLObjectType(
                 record.name,
-                lambda: {attribute.name: self._field(attribute) for attribute in record.attributes},
+                lambda: {attribute.name: self._field(attribute, options) for attribute in record.attributes},
                 description=record.description or None,
             )
         return found
 
-    def _field(self, attribute: VisibleAttribute) -> GraphQLField:
+    def _field(self, attribute: VisibleAttribute, options: bool) -> GraphQLField:
         description = attribute.description or None
         if attribute.kind is Kind.SCALAR:
             scalar = SCALARS[attribute.type]
@@ -181,7 +183,7 @@ class _Builder:
             return GraphQLField(GraphQLList(found) if attribute.is_list else found, description=description)
         if not attribute.is_list:
             return GraphQLField(found, description=description)
-        arguments = _list_options(after=False) if self._extended else {}
+        arguments = _list_options(after=False) if options else {}
         return GraphQLField(GraphQLNonNull(GraphQLList(GraphQLNonNull(found))), arguments, description=description)
 
     def _input(self, record: VisibleType) -> GraphQLInputObjectType:

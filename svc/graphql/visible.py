@@ -55,13 +55,14 @@ class VisibleType:
 
 @dataclass(frozen=True, slots=True)
 class VisibleResource:
-    """A field at the top level. `record` None: nothing is known of what it answers with but `properties`. `is_plain`: a table that answers for itself."""
+    """A field at the top level. `record` None: nothing is known of what it answers with but `properties`. `is_live`: its list can be
+    followed."""
 
     name: str
     type: str
     record: VisibleType | None
     properties: tuple[str, ...]
-    is_plain: bool
+    is_live: bool
     is_readable: bool
     changes: tuple[str, ...]
 
@@ -126,7 +127,6 @@ class _View:
             return None
         may = self._rights_of(table)
         record = self._record(table, self._names.name_of(registration))
-        is_plain = not hasattr(resource, "application")
         if resource.own_rights is not None:
             is_readable = self._decides(resource, ("allow_read",))
             changes = tuple(verb for verb in CHANGES if verb in resource.verbs and self._decides(resource, _RIGHTS[verb]))
@@ -141,10 +141,10 @@ class _View:
             if key is None:
                 return None
             record = replace(record, attributes=(key,), key=key)
-        if is_plain:
+        if not hasattr(resource, "application"):
             self._types[record.name] = record
             self._known.add(id(table))
-        return VisibleResource(name, record.name, record, (), is_plain, is_readable, changes)
+        return VisibleResource(name, record.name, record, (), resource.realtime is not None, is_readable, changes)
 
     # --- types -----------------------------------------------------------------------------------------------------------------------
 

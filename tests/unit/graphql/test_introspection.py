@@ -251,7 +251,12 @@ def test_the_extended_form(extended: Shop) -> None:
     assert "label" not in types["ProductInput"].fields
     assert "brand" not in types["ProductInput"].fields
     assert str(types["ProductInput"].fields["place"].type) == "PlaceInput"
-    assert "Product" in types["Subscription"].fields
+    assert set(types["Subscription"].fields["Product"].args) == set(types["Query"].fields["Product"].args) - {"_after"}
+    assert "Weather" not in types["Subscription"].fields
+    assert options < set(types["Query"].fields["Dear"].args)
+    for query in ("{ Dear(_limit: 1) { id } }", '{ Brand(_sort: ["-name"]) { products(_limit: 1, _where: "price=gt=3") { id } } }'):
+        assert validate(schema, parse(query)) == []
+        assert extended.ask(query)[0] == 200
 
 
 def test_mutations_are_those_that_a_role_may_make(extended: Shop) -> None:
