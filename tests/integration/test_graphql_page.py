@@ -158,6 +158,18 @@ def of_several_operations_one_is_chosen(page: Page, server: Process) -> None:
     assert query(page) == 'query A {\n  Product(id: "1") {\n    id\n  }\n}\n\nquery B {\n  Brand {\n    id\n  }\n}\n'
 
 
+def a_subscription_shows_results_until_it_is_stopped(page: Page, server: Process) -> None:
+    write(page, 'subscription { Product(id: "3") { name } }')
+    page.press("Enter", CTRL)
+    page.until("document.querySelector('#result .events')?.textContent.includes('n3')")
+    with server.client() as client:
+        assert client.patch("/Product/3", json={"name": "changed"}).status_code < 300
+    page.until("document.querySelector('#result .events').textContent.includes('changed')")
+    page.click("#run")
+    page.until("document.querySelector('#status').textContent === 'Stopped.'")
+    assert page.text("#run") == "Run"
+
+
 def the_documentation_shows_types_and_finds_fields(page: Page, server: Process) -> None:
     page.click("#show-docs")
     page.until("[...document.querySelectorAll('#docs-content .type')].some((each) => each.textContent === 'Product')")
@@ -267,6 +279,7 @@ SCENARIOS = (
     errors_are_marked_where_they_are,
     variables_are_checked_before_they_are_sent,
     of_several_operations_one_is_chosen,
+    a_subscription_shows_results_until_it_is_stopped,
     the_documentation_shows_types_and_finds_fields,
     hostile_values_are_only_text,
     history_and_links_hold_no_credentials,
