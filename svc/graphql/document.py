@@ -16,22 +16,28 @@ MAX_LENGTH = 1 << 20  # bytes of UTF-8
 MAX_TOKENS = 50_000
 LONG = 2048  # characters: what is longer takes milliseconds to parse
 
-_KEPT_LENGTH = 1 << 16  # characters of a document that is kept
+TOKEN_BYTES = 650  # of the token and its nodes
 _KEPT_DOCUMENTS = 512
-_KEPT_CHARACTERS = 1 << 20  # of all that are kept: their nodes take many times that
+_KEPT_BYTES = 64 << 20  # of all documents and what is made of them
+_KEPT_MOST = 16 << 20  # of one
 
 
 class Document:
-    """`operations` by name, that of one without a name is "". `text`: as it was sent."""
+    """`operations` by name, that of one without a name is "". `text`: as it was sent. `weight`: about how many bytes it takes, with what was made of it."""
 
-    __slots__ = ("fragments", "operations", "selected", "text")
+    __slots__ = ("fragments", "operations", "selected", "text", "weight")
 
     def __init__(
-        self, text: str, operations: Mapping[str, OperationDefinitionNode], fragments: Mapping[str, FragmentDefinitionNode]
+        self,
+        text: str,
+        operations: Mapping[str, OperationDefinitionNode],
+        fragments: Mapping[str, FragmentDefinitionNode],
+        weight: int,
     ) -> None:
         self.text = text
         self.operations = operations
         self.fragments = fragments
+        self.weight = weight
         self.selected: dict[str, object] = {}
         """What was made of the operations, by name: `operation.Operation`."""
 
@@ -54,16 +60,16 @@ def parse_document(text: str) -> Document:
     if len(text) > MAX_LENGTH or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > MAX_LENGTH):
         raise DocumentError(f"The query is longer than {MAX_LENGTH} bytes.")
     try:
-        tree = parse(text, max_tokens=MAX_TOKENS)
+        tree = parse(text, max_tokens=MAX_TOKENS, allow_empty_selection_sets=False)
     except GraphQLSyntaxError as error:
         locations = error.locations or ()
         raise DocumentError(error.message, location=(locations[0].line, locations[0].column) if locations else None) from None
     except RecursionError:
         raise DocumentError("Syntax Error: Document is nested too deeply.") from None
-    return _document(text, tree.definitions)
+    return _document(text, tree.definitions, 4 * len(text) + TOKEN_BYTES * (tree.token_count or 0))
 
 
-def _document(text: str, definitions: Sequence[Node]) -> Document:
+def _document(text: str, definitions: Sequence[Node], weight: int) -> Document:
     operations: dict[str, OperationDefinitionNode] = {}
     fragments: dict[str, FragmentDefinitionNode] = {}
     for definition in definitions:
@@ -81,7 +87,7 @@ def _document(text: str, definitions: Sequence[Node]) -> Document:
             if operations and (not name or "" in operations):
                 raise fault_at(definition, "An operation without a name must be the only operation of the document.")
             operations[name] = definition
-    return Document(text, operations, fragments)
+    return Document(text, operations, fragments, weight)
 
 
 def _kind(definition: Node) -> str:
@@ -90,29 +96,32 @@ def _kind(definition: Node) -> str:
 
 
 class Documents:
-    """A bounded cache of documents by their text; the least recently used goes first."""
+    """A cache of documents by their text, bounded in number and in bytes; the least recently used goes first."""
 
     def __init__(self) -> None:
-        self._documents: dict[str, Document] = {}
-        self._characters = 0
+        self._documents: dict[str, tuple[Document, int]] = {}  # with the weight that is counted
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._documents)
 
     def find(self, text: str) -> Document | None:
         found = self._documents.pop(text, None)
-        if found is not None:
-            self._documents[text] = found
-        return found
+        if found is None:
+            return None
+        self._documents[text] = found
+        return found[0]
 
     def keep(self, document: Document) -> None:
-        """Documents that are long, or that a client makes anew for each request with its values in them, take the place of others for some time only."""
-        length = len(document.text)
-        if length > _KEPT_LENGTH or document.text in self._documents:
+        """Called again when more was made of it. Documents that a client makes new for each request, with its values in them, take the place of others for
+        some time only."""
+        known = self._documents.pop(document.text, None)
+        if known is not None:
+            self._bytes -= known[1]
+        if document.weight > _KEPT_MOST:
             return
-        self._documents[document.text] = document
-        self._characters += length
-        while len(self._documents) > _KEPT_DOCUMENTS or self._characters > _KEPT_CHARACTERS:
-            oldest = next(iter(self._documents))
-            del self._documents[oldest]
-            self._characters -= len(oldest)
+        self._documents[document.text] = document, document.weight
+        self._bytes += document.weight
+        while len(self._documents) > _KEPT_DOCUMENTS or self._bytes > _KEPT_BYTES:
+            _, weight = self._documents.pop(next(iter(self._documents)))
+            self._bytes -= weight

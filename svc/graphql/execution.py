@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 from svc.errors import AccessViolation, MethodNotAllowed
-from svc.graphql.document import LONG, Documents, parse_document
+from svc.graphql.document import LONG, Document, Documents, parse_document
 from svc.graphql.introspection import Introspection
 from svc.graphql.mutation_reading import MutationReading, mark_stored
 from svc.graphql.mutations import MutationRun
 from svc.graphql.names import Names
-from svc.graphql.operation import QUERY, SUBSCRIPTION, Operation, selected_operation
+from svc.graphql.operation import QUERY, SUBSCRIPTION, Operation, known_operation, selected_operation
 from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters
 from svc.graphql.table_fields import TableFields
@@ -63,18 +63,16 @@ class Execution:
 
     def operation(self, parameters: Parameters, request: Request) -> Any:
         """The operation that is asked for, or an awaitable of it. Raises DocumentError; AccessViolation for a long document of a caller who is not known."""
-        document = self._documents.find(parameters.query)
-        if document is not None:
-            return selected_operation(document, parameters.operation_name, extended=self.options.extended)
-        if request.user is None and len(parameters.query) > ANONYMOUS_LENGTH:
+        text, name, extended = parameters.query, parameters.operation_name, self.options.extended
+        if request.user is None and len(text) > ANONYMOUS_LENGTH:
             raise AccessViolation(None, f"Must login: without it a document has at most {ANONYMOUS_LENGTH} characters")
-        if is_long(parameters.query):
-            return then(self._in_thread(self._prepared, parameters), self._kept)
-        return self._kept(self._prepared(parameters))
-
-    def _prepared(self, parameters: Parameters) -> Operation:
-        """Called on a helper thread for what takes long. Raises DocumentError."""
-        return selected_operation(parse_document(parameters.query), parameters.operation_name, extended=self.options.extended)
+        document = self._documents.find(text)
+        found = None if document is None else known_operation(document, name, extended=extended)
+        if found is not None:
+            return found
+        if is_long(text):
+            return then(self._in_thread(_prepared, text, document, name, extended), self._kept)
+        return self._kept(_prepared(text, document, name, extended))
 
     def _kept(self, operation: Operation) -> Operation:
         self._documents.keep(operation.document)
@@ -112,6 +110,11 @@ class Execution:
                 await waiting
         reading.seconds += seconds
         return reading
+
+
+def _prepared(text: str, document: Document | None, name: str | None, extended: bool) -> Operation:
+    """An operation of a document, which is parsed if it is None. Called on a helper thread for what takes long. Raises DocumentError."""
+    return selected_operation(parse_document(text) if document is None else document, name, extended=extended)
 
 
 def is_long(text: str) -> bool:

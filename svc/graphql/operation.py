@@ -10,8 +10,14 @@ from graphql.language import DirectiveNode, OperationType
 from svc.graphql.directives import Directives
 from svc.graphql.document import Document
 from svc.graphql.faults import fault_at
-from svc.graphql.selection import Field, Selections, refuse_directives
+from svc.graphql.selection import PLANS, Field, Selections, refuse_directives
 from svc.graphql.values import Variable, declared_variables, resolved_variables
+
+_FIELD_BYTES = 1000  # of a field of the selection, with what is made of it
+_PLAN_BYTES = 6000
+_MOST_PLANS = 64  # of an operation
+_FIELD_PLAN_BYTES = 200
+_MOST_PLANNED = 4096  # fields in the plans of an operation
 
 QUERY, MUTATION, SUBSCRIPTION = OperationType.QUERY, OperationType.MUTATION, OperationType.SUBSCRIPTION
 
@@ -45,6 +51,17 @@ class Operation:
         else:
             self._fields = self._collected(refuse_directives)
 
+    def bound_plans(self) -> int:
+        """Say how many plans the fields may keep. Returns about how many bytes the operation takes with them."""
+        fields = self._fields or ()
+        if not fields:
+            return _FIELD_BYTES
+        width = sum([1 + field.width for field in fields])
+        plans = max(1, min(PLANS, _MOST_PLANS // len(fields), _MOST_PLANNED // width))
+        for field in fields:
+            field.most_plans = plans
+        return _FIELD_BYTES * width + plans * (_PLAN_BYTES * len(fields) + _FIELD_PLAN_BYTES * width)
+
     @property
     def attributes(self) -> dict[str, str]:
         """For a trace, in the words of the semantic conventions."""
@@ -63,10 +80,20 @@ class Operation:
         return Selections(self.document.fragments, includes).fields(self.node.selection_set)
 
 
+def known_operation(document: Document, name: str | None, *, extended: bool) -> Operation | None:
+    """The operation, if it was made before."""
+    found = document.selected.get(_place(name, extended))
+    return found if isinstance(found, Operation) else None
+
+
 def selected_operation(document: Document, name: str | None, *, extended: bool) -> Operation:
     """The operation, made once for a document that is kept. Raises DocumentError."""
-    place = ("+" if extended else "-") + (name or "")
-    found = document.selected.get(place)
-    if not isinstance(found, Operation):
-        found = document.selected[place] = Operation(document, name, extended=extended)
+    found = known_operation(document, name, extended=extended)
+    if found is None:
+        found = document.selected[_place(name, extended)] = Operation(document, name, extended=extended)
+        document.weight += found.bound_plans()
     return found
+
+
+def _place(name: str | None, extended: bool) -> str:
+    return ("+" if extended else "-") + (name or "")

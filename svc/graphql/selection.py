@@ -24,6 +24,8 @@ from graphql.language import (
 from svc.graphql.faults import fault_at
 
 MAX_DEPTH = 50
+PLANS = 16  # that a field keeps
+MAX_FRAGMENTS = 200  # named ones, within each other
 MAX_SELECTIONS = 10_000  # fields and fragments, each counted wherever it is put
 
 Includes = Callable[[Node, tuple[DirectiveNode, ...]], bool]
@@ -41,9 +43,9 @@ def refuse_directives(node: Node, directives: tuple[DirectiveNode, ...]) -> bool
 
 class Field:
     """`key`: its name in the answer. `nested`: None without a selection of its own. `width`: the number of fields in that, at all depths. `plans`: what was
-    made of it for the next time, by its users."""
+    made of it for the next time, by its users; `most_plans`: of each of them."""
 
-    __slots__ = ("arguments", "key", "name", "nested", "node", "plans", "width")
+    __slots__ = ("arguments", "key", "most_plans", "name", "nested", "node", "plans", "width")
 
     def __init__(self, node: FieldNode, key: str, nested: tuple[Field, ...] | None) -> None:
         self.node = node
@@ -53,6 +55,7 @@ class Field:
         self.nested = nested
         self.width: int = sum([1 + each.width for each in nested or ()])
         self.plans: dict[Any, Any] = {}
+        self.most_plans = PLANS
 
 
 class Selections:
@@ -62,6 +65,7 @@ class Selections:
         self._fragments = fragments
         self._includes = includes
         self._count = 0
+        self._arguments: dict[int, list[tuple[str, str]]] = {}  # by the id of a node of the document, for one may stand in many places
 
     def fields(self, selection: SelectionSetNode) -> tuple[Field, ...]:
         """The fields of the operation in the order of the answer. Raises DocumentError."""
@@ -80,9 +84,10 @@ class Selections:
 
     def _field(self, key: str, nodes: list[tuple[FieldNode, tuple[str, ...]]], depth: int) -> Field:
         first = nodes[0][0]
-        for other, _ in nodes[1:]:
-            if not _is_same(first, other):
-                raise fault_at(other, f"'{key}' is selected twice with different names or arguments; give one of them an alias.")
+        if len(nodes) > 1:
+            for other in {id(node): node for node, _ in nodes}.values():
+                if other is not first and not self._is_same(first, other):
+                    raise fault_at(other, f"'{key}' is selected twice with different names or arguments; give one of them an alias.")
         sets = [(node.selection_set, inside) for node, inside in nodes if node.selection_set is not None]
         if sets and len(sets) < len(nodes):
             raise fault_at(first, f"'{key}' is selected as a whole and with a selection of its own; give one of them an alias.")
@@ -90,7 +95,13 @@ class Selections:
 
     def _flattened(self, selection: SelectionSetNode, inside: tuple[str, ...]) -> Iterator[tuple[FieldNode, tuple[str, ...]]]:
         """The field nodes of a selection and of the fragments in it."""
-        for node in selection.selections:
+        open_sets = [(iter(selection.selections), inside)]
+        while open_sets:
+            nodes, inside = open_sets[-1]
+            node = next(nodes, None)
+            if node is None:
+                open_sets.pop()
+                continue
             self._count += 1
             if self._count > MAX_SELECTIONS:
                 raise fault_at(node, f"The operation selects more than {MAX_SELECTIONS} fields.")
@@ -99,29 +110,34 @@ class Selections:
             if isinstance(node, FieldNode):
                 yield node, inside
             elif isinstance(node, InlineFragmentNode):
-                yield from self._flattened(node.selection_set, inside)
+                open_sets.append((iter(node.selection_set.selections), inside))
             elif isinstance(node, FragmentSpreadNode):
-                yield from self._fragment(node, inside)
+                fragment = self._fragment(node, inside)
+                if self._includes(fragment, tuple(fragment.directives or ())):
+                    open_sets.append((iter(fragment.selection_set.selections), (*inside, node.name.value)))
 
-    def _fragment(self, node: FragmentSpreadNode, inside: tuple[str, ...]) -> Iterator[tuple[FieldNode, tuple[str, ...]]]:
+    def _fragment(self, node: FragmentSpreadNode, inside: tuple[str, ...]) -> FragmentDefinitionNode:
         name = node.name.value
         fragment = self._fragments.get(name)
         if fragment is None:
             raise fault_at(node, f"Fragment `{name}` not found.")
         if name in inside:
             raise fault_at(node, f"Fragment cycle: {name}")
-        if self._includes(fragment, tuple(fragment.directives or ())):
-            yield from self._flattened(fragment.selection_set, (*inside, name))
+        if len(inside) == MAX_FRAGMENTS:
+            raise fault_at(node, f"The fragments are nested deeper than {MAX_FRAGMENTS} levels.")
+        return fragment
 
+    def _is_same(self, one: FieldNode, other: FieldNode) -> bool:
+        """Whether two fields of one key are of the same name with the same arguments, in whatever order."""
+        if one.name.value != other.name.value:
+            return False
+        if not one.arguments and not other.arguments:
+            return True
+        return self._arguments_of(one) == self._arguments_of(other)
 
-def _is_same(one: FieldNode, other: FieldNode) -> bool:
-    """Whether two fields of one key are of the same name with the same arguments, in whatever order."""
-    if one.name.value != other.name.value:
-        return False
-    if not one.arguments and not other.arguments:
-        return True
-    return _arguments(one) == _arguments(other)
-
-
-def _arguments(node: FieldNode) -> list[tuple[str, str]]:
-    return sorted((argument.name.value, print_ast(argument.value)) for argument in node.arguments or ())
+    def _arguments_of(self, node: FieldNode) -> list[tuple[str, str]]:
+        found = self._arguments.get(id(node))
+        if found is None:
+            found = sorted((argument.name.value, print_ast(argument.value)) for argument in node.arguments or ())
+            self._arguments[id(node)] = found
+        return found

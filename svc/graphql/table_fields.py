@@ -29,8 +29,6 @@ from svc.query.shapes import Slot
 from svc.query.tables import AnyTable
 from svc.resources import PlannedQuery, RequestTarget, TableResource
 
-_KEPT = 16  # plans of one field
-
 
 class _Kept:
     """What is kept of a field: `select` None if it depends on variables. `plans`: by the paths of the conditions and the rights."""
@@ -147,7 +145,7 @@ class TableFields:
                 check_select(select, table, reader)
             plan = _new_plan(paths, select, resource, reader)
             if kept.select is not None:
-                if len(kept.plans) >= _KEPT:
+                if len(kept.plans) >= field.most_plans:
                     kept.plans.clear()
                 kept.plans[place] = plan
         return PlannedQuery(table, plan.plan(found, table, txn), visible)

@@ -1,10 +1,13 @@
 """Documents: what is parsed, which operation runs, what is kept."""
 
 import pytest
+from graphql import print_ast
+from graphql.language import Node
 
+from svc.graphql import selection
 from svc.graphql.document import MAX_LENGTH, Documents, parse_document
 from svc.graphql.faults import DocumentError
-from svc.graphql.operation import Operation
+from svc.graphql.operation import Operation, known_operation, selected_operation
 
 
 def fault(text: str, name: str | None = None, *, extended: bool = False) -> str:
@@ -39,6 +42,12 @@ def fault(text: str, name: str | None = None, *, extended: bool = False) -> str:
         ("{ ...F }", None, "Fragment `F` not found."),
         ("{ ...F } fragment F on A { ...F }", None, "Fragment cycle: F"),
         ("{ ...F } fragment F on A { a { ...G } } fragment G on A { b { ... { ...F } } }", None, "Fragment cycle: F"),
+        (
+            "{ ...F0 } " + " ".join(f"fragment F{n} on A {{ ...F{n + 1} }}" for n in range(3000)),
+            None,
+            "The fragments are nested deeper than 200 levels.",
+        ),
+        ("{ a { } }", None, "Syntax Error: Expected Name, found '}'."),
         ("{ a: b a: c }", None, "'a' is selected twice with different names or arguments; give one of them an alias."),
         ("{ a(x: 1) a(x: 2) }", None, "'a' is selected twice with different names or arguments; give one of them an alias."),
         ("{ a a { b } }", None, "'a' is selected as a whole and with a selection of its own; give one of them an alias."),
@@ -93,6 +102,27 @@ def test_faults_have_their_place() -> None:
     assert caught.value.location == (2, 7)
 
 
+def test_fragments_and_inline_fragments_are_nested_deep() -> None:
+    inline = "... { " * 90, " }" * 90
+    chain = " ".join(f"fragment F{n} on A {{ {inline[0]} ...F{n + 1} {inline[1]} }}" for n in range(100))
+    operation = Operation(parse_document("{ ...F0 } " + chain + " fragment F100 on A { a }"), None, extended=False)
+    assert [field.key for field in operation.fields({})] == ["a"]
+
+
+def test_the_arguments_of_a_field_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[Node] = []
+
+    def print_counted(node: Node) -> str:
+        printed.append(node)
+        return print_ast(node)
+
+    monkeypatch.setattr(selection, "print_ast", print_counted)
+    text = "{ " + "...F " * 1000 + "a(x: {y: 1}, z: 2) { c } } fragment F on A { a(z: 2, x: {y: 1}) { b } }"
+    (field,) = Operation(parse_document(text), None, extended=False).fields({})
+    assert field.nested is not None and [each.key for each in field.nested] == ["b", "c"]
+    assert len(printed) == 4
+
+
 def test_documents_are_kept_within_bounds() -> None:
     documents = Documents()
     texts = [f"{{ a{number} }}" for number in range(600)]
@@ -108,8 +138,37 @@ def test_documents_are_kept_within_bounds() -> None:
 
 def test_long_documents_take_little_room() -> None:
     documents = Documents()
-    documents.keep(parse_document("{ a } #" + "x" * 70_000))
-    assert len(documents) == 0
-    for number in range(40):
-        documents.keep(parse_document(f"{{ a{number} }} #" + "x" * 60_000))
-    assert 10 < len(documents) < 20
+    documents.keep(parse_document("{ a } #" + "x" * 1_000_000))
+    assert len(documents) == 1
+    documents.keep(parse_document("{ " + "a " * 40_000 + "}"))
+    assert len(documents) == 1
+    for number in range(100):
+        documents.keep(parse_document(f"{{ a{number} {'b ' * 2000} }}"))
+    assert 30 < len(documents) < 60
+
+
+def test_what_is_made_of_a_document_takes_its_room() -> None:
+    names = [f"A{number}" for number in range(30)]
+    fragments = "fragment F on A { " + " ".join(f"a{n} {{ ...G }}" for n in range(90)) + " } fragment G on A { " + "b c d e f " + "}"
+    document = parse_document(" ".join(f"query {name} {{ ...F }}" for name in names) + fragments)
+    documents = Documents()
+    documents.keep(parse_document("{ a }"))
+    documents.keep(document)
+    for number, name in enumerate(names):
+        before = document.weight
+        selected_operation(document, name, extended=False)
+        assert document.weight - before > 500_000
+        assert selected_operation(document, name, extended=False) is known_operation(document, name, extended=False)
+        documents.keep(document)
+        assert len(documents) == (2 if document.weight <= 16 << 20 else 1), number
+    assert documents.find(document.text) is None and documents.find("{ a }") is not None
+
+
+def test_wide_operations_keep_few_plans() -> None:
+    def most_plans(text: str) -> set[int]:
+        return {field.most_plans for field in selected_operation(parse_document(text), None, extended=False).fields({})}
+
+    assert most_plans("{ a { b c } }") == {16}
+    assert most_plans("{ " + " ".join(f"a{n} {{ b }}" for n in range(20)) + " }") == {3}
+    assert most_plans("{ " + " ".join(f"a{n} {{ b }}" for n in range(500)) + " }") == {1}
+    assert most_plans("{ a { " + " ".join(f"b{n}" for n in range(1500)) + " } }") == {2}

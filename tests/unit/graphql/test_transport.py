@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+import cbor2
 import pytest
 
 from tests.support.graphql import NEWER, OLDER, Shop
@@ -129,3 +130,17 @@ def test_a_compressed_answer(shop: Shop) -> None:
     answer = shop.app.post("/graphql", {"query": query}, headers={"Accept-Encoding": "gzip"})
     assert answer.headers["Content-Encoding"] == "gzip"
     assert len(answer.json["data"]) == 50
+
+
+@pytest.mark.parametrize("field", ["Product(id: 1, place: $v)", "Product(brand: $v)", "Weather(city: $v)", "Marked(name: $v)"])
+@pytest.mark.parametrize("value", [{1: 2}, {"a": {None: 1}}, {(1, 2): 3}])
+def test_members_of_other_types_than_json(shop: Shop, field: str, value: Any) -> None:
+    body = cbor2.dumps({"query": f"query ($v: Any) {{ {field} {{ id }} }}", "variables": {"v": value}})
+    answer = shop.app.post("/graphql", data=body, headers={"Content-Type": "application/cbor", "Accept": NEWER})
+    assert answer.status == 400 and answer.json["errors"][0]["extensions"]["code"] in ("BAD_VALUE", "UNKNOWN_ATTRIBUTE")
+
+
+def test_members_without_conditions_are_counted(shop: Shop) -> None:
+    members: dict[str, Any] = {f"k{number}": {} for number in range(1001)}
+    assert shop.error("query ($v: Any) { Product(id: 1, place: $v) { id } }", {"v": members})[:2] == (400, "BAD_VALUE")
+    assert shop.data("query ($v: Any) { Product(id: 1, place: $v) { id } }", {"v": {"a": {}}}) == {"Product": [{"id": "1"}]}

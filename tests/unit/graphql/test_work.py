@@ -133,3 +133,29 @@ def test_an_anonymous_caller_sends_short_documents(shop: Shop) -> None:
     names = " ".join(f"x{number}: id" for number in range(2000))
     assert shop.error(f"{{ Product {{ {names} }} }}", user=None)[:2] == (401, "UNAUTHENTICATED")
     assert shop.error("{ Product { id } }", user=None)[:2] == (401, "UNAUTHENTICATED")
+
+
+def test_a_kept_document_is_as_long_for_an_anonymous_caller(shop: Shop) -> None:
+    text = "{ __typename } #" + "x" * 20_000
+    assert shop.data(text) == {"__typename": "Query"}
+    assert shop.error(text, user=None)[:2] == (401, "UNAUTHENTICATED")
+
+
+def test_another_operation_of_a_kept_document_is_made_on_a_thread(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "query A { Brand(id: 1) { ...F } } query B { Brand(id: 2) { ...F } } fragment F on X { "
+        + " ".join(f"a{n}: id" for n in range(400))
+        + " }"
+    )
+    execution = shop.app._instance.server.graphql.execution
+    in_thread, calls = execution._in_thread, []
+
+    def counting(*arguments: Any) -> Any:
+        calls.append(arguments[0].__name__)
+        return in_thread(*arguments)
+
+    monkeypatch.setattr(execution, "_in_thread", counting)
+    for name in "ABAB":
+        (row,) = shop.data(text, operationName=name)["Brand"]
+        assert row["a7"] == ("1" if name == "A" else "2")
+    assert calls.count("_prepared") == 2
