@@ -18,13 +18,15 @@ AT_ONCE = 1 << 16  # bytes of a body that is sent as one piece
 class Answer:
     """`begin` a field, write rows, `end` it; or `value` for a field as a whole. The limit of memory is that of queries (`query.maxBytes`)."""
 
-    __slots__ = ("_chunks", "_is_first", "_limit", "size")
+    __slots__ = ("_chunks", "_is_first", "_limit", "pages", "size")
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._is_first = True
         self._limit = query_limits().bytes
         self.size = 0
+        self.pages: dict[str, str] = {}
+        """Names of fields with a limit behind which there is more -> the cursor of the next page (spec: graphql §7.1)."""
 
     def add(self, chunk: bytes) -> None:
         """Raises QueryTooLarge."""
@@ -45,5 +47,6 @@ class Answer:
 
     def body(self) -> bytes | Iterator[bytes]:
         """The whole document; a long one in the pieces that it was made of."""
-        self._chunks.append(b'{"data":{}}' if self._is_first else b"}}")
+        end = b'{"data":{}' if self._is_first else b"}"
+        self._chunks.append(end + b',"extensions":' + encode_plain({"next": self.pages}) + b"}" if self.pages else end + b"}")
         return b"".join(self._chunks) if self.size <= AT_ONCE else iter(self._chunks)

@@ -22,6 +22,7 @@ from svc.graphql.introspection_query import ROOTS as INTROSPECTION
 from svc.graphql.names import QUERY_TYPE, Names
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.table_fields import TableFields
+from svc.http.row_responses import PAGE_ROWS
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
 from svc.messages import Request
 from svc.query.budget import query_limits, too_large
@@ -68,6 +69,7 @@ class Reading:
         self._store = store
         self._now = store.clock.monotonic
         self._names = names
+        self._is_extended = extended
         self._introspection = introspection
         self._in_thread = in_thread
         self._extended = extended
@@ -262,6 +264,11 @@ class Reading:
                 if execution.done:
                     break
                 yield None
+            limit = rows.plan.limit
+            if limit and limit <= PAGE_ROWS and self._is_extended and not is_single:
+                cursor = execution.run.next_cursor()
+                if cursor is not None:
+                    answer.pages[field.key] = cursor
         except Problem as problem:
             raise with_location(problem, field.node) from None
         finally:
