@@ -37,7 +37,8 @@ UNNAMED = "unknown_service"  # what the SDK calls a service that has no name, wi
 
 _LIMITS = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 _EXPORTER = "OTEL_TRACES_EXPORTER"
-_REPORTING = ("opentelemetry.exporter", "opentelemetry.sdk")  # loggers that report what could not be exported
+_LIBRARY = "opentelemetry"
+_REPORTING = ("opentelemetry.exporter", "opentelemetry.sdk")  # loggers that report what could not be exported; others, what cannot be read
 _ours: WeakSet[TracerProvider] = WeakSet()
 
 
@@ -137,21 +138,22 @@ def resource_of(service_name: str | None) -> Resource:
 
 
 class _Seldom(logging.Filter):
-    """Lets a warning through once a minute: an unreachable collector is reported for every batch, every attempt and every span that is dropped."""
+    """Lets a warning through once a minute: an unreachable collector is reported for every batch, every attempt and every span that is dropped, and header
+    fields of clients for every member that is invalid. The one does not hide the other."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._seldom = Seldom(clock.monotonic)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno < logging.WARNING or self._seldom.count("") is not None
+        return record.levelno < logging.WARNING or self._seldom.count(record.name.startswith(_REPORTING)) is not None
 
 
 def report_seldom(clock: Clock) -> None:
-    """From now on one warning a minute comes from the loggers of the SDK and of its exporters."""
+    """From now on one warning a minute comes from the SDK and its exporters, and one from what reads header fields."""
     only = _Seldom(clock)
     for name in list(logging.root.manager.loggerDict):
-        if name.startswith(_REPORTING):
+        if name.startswith(_LIBRARY):
             logger = logging.getLogger(name)
             for former in [each for each in logger.filters if isinstance(each, _Seldom)]:
                 logger.removeFilter(former)

@@ -6,9 +6,10 @@ begun --answer(stream)--> streaming --end--> ended
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry import propagate
 from opentelemetry.context import Context, attach, detach
@@ -25,6 +26,7 @@ OTHER = "_OTHER"  # any method that is none of these: names of spans have few va
 LEFT = "client_disconnected"
 _PORTS = {"http": 80, "https": 443}
 _ONCE = frozenset({"traceparent"})  # a request with several of them has none
+_BLANKS = re.compile(r"[ \t]{2,}")  # inside of values: the propagators' own patterns take the square of their number
 _EMPTY = Context()
 
 
@@ -35,14 +37,14 @@ class _Fields(Getter[HeaderBlock]):
         name = key.lower()
         if name not in carrier.fields:
             return None
-        values = [value for field, value in carrier.pairs if field == name]
+        values = [_BLANKS.sub(" ", value) for field, value in carrier.pairs if field == name]
         return None if name in _ONCE and len(values) > 1 else values
 
     def keys(self, carrier: HeaderBlock) -> list[str]:
         return list(carrier.fields)
 
 
-_FIELDS = _Fields()
+FIELDS: Final = _Fields()
 
 
 class RequestSpans:
@@ -57,7 +59,7 @@ class RequestSpans:
         )
         self._is_ended = False
         self._stream: Span | None = None
-        outer = propagate.extract(request.block, _EMPTY, _FIELDS)
+        outer = propagate.extract(request.block, _EMPTY, FIELDS)
         method = request.method if request.method in METHODS else OTHER
         self.span = span = tracer.start_span(
             "HTTP" if method is OTHER else method,

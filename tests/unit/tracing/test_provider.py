@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -22,8 +23,10 @@ from svc.clock import FakeClock
 from svc.config import Config
 from svc.errors import ConfigError
 from svc.http.dispatch import Dispatcher
+from svc.messages import HeaderBlock
 from svc.tracing import open_tracing, provider
 from svc.tracing.provider import Tracing, endpoint_of, resource_of, sampler_of
+from svc.tracing.spans import FIELDS
 
 NAMES = ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER")
 
@@ -190,6 +193,17 @@ def test_a_failing_exporter_is_reported_once_a_minute(caplog: pytest.LogCaptureF
                 logging.getLogger("opentelemetry.sdk.trace").error("attempt %d", attempt)
     assert [record.getMessage() for record in caplog.records[1:]] == ["attempt 0"] * 3
     asyncio.run(tracing.close())
+
+
+def test_fields_of_clients_fill_no_log_and_hide_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    opened(InMemorySpanExporter())
+    block = HeaderBlock([("traceparent", f"00-{'1' * 32}-{'2' * 16}-01"), ("tracestate", "???"), ("baggage", ",".join(["junk"] * 50))])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            propagate.extract(block, Context(), FIELDS)
+        assert len(caplog.records) == 1
+        logging.getLogger("opentelemetry.sdk._shared_internal").warning("the collector is away")
+    assert caplog.records[1].getMessage() == "the collector is away"
 
 
 def test_long_values_are_cut() -> None:
