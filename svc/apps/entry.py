@@ -59,6 +59,8 @@ class Runtime:
     scheduler: Scheduler | None = None
     answer_graphql: Callable[[Any], Any] | None = None
     """Answers a request at /graphql on a port of its own; None where there is no GraphQL."""
+    serve_graphql: Callable[[Any, Any], Any] | None = None
+    """The same for a WebSocket and its request."""
     file_cache: FileCache | None = None
     """Contents of the static files of all applications, once there is an entry of such."""
     directory_of: Callable[[str], Path | None] = lambda name: None

@@ -5,11 +5,11 @@ On the ports of the applications the server answers there as long as an applicat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from svc.apps.entry import EntryContext, LoadedEntry
-from svc.graphql import ENTRY_OPTIONS, PATHS, GraphQLOptions
+from svc.graphql import ENTRY_OPTIONS, PATHS, SOCKET_PATHS, GraphQLOptions
 from svc.messages import Request
 
 LISTENER = "graphql"
@@ -30,6 +30,8 @@ async def load_graphql(context: EntryContext) -> LoadedEntry | None:
     entry.server = context.make_server()
     try:
         entry.server.http(_listener(runtime.answer_graphql), ports, name=LISTENER)
+        if runtime.serve_graphql is not None:
+            entry.server.ws(_socket_listener(runtime.serve_graphql), ports, name=LISTENER)
     except (TypeError, ValueError) as error:
         status.fail(str(error).removeprefix("server.http: "))
     return entry
@@ -39,7 +41,20 @@ def _listener(answer: Callable[[Request], Any]) -> Callable[[Request, Callable[.
     """A listener of a port that has nothing else."""
 
     def listener(request: Request, next: Callable[..., Any]) -> Any:
-        return answer(request) if request.pathname in PATHS else next(request)
+        return answer(request) if request.pathname in PATHS and not request.is_websocket else next(request)
+
+    return listener
+
+
+def _socket_listener(serve: Callable[[Any, Request], Any]) -> Callable[..., Any]:
+    """The same of WebSockets."""
+
+    async def listener(socket: Any, request: Request, chain_completion: Awaitable[Any], next: Callable[..., Any]) -> None:
+        if request.pathname not in SOCKET_PATHS:
+            await next(socket, request, chain_completion)
+            return
+        await chain_completion
+        serve(socket, request)
 
     return listener
 

@@ -28,9 +28,10 @@ from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of
 from svc.http.response_parts import PRIVATE, VARY
 from svc.loop import then
-from svc.messages import Request, Response
+from svc.messages import Abort, Request, Response
 from svc.resources import Resources
 from svc.store import Store
+from svc.websocket import WebSocket
 
 ADDRESS = "/graphql"
 SOCKET_PATHS = (ADDRESS, ADDRESS + "/")
@@ -103,6 +104,16 @@ class GraphQLEndpoint:
                 return page().response(request, self._compression)
             return self._run(request, from_address(request.query))
         raise MethodNotAllowed(f"{method[:40]} is no method of {ADDRESS}", METHODS)
+
+    def serve_socket(self, socket: WebSocket, request: Request) -> Any:
+        """Serve a WebSocket on a port of its own. Raises Abort for a handshake that is refused."""
+        try:
+            service = self.sockets.find(request)
+        except Problem as problem:
+            raise Abort(self.problem(problem, request)) from None
+        if socket.on_use is not None:  # the handshake is not answered yet
+            socket.answer_with(self.sockets.subprotocol, [])
+        return service(socket)
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         """Any error as an answer."""

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from typing import Any
 
 from svc.api.interface import Interface
 from svc.apps import App, Applications, Runtime
@@ -16,8 +15,8 @@ from svc.auth.users import UserDirectory
 from svc.auth.verifier import Verifier
 from svc.clock import Clock
 from svc.config import Config
+from svc.graphql import GraphQLEndpoint
 from svc.logs import Logger, Logs
-from svc.messages import Request
 from svc.operations.operation_lists import known_entries
 from svc.query import QueryCache
 from svc.query.budget import QueryLimits, set_limits
@@ -129,7 +128,7 @@ def make_applications(
     interface: Interface,
     executor: Executor,
     on_loaded: Callable[[App], None],
-    answer_graphql: Callable[[Request], Any],
+    graphql: GraphQLEndpoint,
 ) -> tuple[Applications, Scheduler]:
     """The applications of an instance, none of them loaded yet, and what runs their jobs. Their faults are logged."""
 
@@ -155,6 +154,7 @@ def make_applications(
         report=report,
         report_alone=report_alone,
         scheduler=scheduler,
-        answer_graphql=answer_graphql,
+        answer_graphql=graphql.handle,
+        serve_graphql=graphql.serve_socket,
     )
     return Applications(runtime, on_loaded=on_loaded), scheduler

@@ -226,7 +226,7 @@ class Server:
             self.interface,
             self._executor,
             self._on_application_loaded,
-            self.graphql.handle,
+            self.graphql,
         )
         self.operations_port = self._make_operations_port(certificates, date)
         self.reloader = self._make_reloader()

@@ -14,12 +14,12 @@ from typing import Any
 
 import httpx
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from svc.store.integrity.check import check_database
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import PASSWORD, Process, free_port
 
 LIMIT = 30.0  # seconds for anything to arrive
 SCHEMA = """
@@ -27,6 +27,8 @@ type Item @table @export { id: ID @primaryKey  name: String }
 type Twin @table @export { id: ID @primaryKey  name: String }
 """
 LOGIN = {"Authorization": "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()}
+GRAPHQL_PORT = free_port()
+URL = f"http://127.0.0.1:{GRAPHQL_PORT}/graphql"
 LIST = "subscription { Item { id name } }"
 
 
@@ -35,7 +37,8 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     app = tmp_path_factory.mktemp("app") / "items"
     app.mkdir()
     (app / "schema.graphql").write_text(SCHEMA)
-    (app / "config.yaml").write_text("rest: true\ngraphqlSchema: {files: schema.graphql}\ngraphql: {extended: true}\n")
+    options = f"{{extended: true, port: {GRAPHQL_PORT}}}"  # the ports of applications are those of the unit tests
+    (app / "config.yaml").write_text(f"rest: true\ngraphqlSchema: {{files: schema.graphql}}\ngraphql: {options}\n")
     running = Process(tmp_path_factory.mktemp("live") / "root", app).start()
     yield running
     assert running.stop() == 0, running.output()
@@ -44,7 +47,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 @contextmanager
 def opened(process: Process, **options: Any) -> Iterator[ClientConnection]:
-    url = f"ws://127.0.0.1:{process.port}/graphql"
+    url = f"ws://127.0.0.1:{GRAPHQL_PORT}/graphql"
     protocol = Subprotocol("graphql-transport-ws")
     with connect(url, subprotocols=[protocol], open_timeout=LIMIT, max_size=None, compression=None, **options) as ws:
         ws.send(json.dumps({"type": "connection_init", "payload": LOGIN}))
@@ -79,6 +82,14 @@ def test_a_client_that_does_not_read_gets_the_newest_list(process: Process) -> N
         assert hear(ws) == {"id": "2", "type": "complete"}  # what is not read holds up the end of the connection
 
 
+def test_handshakes_of_a_port_of_its_own(process: Process) -> None:
+    url = f"ws://127.0.0.1:{GRAPHQL_PORT}"
+    for path, protocols, status in (("/graphql", None, 400), ("/graphql", [Subprotocol("graphql-ws")], 400), ("/Item/", None, 404)):
+        with pytest.raises(InvalidStatus) as refused, connect(url + path, subprotocols=protocols, open_timeout=LIMIT):
+            pass
+        assert refused.value.response.status_code == status, refused.value.response
+
+
 def test_clients_come_and_go(process: Process) -> None:
     """Some say goodbye, some do not, and some leave before they have their first list."""
 
@@ -95,7 +106,7 @@ def test_clients_come_and_go(process: Process) -> None:
         headers = {**LOGIN, "Accept": "text/event-stream"}
         with (
             httpx.Client(timeout=LIMIT) as client,
-            client.stream("POST", f"{process.url}/graphql", json={"query": LIST}, headers=headers) as answer,
+            client.stream("POST", URL, json={"query": LIST}, headers=headers) as answer,
         ):
             assert answer.status_code == 200
             lines = answer.iter_lines()
@@ -117,7 +128,7 @@ def test_what_was_answered_survives_a_kill_and_nothing_is_half(process: Process)
             for number in range(10_000):
                 key = f"{name}-{number}"
                 try:
-                    answer = client.post("/graphql", json={"query": query, "variables": {"id": key, "i": {"name": key}}})
+                    answer = client.post(URL, json={"query": query, "variables": {"id": key, "i": {"name": key}}})
                 except httpx.TransportError:
                     return
                 assert answer.status_code == 200, answer.text
