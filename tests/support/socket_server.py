@@ -128,6 +128,9 @@ class Handler:
         request.handler_path = request.pathname[1:]
         return service
 
+    def subprotocol(self, request: Request) -> str | None:
+        return None
+
 
 async def chat(socket: WebSocket, request: Request, chain_completion: Any, next: Callable[..., Awaitable[Any]]) -> Any:
     """A listener of an application."""

@@ -21,6 +21,7 @@ def fault(text: str, name: str | None = None, *, extended: bool = False) -> str:
     ("text", "name", "message"),
     [
         ("{", None, "Syntax Error: Expected Name, found <EOF>."),
+        ("{ a { } }", None, "Syntax Error: Expected Name, found '}'."),
         ("type A { b: C }", None, "Unexpected non-executable definition type ObjectTypeDefinition."),
         ("{ a } schema { query: A }", None, "Unexpected non-executable definition type SchemaDefinition."),
         ("query A { a } query A { b }", None, "Duplicate operation definition: A"),

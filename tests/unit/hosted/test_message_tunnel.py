@@ -38,6 +38,9 @@ def serve_with(hosted: HostedNode, service: Any) -> None:
         def find(self, request: Any) -> Any:
             return service
 
+        def subprotocol(self, request: Any) -> None:
+            return None
+
     hosted.node.dispatcher._upgrades._websockets.handler = Handler()  # type: ignore[union-attr]
 
 
