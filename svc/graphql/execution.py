@@ -87,7 +87,7 @@ class Execution:
         if operation.kind is not QUERY:
             if request.method != "POST":
                 raise MethodNotAllowed("A mutation is sent with POST", ("POST",))
-            tables = TableFields(request, self.names.type_name, variables, extended=True)
+            tables = TableFields(request, self.names, variables, extended=True)
             return self._mutated(MutationRun(fields, variables, request, self.store, tables, self.names), variables, request, tables)
         introspection = self._introspection if self.options.introspection else None
         reading = Reading(

@@ -26,7 +26,7 @@ from svc.http.row_responses import PAGE_ROWS
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
 from svc.messages import Request
 from svc.query.budget import query_limits, too_large
-from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, TableResource
+from svc.resources import PlannedQuery, Registration, Resource, TableResource
 from svc.store import Database, Store
 from svc.store.snapshots import HeldSnapshot
 from svc.store.writing.commit import wait_committed
@@ -73,7 +73,7 @@ class Reading:
         self._introspection = introspection
         self._in_thread = in_thread
         self._extended = extended
-        self._tables = TableFields(request, names.type_name, variables, extended=extended)
+        self._tables = TableFields(request, names, variables, extended=extended)
         self._held: dict[Database, HeldSnapshot] = {}
         self._is_held = False
         self._execution: QueryExecution | None = None
@@ -90,6 +90,8 @@ class Reading:
                 try:
                     self._hold()
                 except BaseException:
+                    if inspect.iscoroutine(waiting):
+                        waiting.close()
                     self.close()
                     raise
                 return self._go_on(waiting)
@@ -184,6 +186,8 @@ class Reading:
         """The resource that a field reads; None: the schema is asked. Raises DocumentError."""
         name = field.name
         if name == TYPE_NAME:
+            if field.arguments:
+                raise fault_at(field.arguments[0], f"'{TYPE_NAME}' takes no arguments.")
             return None
         if name in INTROSPECTION:
             if self._introspection is None:
@@ -201,17 +205,15 @@ class Reading:
     def _rows(self, field: Field, resource: type[TableResource]) -> Steps:
         """A field of a table that answers for itself."""
         if resource.table.caching is None:
+            target = self._tables.admitted(field, resource)
+            if field.width > WIDE:
+                yield self._in_thread(self._tables.prepare, field, resource, target)
             database = resource.table.database
             txn = self._held[database].use() if self._is_held else database.snapshot()
-            if field.width > WIDE:
-                yield self._in_thread(self._tables.prepare, field, resource)
-                txn = self._held[database].use()
-            yield from self._written(field, self._tables.planned(field, resource, txn))
+            yield from self._written(field, self._tables.planned(field, resource, target, txn))
             return
-        target = RequestTarget()
-        target.is_collection = True
+        target = self._tables.admitted(field, resource)
         try:
-            resource.authorize("get", target, None, self._request)
             query = self._tables.query(field, resource, target)
             plan = partial(resource.planned, query, target, self._request, self._now())
             found = resource.table.caching.find(plan, self._request, target)

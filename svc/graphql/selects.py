@@ -94,6 +94,20 @@ class Selects:
             raise fault_at(field.arguments[0], f"'{field.name}' takes no arguments: conditions stand at the top level.")
 
 
+def named(fields: tuple[Field, ...], table: AnyTable) -> Select:
+    """The attributes that fields name, whatever their arguments are: for a check of rights."""
+    items = []
+    for field in fields:
+        if field.name == TYPE_NAME:
+            continue
+        attribute = table.attributes.get(field.name)
+        nested = None
+        if field.nested is not None and attribute is not None and attribute.relationship is not None:
+            nested = named(field.nested, related_table(table, attribute))
+        items.append(SelectItem((field.name,), nested))
+    return Select(tuple(items))
+
+
 def has_arguments(fields: tuple[Field, ...] | None) -> bool:
     """Whether some field takes arguments, so that what is made of the fields depends on variables."""
     return any(field.arguments or has_arguments(field.nested) for field in fields or ())

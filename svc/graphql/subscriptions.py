@@ -51,7 +51,7 @@ class Subscriptions:
             if found.fault:
                 raise ServerError(found.fault)
             resource = found.resource
-            tables = TableFields(request, names.type_name, variables, extended=True)
+            tables = TableFields(request, names, variables, extended=True)
             if not issubclass(resource, TableResource) or resource.realtime is None:
                 raise ClientError(f"{field.name} is no table, so its list cannot be followed", 405)
             if is_plain_table(resource):

@@ -15,8 +15,9 @@ from svc.errors import Problem
 from svc.graphql.conditions import Path, argument_values, table_conditions
 from svc.graphql.faults import with_location
 from svc.graphql.list_options import list_query
+from svc.graphql.names import Names
 from svc.graphql.selection import Field
-from svc.graphql.selects import Selects, TypeName, has_arguments
+from svc.graphql.selects import Selects, has_arguments, named
 from svc.messages import Request
 from svc.query import plan_query
 from svc.query.authorization import check_select, narrow_query
@@ -31,15 +32,21 @@ from svc.resources import PlannedQuery, RequestTarget, TableResource
 
 
 class _Kept:
-    """What is kept of a field: `select` None if it depends on variables. `plans`: by the paths of the conditions and the rights."""
+    """What is kept of a field: `select` None if it depends on variables. `names`: the state of the names of types that it was made with. `plans`: by the
+    paths of the conditions and the rights."""
 
-    __slots__ = ("definitions", "plans", "resource", "select")
+    __slots__ = ("_definitions", "_names", "plans", "resource", "select")
 
-    def __init__(self, resource: type[TableResource], select: Select | None) -> None:
+    def __init__(self, resource: type[TableResource], select: Select | None, names: tuple[int, ...]) -> None:
         self.resource = resource
         self.select = select
-        self.definitions = Definitions(resource.table)
+        self._names = names
+        self._definitions = Definitions(resource.table)
         self.plans: dict[tuple[tuple[Path, ...], int], ShapedPlan | _WholePlan] = {}
+
+    def holds(self, table: AnyTable, names: tuple[int, ...]) -> bool:
+        """Whether definitions and names are still the same."""
+        return self._names == names and self._definitions.hold(table)
 
 
 class _WholePlan:
@@ -58,24 +65,36 @@ class _WholePlan:
 class TableFields:
     """Plans the fields of one run. `variables`: of the operation."""
 
-    def __init__(self, request: Request, type_name: TypeName, variables: Mapping[str, Any], *, extended: bool) -> None:
+    def __init__(self, request: Request, names: Names, variables: Mapping[str, Any], *, extended: bool) -> None:
         self._request = request
-        self._type_name = type_name
+        self._names = names
         self._variables = variables
         self._extended = extended
 
-    def prepare(self, field: Field, resource: type[TableResource]) -> None:
-        """Make what does not depend on data, for a selection of very many fields. Called on a helper thread: what it makes is found in caches then."""
-        if has_arguments(field.nested):
-            return
-        kept = self._kept(field, resource)
-        assert kept.select is not None
-        prepare_select(kept.select, resource.table)
+    def admitted(self, field: Field, resource: type[TableResource]) -> RequestTarget:
+        """The list that a field reads, with the rights of the caller. Raises Problem, with the place of the field."""
+        target = RequestTarget()
+        target.is_collection = True
+        try:
+            resource.authorize("get", target, None, self._request)
+        except Problem as problem:
+            raise with_location(problem, field.node) from None
+        return target
 
-    def planned(self, field: Field, resource: type[TableResource], txn: Any) -> PlannedQuery:
+    def prepare(self, field: Field, resource: type[TableResource], target: RequestTarget) -> None:
+        """Make what does not depend on data, for a selection of very many fields. Called on a helper thread: what it makes is found in caches then. Raises
+        Problem, with the place of the field."""
+        try:
+            select = self._kept(field, resource, target).select
+            if select is not None:
+                prepare_select(select, resource.table)
+        except Problem as problem:
+            raise with_location(problem, field.node) from None
+
+    def planned(self, field: Field, resource: type[TableResource], target: RequestTarget, txn: Any) -> PlannedQuery:
         """The rows of a field; they are selected as its answer has them. Raises Problem, with the place of the field."""
         try:
-            return self._planned(field, resource, txn)
+            return self._planned(field, resource, target, txn)
         except Problem as problem:
             raise with_location(problem, field.node) from None
 
@@ -84,7 +103,7 @@ class TableFields:
         target = RequestTarget()
         target.is_collection = True
         resource.authorize("query", target, None, self._request)
-        self._check(self._select(field, resource), resource, target)
+        self._check(self._select(field, resource, target), resource, target)
 
     def _check(self, select: Select, resource: type[TableResource], target: RequestTarget) -> None:
         if target.rights is not ALL_RIGHTS:
@@ -105,8 +124,7 @@ class TableFields:
 
     def checked_select(self, field: Field, resource: type[TableResource], target: RequestTarget) -> Select:
         """What a field selects. Refuses what the caller may not read, by `target.rights`. Raises Problem."""
-        kept = self._kept(field, resource)
-        select = self._select(field, resource) if kept.select is None else kept.select
+        select = self._kept(field, resource, target).select or self._select(field, resource, target)
         self._check(select, resource, target)
         return select
 
@@ -121,11 +139,8 @@ class TableFields:
             query = narrow_query(query, table, user_of(self._request))
         return PlannedQuery(table, plan_query(query, table, txn), None if target.rights.attributes is None else target.rights.readable)
 
-    def _planned(self, field: Field, resource: type[TableResource], txn: Any) -> PlannedQuery:
+    def _planned(self, field: Field, resource: type[TableResource], target: RequestTarget, txn: Any) -> PlannedQuery:
         request, table = self._request, resource.table
-        target = RequestTarget()
-        target.is_collection = True
-        resource.authorize("get", target, None, request)
         values, options = argument_values(field.arguments, self._variables, extended=self._extended)
         visible = None if target.rights.attributes is None else target.rights.readable
         if options:
@@ -135,12 +150,12 @@ class TableFields:
             return PlannedQuery(table, plan_query(query, table, txn, allow_full_scan=resource.allow_full_scan), visible)
         paths, found = table_conditions(values, table)
         reader: Reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
-        kept = self._kept(field, resource)
+        kept = self._kept(field, resource, target)
         # The definitions are those of `kept`, and a plan keeps the rights that it was made for, so no others have their id.
         place = (tuple(paths), id(rights_of(reader)))
         plan = kept.plans.get(place)
         if plan is None:
-            select = self._select(field, resource) if kept.select is None else kept.select
+            select = kept.select or self._select(field, resource, target)
             if reader is not UNRESTRICTED:
                 check_select(select, table, reader)
             plan = _new_plan(paths, select, resource, reader)
@@ -150,17 +165,25 @@ class TableFields:
                 kept.plans[place] = plan
         return PlannedQuery(table, plan.plan(found, table, txn), visible)
 
-    def _kept(self, field: Field, resource: type[TableResource]) -> _Kept:
+    def _kept(self, field: Field, resource: type[TableResource], target: RequestTarget) -> _Kept:
         kept: _Kept | None = field.plans.get(resource)
-        if kept is None or not kept.definitions.hold(resource.table):
+        names = self._names.state
+        if kept is None or not kept.holds(resource.table, names):
             field.plans.clear()
-            select = None if has_arguments(field.nested) else self._select(field, resource)
-            kept = field.plans[resource] = _Kept(resource, select)
+            select = None if has_arguments(field.nested) else self._select(field, resource, target)
+            kept = field.plans[resource] = _Kept(resource, select, names)
         return kept
 
-    def _select(self, field: Field, resource: type[TableResource]) -> Select:
+    def _select(self, field: Field, resource: type[TableResource], target: RequestTarget) -> Select:
+        """What is selected, for a caller with `target.rights`: who may not read all that is named is told nothing else about it. Raises Problem."""
         assert field.nested is not None
-        return Selects(self._type_name, self._variables, resource.queries, extended=self._extended).of_table(field.nested, resource.table)
+        try:
+            return Selects(self._names.type_name, self._variables, resource.queries, extended=self._extended).of_table(
+                field.nested, resource.table
+            )
+        except Problem:
+            self._check(named(field.nested, resource.table), resource, target)
+            raise
 
 
 def _new_plan(paths: list[Path], select: Select, resource: type[TableResource], reader: Reader) -> ShapedPlan | _WholePlan:

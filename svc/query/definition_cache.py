@@ -29,7 +29,7 @@ class Definitions:
         table = self._table
         if not self._is_related:
             return [table.definition, table.computed]
-        return [part for other in table.database.tables.values() for part in (other, other.definition, other.computed)]
+        return [part for other in list(table.database.tables.values()) for part in (other, other.definition, other.computed)]
 
 
 class DefinitionCache:

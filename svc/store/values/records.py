@@ -285,11 +285,13 @@ def json_selector(
     None if msgspec cannot read properties of these names. Made once for each set of names, and remembered.
     """
     key = (names, given, default)
-    if key not in _selectors:
+    try:
+        return _selectors[key]
+    except KeyError:
         if len(_selectors) >= _REMEMBERED:
             _selectors.clear()
-        _selectors[key] = _make_selector(names, given, default)
-    return _selectors[key]
+        made = _selectors[key] = _make_selector(names, given, default)
+        return made
 
 
 def iso_text(ms: int) -> str:

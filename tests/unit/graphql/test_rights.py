@@ -73,7 +73,7 @@ related = st.sampled_from(["", "name", "country"])
 
 @pytest.fixture(scope="module")
 def own_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with open_shop(tmp_path_factory.mktemp("app")) as shop:
+    with open_shop(tmp_path_factory.mktemp("app"), "{extended: true}") as shop:
         yield shop
 
 
@@ -110,3 +110,13 @@ def whole(table: Any) -> Any:
     if listed is not None and table["read"]:
         found["attribute_permissions"] = [each | {"insert": False, "update": False} for each in listed]
     return found
+
+
+@pytest.mark.parametrize("argument", ['_where: "id=1"', '_sort: "nothing"', "_limit: 1", "_limit: x", "other: 1"])
+@pytest.mark.parametrize("name", ["secret", "orders", "unknown"])
+def test_arguments_say_nothing_of_what_may_not_be_read(own_shop: Shop, name: str, argument: str) -> None:
+    rows = {"read": True, "insert": False, "update": False, "delete": False}
+    listed = [{"attribute_name": each, "read": True, "insert": False, "update": False} for each in ("id", "brand", "brandId")]
+    user = {"permission": {"data": {"tables": {"Product": rows | {"attribute_permissions": listed}, "Brand": rows}}}}
+    for query in (f"{{ Product {{ id {name}({argument}) {{ id }} }} }}", f"{{ Brand {{ products {{ {name}({argument}) {{ id }} }} }} }}"):
+        assert own_shop.error(query, user=user)[:2] == (403, "FORBIDDEN")

@@ -1,5 +1,6 @@
 """How much work queries are: look-ups, slices, limits, snapshots."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +17,30 @@ type Product @table @export { id: ID @primaryKey  name: String @indexed  brandId
 type Brand @table @export { id: ID @primaryKey  name: String  products: [Product] @relationship(to: brandId) }
 """
 RESOURCES = """
-from svc import tables
+import asyncio
+
+from svc import Resource, tables
 
 
 class Removing(tables.Brand):
     async def get(self, query=None):
         await tables.Product.delete("0007")
         return await super().get(query)
+
+
+class Many(Resource):
+    def allow_read(self, user, target=None, context=None):
+        return True
+
+    async def get(self, query=None):
+        for number in range(300):
+            yield {"number": number}
+
+
+class Waiting(Many):
+    async def get(self, query=None):
+        yield {"number": 1}
+        await asyncio.Event().wait()
 
 
 class Noting(tables.Product):
@@ -159,3 +177,23 @@ def test_another_operation_of_a_kept_document_is_made_on_a_thread(shop: Shop, mo
         (row,) = shop.data(text, operationName=name)["Brand"]
         assert row["a7"] == ("1" if name == "A" else "2")
     assert calls.count("_prepared") == 2
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> None:
+    instance = shop.app._instance
+    snapshots = instance.server.store.snapshots
+    before, others = len(snapshots), asyncio.all_tasks(instance.loop)
+    pending = shop.app.send("POST", "/graphql", {"query": "{ a: Product { id } Many { number } b: Product { id } Waiting { number } }"})
+    for _ in range(turns):
+        instance.loop.call_soon(instance.loop.stop)
+        instance.loop.run_forever()
+    if turns == 3:
+        instance.rest()
+    (task,) = asyncio.all_tasks(instance.loop) - others or {None}
+    if task is not None:
+        assert len(snapshots) == before + 1
+        instance.loop.call_soon(task.cancel)  # as the server does when a client leaves
+        instance.rest()
+        assert len(snapshots) == before
+    pending.cancel()
