@@ -61,15 +61,16 @@ class GraphQLEndpoint:
         identifier: Identifier,
         loop: asyncio.AbstractEventLoop,
         executor: Executor,
+        verifying: Executor,
         report: Callable[[BaseException], None],
         options: GraphQLOptions = DEFAULT_OPTIONS,
     ) -> None:
         """`identifier`: of the callers of WebSockets. `executor`: threads for what would hold the loop: long documents, the description of a schema.
-        `report` logs a defect behind the head of an answer."""
+        `verifying`: threads that verify passwords. `report` logs a defect behind the head of an answer."""
         self.execution = Execution(resources, store, loop, executor, options)
         subscriptions = Subscriptions(self.execution, LiveFields(loop, store.clock.monotonic, report))
         self._events = EventTransport(self.execution, subscriptions)
-        self.sockets = SocketTransport(self.execution, subscriptions, identifier, loop, executor, report)
+        self.sockets = SocketTransport(self.execution, subscriptions, identifier, loop, verifying, report)
         self._types = types
         self._bodies = Bodies(types, decoder)
         self._compression = compression

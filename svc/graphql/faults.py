@@ -6,6 +6,7 @@ from graphql import get_location
 from graphql.language import Node
 
 from svc.errors import BadBody, ClientError, Problem
+from svc.messages import Abort
 
 Location = tuple[int, int]
 """Line and column, both counted from 1."""
@@ -56,3 +57,9 @@ def with_location(problem: Problem, node: Node | None) -> Problem:
     if isinstance(problem, (DocumentError, FieldError)):
         return problem
     return FieldError(problem, location_of(node))
+
+
+def problem_of_abort(abort: Abort) -> Problem:
+    """What a handler has ended its request with, as an error: an answer of GraphQL has a form of its own."""
+    response = abort.response
+    return Problem(response.data if isinstance(response.data, str) else "", response.status if response.status >= 400 else 500)

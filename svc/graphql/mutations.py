@@ -17,18 +17,19 @@ from svc.content.values import json_form
 from svc.errors import ClientError, Problem, ServerError
 from svc.graphql.changes import Change, Inputs, changes_of
 from svc.graphql.code_fields import refuse_nested_arguments, selected
-from svc.graphql.faults import with_location
+from svc.graphql.faults import problem_of_abort, with_location
 from svc.graphql.mutation_reading import Written
 from svc.graphql.names import Names
 from svc.graphql.reading import is_plain_table
 from svc.graphql.selection import Field
 from svc.graphql.table_fields import TableFields
 from svc.http.conditional import parse_tags, with_identities
-from svc.messages import Request, Response
+from svc.messages import Abort, Request, Response
 from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord, TableResource
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.resources.target import id_path, parse_target
 from svc.store import Precondition, Store, Table
+from svc.store import Transaction as StoreTransaction
 from svc.store.schema import key_type
 from svc.store.slices import SLICE
 from svc.store.values.conversion import check_key, key_from_text
@@ -50,11 +51,12 @@ class MutationRun:
         self._store = store
         self._tables = tables
         self._changes = changes_of(fields, names)
-        self._inputs = Inputs(self._changes, variables)
+        self._inputs = Inputs(self._changes, json_form(variables) if request.native_body else variables)
         self._written: list[Written] = []
         self._begins: list[tuple[int, Change]] = []  # number of the first write of a change
-        self._keys: list[Any] = []  # of records that were created in tables without code; None: assigned by the commit
-        self._created: list[Written] = []  # those records
+        self._writes: StoreTransaction | None = None
+        self._created: list[Written] = []  # by `_writes`, in tables without code; their keys may be assigned by the commit
+        self._deleted: list[Written] = []  # by `_writes`
 
     async def execute(self) -> list[Written]:
         """All or nothing. Returns when it is on disk. Raises Problem, with the place of the field that it concerns."""
@@ -62,7 +64,6 @@ class MutationRun:
         request.restore, request.native_body = None, False  # values are as in JSON
         transaction = Transaction(self._store, request)
         transaction.is_shared = transaction.is_lasting = True
-        writes = transaction.writes
         now = self._store.clock.monotonic
         deadline = now() + SLICE
         try:
@@ -71,34 +72,59 @@ class MutationRun:
                     deadline = await self._store.slices.take()
                 request._state = None  # what a handler has set in its context is for its own call
                 request.state.transaction = transaction
-                self._begins.append((writes.size, change))
+                begin = self._current(transaction).size
+                self._begins.append((begin, change))
                 try:
                     await self._carry_out(change, transaction)
+                except Abort as abort:
+                    raise with_location(problem_of_abort(abort), change.field.node) from None
                 except Problem as problem:
                     raise with_location(problem, change.field.node) from None
                 finally:
                     request.precondition = None
+            writes = self._current(transaction)
             waiting = transaction.apply()
             if waiting is not None:
                 await waiting
+            self._settle(writes)
         except BaseException as error:
-            failed_at = writes.failed_at
             transaction.abort()
-            if isinstance(error, Problem) and failed_at is not None:
-                raise with_location(error, self._change_of(failed_at).field.node) from None
+            if isinstance(error, Problem):
+                raise self._located(error) from None
             raise
         finally:
             transaction.close()
-        self._note_assigned(writes.with_assigned(self._keys))
         if request.pending_commit is not None:
             applied, request.pending_commit = request.pending_commit, None
             await wait_committed(applied)
-        self._settle_deleted(writes.deleted, writes.skipped)
         return self._written
 
-    def _change_of(self, number: int) -> Change:
-        """The change that a write belongs to."""
-        return [change for begin, change in self._begins if begin <= number][-1]
+    def _current(self, transaction: Transaction) -> StoreTransaction:
+        """What collects the writes; another one after a handler has committed by itself."""
+        writes = transaction.writes
+        if writes is not self._writes:
+            if self._writes is not None:
+                self._settle(self._writes)
+            self._begins = []
+            self._writes = writes
+        return writes
+
+    def _settle(self, writes: StoreTransaction) -> None:
+        """Take over what is known since the writes are applied: the keys that were assigned; and whether there was a record that is deleted, for others may
+        have deleted it in the same turn."""
+        for written, key in zip(self._created, writes.with_assigned([written.key for written in self._created]), strict=True):
+            written.key = key
+        expected = [written for written in self._deleted if written.existed]
+        if len(expected) > writes.deleted:
+            for written in expected:
+                written.existed = written.key not in writes.skipped
+        self._created, self._deleted = [], []
+
+    def _located(self, problem: Problem) -> Problem:
+        """The problem with the place of the field whose write has failed, if that is known."""
+        failed_at = None if self._writes is None else self._writes.failed_at
+        fields = [] if failed_at is None else [change.field for begin, change in self._begins if begin <= failed_at]
+        return with_location(problem, fields[-1].node) if fields else problem
 
     async def _carry_out(self, change: Change, transaction: Transaction) -> None:
         field, resource = change.field, change.resource
@@ -122,6 +148,8 @@ class MutationRun:
             await self._call(change, target, data, written)
         if change.verb == "delete":
             written.is_deleted = True
+            if is_plain_table(resource):
+                self._deleted.append(written)
         elif not written.is_known:
             await self._check_reading(written)
         self._written.append(written)
@@ -134,7 +162,6 @@ class MutationRun:
         resource.authorize(verb, target, data, request)
         if verb == "post":
             written.key = resource.create_in(writes, data, target, request)
-            self._keys.append(written.key)
             self._created.append(written)
         elif verb == "put":
             resource.put_in(writes, target.id, data, target, request)
@@ -194,17 +221,6 @@ class MutationRun:
         elif isinstance(key, bool) or not isinstance(key, str | int) or key == "":
             raise ClientError("An id is a string or an integer", code="BAD_VALUE")
         return target_of(resource, key)
-
-    def _note_assigned(self, keys: list[Any]) -> None:
-        for written, key in zip(self._created, keys, strict=True):
-            written.key = key
-
-    def _settle_deleted(self, deleted: int, skipped: list[Any]) -> None:
-        """Whether there was a record is known for certain by the commit: others may have deleted it in the same turn."""
-        expected = [written for written in self._written if written.is_deleted and written.existed]
-        if len(expected) > deleted:
-            for written in expected:
-                written.existed = written.key not in skipped
 
 
 def target_of(resource: type[Any], key: Any) -> RequestTarget:

@@ -16,7 +16,7 @@ from svc.content.values import json_form
 from svc.errors import Problem, ServerError
 from svc.graphql.answer import Answer
 from svc.graphql.code_fields import call_resource, items_of, selected
-from svc.graphql.faults import fault_at, with_location
+from svc.graphql.faults import fault_at, problem_of_abort, with_location
 from svc.graphql.introspection import Introspection
 from svc.graphql.introspection_query import ROOTS as INTROSPECTION
 from svc.graphql.names import QUERY_TYPE, Names
@@ -24,7 +24,7 @@ from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.table_fields import TableFields
 from svc.http.row_responses import PAGE_ROWS
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
-from svc.messages import Request
+from svc.messages import Abort, Request
 from svc.query.budget import query_limits, too_large
 from svc.resources import PlannedQuery, Registration, Resource, TableResource
 from svc.store import Database, Store
@@ -294,6 +294,8 @@ class Reading:
                 applied, request.pending_commit = request.pending_commit, None
                 yield wait_committed(applied)
             yield from self._items(field, registration, result)
+        except Abort as abort:
+            raise with_location(problem_of_abort(abort), field.node) from None
         except Problem as problem:
             raise with_location(problem, field.node) from None
 

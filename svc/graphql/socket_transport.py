@@ -19,6 +19,7 @@ from svc.auth.users import User, user_of
 from svc.errors import AccessViolation, ClientError, NotFound, Overloaded, Problem, ServerError
 from svc.graphql import socket_messages as messages
 from svc.graphql.execution import Execution
+from svc.graphql.faults import problem_of_abort
 from svc.graphql.live_field import HIGH_WATER, LiveField
 from svc.graphql.operation import SUBSCRIPTION
 from svc.graphql.request_parameters import Parameters
@@ -258,8 +259,7 @@ class GraphQLSocket:
         if isinstance(error, Problem):
             return error
         if isinstance(error, Abort):
-            data = error.response.data
-            return Problem(data if isinstance(data, str) else "", error.response.status if error.response.status >= 400 else 500)
+            return problem_of_abort(error)
         self._shared.report(error)
         return ServerError("Internal Server Error")
 

@@ -285,6 +285,7 @@ class Server:
             self._application_identifier,
             loop=self.loop,
             executor=self._graphql_executor,
+            verifying=self._executor,
             log_error=self._log_error,
         )
         self._socket_endpoints: dict[str, SocketEndpoint] = {}

@@ -63,12 +63,13 @@ def make_graphql(
     *,
     loop: asyncio.AbstractEventLoop,
     executor: Executor,
+    verifying: Executor,
     log_error: LogError,
 ) -> GraphQLEndpoint:
-    """The GraphQL interface to the resources. `executor`: threads for long documents."""
+    """The GraphQL interface to the resources. `executor`: a thread for long documents. `verifying`: those that verify passwords."""
     compression = Compression(config.http.compression_threshold)
     report = _stream_reporter(log_error)
-    return GraphQLEndpoint(resources, store, types, compression, _decoder(config), identifier, loop, executor, report)
+    return GraphQLEndpoint(resources, store, types, compression, _decoder(config), identifier, loop, executor, verifying, report)
 
 
 def rest_options(apps: Sequence[App]) -> RestOptions:

@@ -1,8 +1,10 @@
 """Mutations: the effect of REST, in one transaction (spec: graphql §7.2)."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
+import cbor2
 import pytest
 
 from tests.support.graphql import OLDER, Shop, open_shop
@@ -29,7 +31,7 @@ type Checked @table { id: ID @primaryKey  n: Int  owner: String }
 
 RESOURCES = """
 import asyncio
-from svc import ClientError, Resource, tables
+from svc import Abort, ClientError, Resource, Response, tables
 
 
 class Checked(tables.Checked):
@@ -49,6 +51,18 @@ class Checked(tables.Checked):
         before = await tables.Item.get("log")
         await tables.Item.put("log", {"name": ("" if before is None else before.name) + "p"})
         return await super().put(data, target)
+
+
+class Committing(tables.Item):
+    async def put(self, data, target=None):
+        await super().put(data, target)
+        await self.get_context().transaction.commit()
+
+    def patch(self, data, target=None):
+        raise Abort(Response(status=418, data=data["text"]))
+
+    def get(self, target=None):
+        raise Abort(Response(status=410, data="gone"))
 
 
 class Echo(Resource):
@@ -165,6 +179,13 @@ def test_values(shop: Shop) -> None:
         assert shop.error(f'mutation {{ put_Item(id: "v", input: {wrong}) {{ id }} }}')[:2] == (400, "BAD_VALUE")
 
 
+def test_values_with_types_of_their_own(shop: Shop) -> None:
+    values = {"at": datetime(2026, 1, 2, tzinfo=UTC), "image": b"\0\1\2", "name": "n"}
+    body = {"query": 'mutation ($i: Any) { put_Item(id: "v", input: $i) { at image name } }', "variables": {"i": values}}
+    answer = shop.app.post("/graphql", data=cbor2.dumps(body), headers={"Content-Type": "application/cbor"})
+    assert answer.json == {"data": {"put_Item": {"at": "2026-01-02T00:00:00.000Z", "image": "AAEC", "name": "n"}}}
+
+
 def test_a_variable_that_is_used_twice_is_written_twice(shop: Shop) -> None:
     query = 'mutation ($i: Any) { a: put_Item(id: "a", input: $i) { id } b: put_Item(id: "b", input: $i) { id } c: put_Item(id: "c", input: {x: $i}) { x } }'
     data = shop.data(query, {"i": {"name": "n", "tags": ["t"]}})
@@ -271,6 +292,26 @@ def test_code_takes_part_in_the_transaction(shop: Shop) -> None:
     assert (status, body["errors"][0]["message"]) == (422, "no 13") and body["errors"][0]["locations"]
     assert record(shop, "/Item/x") is record(shop, "/Checked/c") is None
     assert record(shop, "/Item/log")["name"] == "pp"
+
+
+def test_a_handler_that_commits_by_itself(shop: Shop) -> None:
+    create = "create_log_Entry(input: {}) { number }"
+    query = f'mutation {{ a: {create} put_Committing(id: "x", input: {{}}) {{ id }} b: {create} c: {create} d: delete_Item(id: "x") delete_Item(id: "y") }}'
+    data = shop.data(query)
+    assert [data[name]["number"] - data["a"]["number"] for name in "abc"] == [0, 1, 2]
+    assert (data["put_Committing"], data["d"], data["delete_Item"]) == ({"id": "x"}, True, False)
+    query = 'mutation { put_Item(id: "kept", input: {}) { id } put_Committing(id: "x", input: {}) { id }\n create_Item(input: {id: "kept"}) { id } }'
+    status, body = shop.ask(query)
+    assert (status, body["errors"][0]["locations"]) == (409, [{"line": 2, "column": 2}])
+    assert record(shop, "/Item/kept") is not None
+
+
+def test_handlers_that_abort(shop: Shop) -> None:
+    query = 'mutation { put_Item(id: "x", input: {}) { id } patch_Committing(id: "x", input: {text: "short"}) { id } }'
+    status, body = shop.ask(query)
+    assert (status, body["errors"][0]["message"]) == (418, "short") and body["errors"][0]["locations"]
+    assert record(shop, "/Item/x") is None
+    assert shop.error('{ Committing(id: "x") { id } }')[::2] == (410, "gone")
 
 
 def test_rights_of_code(shop: Shop) -> None:
