@@ -293,6 +293,12 @@ class CallState:
     replicated_confirmation: int | None = None
     replicate_from: bool | None = None
 
+    def next_call(self) -> CallState:
+        """The state of another call for the same request: of this one it has nothing but the trace."""
+        state = CallState()
+        state.trace_id, state.spans = self.trace_id, self.spans
+        return state
+
 
 def _member(name: str) -> property:
     """A member of `CallState` as one of the context itself."""

@@ -90,8 +90,7 @@ class _Served(ProtocolResource):
             if allowed is not None and is_waiting(allowed):
                 transaction.is_lasting = True
                 return cls._finish_later(cls._call_when_allowed(allowed, found, addressed, data, request), transaction, addressed, request)
-            called = found.call if state.spans is None else partial(cls._call_traced, found)
-            result = settled(called(application, addressed, data, request))
+            result = settled(cls._caller(found, request)(application, addressed, data, request))
             if is_waiting(result):
                 transaction.is_lasting = True
                 return cls._finish_later(result, transaction, addressed, request)
@@ -115,6 +114,11 @@ class _Served(ProtocolResource):
         finally:
             leave(token)
 
+    @classmethod
+    def _caller(cls, verb: Verb, request: Request) -> Callable[..., Any]:
+        """What calls the handler: in a span of its own if the request is traced."""
+        return verb.call if request.state.spans is None else partial(cls._call_traced, verb)
+
     @staticmethod
     def _call_traced(verb: Verb, application: type[Resource], target: RequestTarget, data: Any, request: Request) -> Any:
         """`verb.call` in a span of its own."""
@@ -136,7 +140,7 @@ class _Served(ProtocolResource):
                     allowed = settled(application._check_permission(verb, target, data, request))
                     if is_waiting(allowed):
                         await allowed
-                result = settled(verb.call(application, target, data, request))
+                result = settled(cls._caller(verb, request)(application, target, data, request))
                 while is_waiting(result):
                     result = settled(await result)
             answer = cls._answer(result, target, request)
@@ -176,8 +180,7 @@ class _Served(ProtocolResource):
     @classmethod
     async def _call_when_allowed(cls, allowed: Awaitable[Any], verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
         await allowed
-        called = verb.call if request.state.spans is None else partial(cls._call_traced, verb)
-        result = settled(called(cls.application, target, data, request))
+        result = settled(cls._caller(verb, request)(cls.application, target, data, request))
         return settled(await result) if is_waiting(result) else result
 
     @classmethod

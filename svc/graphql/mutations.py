@@ -70,7 +70,7 @@ class MutationRun:
             for change in self._changes:
                 if now() >= deadline:
                     deadline = await self._store.slices.take()
-                request._state = None  # what a handler has set in its context is for its own call
+                request._state = request.state.next_call()  # what a handler has set in its context is for its own call
                 request.state.transaction = transaction
                 begin = self._current(transaction).size
                 self._begins.append((begin, change))
@@ -96,7 +96,8 @@ class MutationRun:
             transaction.close()
         if request.pending_commit is not None:
             applied, request.pending_commit = request.pending_commit, None
-            await wait_committed(applied)
+            spans = request.state.spans
+            await (wait_committed(applied) if spans is None else spans.call("commit", lambda: wait_committed(applied)))
         return self._written
 
     def _current(self, transaction: Transaction) -> StoreTransaction:

@@ -55,6 +55,22 @@ def test_requests_of_applications_operations_and_graphql(exporter: InMemorySpanE
         assert type(app.instance.server.operations_port.connections.application) is TracedDispatcher
 
 
+def test_handlers_of_graphql_mutations_have_spans(exporter: InMemorySpanExporter, app_path: Path) -> None:
+    (app_path / "config.yaml").write_text("graphql: {extended: true}\ngraphqlSchema:\n  files: '*.graphql'\njsResource:\n  files: '*.py'\n")
+    (app_path / "schema.graphql").write_text("type Note @table { id: ID @primaryKey  text: String }")
+    (app_path / "resources.py").write_text(
+        "from svc import tables\nclass Note(tables.Note):\n    def put(self, data, target=None):\n        return super().put(data)\n"
+    )
+    with svc.testing.app(app_path, tracing_enabled=True) as app:
+        mutation = 'mutation { put_Note(id: "1", input: {text: "a"}) { text } }'
+        assert app.post("/graphql", {"query": mutation}).json == {"data": {"put_Note": {"text": "a"}}}
+        spans = {span.name: span for span in exporter.get_finished_spans()}
+        server = spans["POST /graphql"]
+        parent = spans["Note.put"].parent
+        assert parent is not None and parent.span_id == server.context.span_id
+        assert "commit" in spans
+
+
 def test_without_the_setting_dispatchers_are_the_plain_ones(exporter: InMemorySpanExporter, app_path: Path) -> None:
     with svc.testing.app(app_path) as app:
         assert app.put("/Note/1", {"text": "a"}, headers=FIELDS).status == 204
