@@ -279,7 +279,7 @@ class Transaction:
             applied, context.pending_commit = context.pending_commit, None
             self._renew()
         if applied is not None:
-            await wait_committed(applied)
+            await wait_committed(applied, context.state.spans)
 
     def _renew(self) -> None:
         self.reset_read_snapshot()

@@ -96,8 +96,7 @@ class MutationRun:
             transaction.close()
         if request.pending_commit is not None:
             applied, request.pending_commit = request.pending_commit, None
-            spans = request.state.spans
-            await (wait_committed(applied) if spans is None else spans.call("commit", lambda: wait_committed(applied)))
+            await wait_committed(applied, request.state.spans)
         return self._written
 
     def _current(self, transaction: Transaction) -> StoreTransaction:

@@ -292,7 +292,7 @@ class Reading:
                 result = yield result
             if request.pending_commit is not None:
                 applied, request.pending_commit = request.pending_commit, None
-                yield wait_committed(applied)
+                yield wait_committed(applied, request.state.spans)
             yield from self._items(field, registration, result)
         except Abort as abort:
             raise with_location(problem_of_abort(abort), field.node) from None

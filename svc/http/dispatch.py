@@ -320,7 +320,7 @@ class Dispatcher:
     async def committed(self, request: Request) -> None:
         applied, request.pending_commit = request.pending_commit, None
         if applied is not None:
-            await wait_committed(applied)
+            await wait_committed(applied, request.state.spans)
 
     def undo(self, request: Request) -> None:
         """Undo what the request has written, as far as it is not applied."""

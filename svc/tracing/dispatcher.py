@@ -15,12 +15,11 @@ from opentelemetry.trace import Tracer
 from svc.errors import PeerError, Problem
 from svc.http.dispatch import Dispatcher
 from svc.messages import Abort, Feed, Request, Response
+from svc.store.writing.commit import COMMIT
 from svc.tracing.spans import RequestSpans, fail
 
 if TYPE_CHECKING:
     from svc.connection import Exchange
-
-COMMIT = "commit"
 
 
 class TracedDispatcher(Dispatcher):
@@ -77,20 +76,6 @@ class TracedDispatcher(Dispatcher):
             on_done(problem)
 
         transaction.on_done = committed
-
-    async def committed(self, request: Request) -> None:
-        spans = spans_of(request)
-        if spans is None or request.pending_commit is None:
-            await super().committed(request)
-            return
-        span = spans.start(COMMIT)
-        try:
-            await super().committed(request)
-        except Exception as error:
-            fail(span, error)
-            raise
-        finally:
-            span.end()
 
     # --- its end ---------------------------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,12 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from svc.errors import Problem
-from svc.messages import AppliedWrites
+from svc.messages import AppliedWrites, Spans
 from svc.store.env import WriterBusy
 from svc.store.writing.transaction import Transaction
+
+COMMIT = "commit"
+"""The name of the span of a wait for the commit (spec: tracing §4)."""
 
 LONG_CONTENT = 1 << 18  # bytes of a body, after which its commit takes too long for a turn however few records it holds
 
@@ -65,23 +68,32 @@ async def _apply_in_turn(transaction: Transaction, holder: TransactionHolder) ->
     holder.pending_commit = transaction
 
 
-async def wait_committed(transaction: AppliedWrites) -> None:
-    """Wait until the writes of an applied transaction are on disk. Raises the Problem that undid them."""
-    if transaction.outcome is not None:
-        problem = transaction.outcome[0]
+async def wait_committed(transaction: AppliedWrites, spans: Spans | None = None) -> None:
+    """Wait until the writes of an applied transaction are on disk. `spans`: of the request, if it is traced. Raises the Problem that undid them."""
+    if spans is not None:
+        await spans.call(COMMIT, lambda: wait_committed(transaction))
+    elif transaction.outcome is not None:
+        _check(transaction.outcome[0])
     else:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Problem | None] = loop.create_future()
+        _check(await _outcome(transaction))
 
-        def set_result(problem: Problem | None) -> None:
-            if not done.done():
-                done.set_result(problem)
 
-        def on_done(problem: Problem | None) -> None:
-            # The turn's commit is the last thing before the loop polls: `call_soon_threadsafe` wakes that poll, `call_soon` would not.
-            loop.call_soon_threadsafe(set_result, problem)
-
-        transaction.on_done = on_done
-        problem = await done
+def _check(problem: Problem | None) -> None:
     if problem is not None:
         raise problem
+
+
+async def _outcome(transaction: AppliedWrites) -> Problem | None:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Problem | None] = loop.create_future()
+
+    def set_result(problem: Problem | None) -> None:
+        if not done.done():
+            done.set_result(problem)
+
+    def on_done(problem: Problem | None) -> None:
+        # The turn's commit is the last thing before the loop polls: `call_soon_threadsafe` wakes that poll, `call_soon` would not.
+        loop.call_soon_threadsafe(set_result, problem)
+
+    transaction.on_done = on_done
+    return await done

@@ -61,6 +61,13 @@ class Endless(Resource):
     async def get(self, target):
         await asyncio.Event().wait()
 
+class Committing(Resource):
+    async def post(self, data):
+        async with transaction() as own:
+            await tables.Note.put({"id": "committed", "text": "a"})
+            await own.commit()
+        return {}
+
 class Refusing(Resource):
     async def get(self, target):
         error = LookupError("no")
@@ -254,6 +261,11 @@ def test_a_commit_is_a_child(traced: Traced) -> None:
     commit = traced.child("commit")
     assert traced.server.context is not None and parent_of(commit) == traced.server.context.span_id
     assert commit.end_time is not None and traced.server.end_time is not None and commit.end_time <= traced.server.end_time
+
+
+def test_so_is_a_commit_that_code_asks_for(traced: Traced) -> None:
+    assert traced.ask("POST", "/Committing/", b"{}")[0] == 200
+    assert parent_of(traced.child("commit")) == traced.child("Committing.post").context.span_id
 
 
 def test_a_commit_that_fails(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
