@@ -16,13 +16,13 @@ from svc.errors import QueryError
 from svc.graphql.names import Names, is_name
 from svc.query.resolve import is_many, related_table
 from svc.query.tables import AnyTable
-from svc.resources import Registration, Resource, TableResource
+from svc.resources import Registration, TableResource
 from svc.store.schema import SCALAR_TYPES, Attribute
 
 ANY = "Any"
 CHANGES = ("post", "put", "patch", "delete")
 """Verbs that are mutations."""
-_RIGHTS = {"post": ("allow_create",), "put": ("allow_create", "allow_update"), "patch": ("allow_update",), "delete": ("allow_delete",)}
+_RIGHTS = {"post": "allow_create", "put": "allow_update", "patch": "allow_update", "delete": "allow_delete"}
 
 
 class Kind(IntEnum):
@@ -110,16 +110,13 @@ class _View:
         resource = registration.resource
         if issubclass(resource, TableResource):
             return self._table_resource(name, registration, resource)
-        changes = tuple(verb for verb in CHANGES if verb in resource.verbs and self._decides(resource, _RIGHTS[verb]))
-        is_readable = "get" in resource.verbs and self._decides(resource, ("allow_read",))
+        own = resource.own_rights or frozenset()  # of those that code lets do it, or may let: it is asked for each request
+        changes = tuple(verb for verb in CHANGES if verb in resource.verbs and (self._super_user or _RIGHTS[verb] in own))
+        is_readable = "get" in resource.verbs and (self._super_user or "allow_read" in own)
         if not is_readable and not changes:
             return None
         properties = tuple(each for each in resource.properties if is_name(each))
         return VisibleResource(name, self._names.name_of(registration), None, properties, False, is_readable, changes)
-
-    def _decides(self, resource: type[Resource], needed: Iterable[str]) -> bool:
-        """Whether code lets the caller do it, or may do so: it is asked for each request."""
-        return self._super_user or (resource.own_rights is not None and not resource.own_rights.isdisjoint(needed))
 
     def _table_resource(self, name: str, registration: Registration, resource: type[TableResource]) -> VisibleResource | None:
         table = resource.table
@@ -127,13 +124,13 @@ class _View:
             return None
         may = self._rights_of(table)
         record = self._record(table, self._names.name_of(registration))
-        if resource.own_rights is not None:
-            is_readable = self._decides(resource, ("allow_read",))
-            changes = tuple(verb for verb in CHANGES if verb in resource.verbs and self._decides(resource, _RIGHTS[verb]))
-        else:
-            is_readable = self._is_visible(table)
-            allowed = {"post": may.insert, "put": may.insert or may.update, "patch": may.insert or may.update, "delete": may.delete}
-            changes = tuple(verb for verb in CHANGES if allowed[verb] and (record.inputs or verb == "delete"))
+        own = resource.own_rights or frozenset()  # code decides these, the role the others
+        is_writable = bool(record.inputs)
+        creates = "allow_create" in own or (may.insert and is_writable)
+        writes = creates or "allow_update" in own or (may.update and is_writable)
+        allowed = {"post": creates, "put": writes, "patch": writes, "delete": "allow_delete" in own or may.delete}
+        is_readable = "allow_read" in own or self._is_visible(table)
+        changes = tuple(verb for verb in CHANGES if verb in resource.verbs and allowed[verb])
         if not is_readable and not changes:
             return None
         if not record.attributes:  # code of an application may show more; of a record that is written its key is shown

@@ -21,10 +21,22 @@ from graphql import (
 from graphql.type import validate_schema
 from hypothesis import given, settings
 
-from tests.support.graphql import ROLES, SUPER_USER, Shop, open_shop
+from tests.support.graphql import RESOURCES, ROLES, SUPER_USER, Shop, open_shop
 from tests.unit.graphql.test_rights import NAMES, permissions, whole
 
 QUERY = get_introspection_query(specified_by_url=True, input_value_deprecation=True, schema_description=True, directive_is_repeatable=True)
+DECIDING = """
+
+class Shown(tables.Product):
+    def allow_read(self, user, target=None, context=None):
+        return True
+
+
+class Taken(tables.Product):
+    def allow_create(self, user, data, target=None, context=None):
+        return True
+"""
+
 CLERK, BUYER = {"role": "clerk"}, {"role": "buyer"}
 
 OTHER_SCHEMA = """
@@ -72,7 +84,7 @@ def names_in(schema: GraphQLSchema) -> set[str]:
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     roles = ROLES + "writer:\n  data:\n    Product: {insert: true, attributes: {name: {insert: true}}}\n"
-    with open_shop(tmp_path_factory.mktemp("app"), "{extended: true}", roles=roles) as shop:
+    with open_shop(tmp_path_factory.mktemp("app"), "{extended: true}", roles=roles, resources=RESOURCES + DECIDING) as shop:
         yield shop
 
 
@@ -260,13 +272,29 @@ def test_the_extended_form(extended: Shop) -> None:
 
 
 def test_mutations_are_those_that_a_role_may_make(extended: Shop) -> None:
-    assert schema_for(extended, CLERK).mutation_type is None
+    mutation: Any = schema_for(extended, CLERK).mutation_type
+    assert not any("Product" in name for name in mutation.fields)
     schema = schema_for(extended, {"role": "writer"})
     types: Any = schema.type_map
     assert {name for name in types["Mutation"].fields if "Product" in name} == {"create_Product", "put_Product", "patch_Product"}
     assert set(types["ProductInput"].fields) == {"id", "name"}
     assert set(types["Product"].fields) == {"id"}
     assert "Product" not in types["Query"].fields
+
+
+def test_the_role_decides_what_code_does_not(extended: Shop) -> None:
+    every = {f"{change}_{name}" for name in ("Shown", "Taken") for change in ("create", "put", "patch", "delete")}
+    for user, lists, changes in (
+        (SUPER_USER, {"Shown", "Taken"}, every),
+        (BUYER, {"Shown", "Taken"}, {"create_Taken", "put_Taken", "patch_Taken"}),
+        ({"role": "writer"}, {"Shown"}, every - {"delete_Shown", "delete_Taken"}),
+        (None, {"Shown"}, {"create_Taken", "put_Taken", "patch_Taken"}),
+    ):
+        types: Any = schema_for(extended, user).type_map
+        assert {"Shown", "Taken"} & set(types["Query"].fields) == lists, user
+        assert every & set(types["Mutation"].fields) == changes, user
+    assert extended.ask('mutation { create_Shown(input: {name: "n"}) { name } }', user={"role": "writer"})[0] == 200
+    assert extended.ask('mutation { create_Shown(input: {name: "n"}) { name } }', user=BUYER)[0] == 403
 
 
 def test_the_schema_of_a_role_changes_with_its_rights(tmp_path: Path) -> None:
