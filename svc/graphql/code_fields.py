@@ -146,7 +146,7 @@ def select_mapping(field: Field) -> list[Any] | None:
 
 
 def items_of(result: Any) -> list[Any] | AsyncIterator[Any]:
-    """The elements of the answer of a handler, in JSON form; of a stream they are to be made so. Raises ServerError for what has no elements."""
+    """The elements of the answer of a handler, which are to be made JSON (`json_form`). Raises ServerError for what has no elements."""
     kind = type(result)
     if kind is StreamedItems:
         items: AsyncIterator[Any] = result.items
@@ -164,6 +164,8 @@ def items_of(result: Any) -> list[Any] | AsyncIterator[Any]:
         result = result.data
     if result is None:
         return []
+    if type(result) is list:
+        return result  # it may be long
     form = json_form(result)
     return form if type(form) is list else [form]
 

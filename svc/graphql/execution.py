@@ -21,6 +21,7 @@ from svc.graphql.names import Names
 from svc.graphql.operation import QUERY, SUBSCRIPTION, Operation, known_operation, selected_operation
 from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters
+from svc.graphql.selection import Field
 from svc.graphql.table_fields import TableFields
 from svc.loop import then
 from svc.messages import Request
@@ -83,7 +84,12 @@ class Execution:
         assert operation.kind is not SUBSCRIPTION
         began = self._now()
         variables = operation.variables(given)
-        fields = operation.fields(variables)
+        if operation.is_fixed or not is_long(operation.document.text):
+            return self._run(request, operation, operation.fields(variables), variables, began)
+        collected = self._in_thread(operation.fields, variables)
+        return then(collected, lambda fields: self._run(request, operation, fields, variables, self._now()))
+
+    def _run(self, request: Request, operation: Operation, fields: tuple[Field, ...], variables: Mapping[str, Any], began: float) -> Any:
         if operation.kind is not QUERY:
             if request.method != "POST":
                 raise MethodNotAllowed("A mutation is sent with POST", ("POST",))

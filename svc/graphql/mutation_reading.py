@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
+from svc.content.values import json_form
 from svc.errors import Problem
 from svc.graphql.code_fields import items_of, query_text, selected
 from svc.graphql.faults import DocumentError, FieldError, with_location
@@ -110,7 +111,7 @@ class MutationReading(Reading):
             yield from self._written(field, rows, lambda found: [selected(row, fields, written.type_name) for row in found], is_single=True)
             return
         items = items_of(result)
-        form = (items[0] if items else None) if isinstance(items, list) else None
+        form = json_form(items[0]) if isinstance(items, list) and items else None
         self.answer.value(field.key, selected(form, fields, written.type_name))
 
 

@@ -72,6 +72,11 @@ class Operation:
         """The values of the variables. Raises DocumentError."""
         return resolved_variables(self._variables, given)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the fields are the same with all variables."""
+        return self._fields is not None
+
     def fields(self, variables: Mapping[str, Any]) -> tuple[Field, ...]:
         """What is selected with these variables. Raises DocumentError."""
         return self._collected(Directives(variables).includes) if self._fields is None else self._fields

@@ -241,7 +241,7 @@ class Reading:
             wall_ms=0.0,
             reader=self._request,
             held=held,
-            batch=max(1, min(BATCH_ROWS, VALUES_AT_ONCE // max(1, field.width))),
+            batch=_batch_of(field),
         )
         execution.run.keeps_rows = False
         writer = JsonRows()
@@ -309,20 +309,21 @@ class Reading:
         answer, writer = self.answer, JsonRows()
         answer.begin(field.key)
         answer.add(b"[")
+        count = _batch_of(field)
         if isinstance(items, list):
-            for start in range(0, len(items), BATCH_ROWS):
-                batch = items[start : start + BATCH_ROWS]
+            for start in range(0, len(items), count):
+                batch = json_form(items[start : start + count])
                 answer.add(writer.rows([selected(item, fields, type_name) for item in batch]))
                 self._count(len(batch))
                 yield None
         else:
             self._items_left = items
             while True:
-                batch = yield _next_items(items, BATCH_ROWS)
+                batch = yield _next_items(items, count)
                 if batch:
                     answer.add(writer.rows([selected(item, fields, type_name) for item in batch]))
                     self._count(len(batch))
-                if len(batch) < BATCH_ROWS:
+                if len(batch) < count:
                     break
             self._items_left = None
         answer.add(b"]")
@@ -330,6 +331,11 @@ class Reading:
     def _count(self, rows: int) -> None:
         state = self._request.state
         state.rows = (state.rows or 0) + rows
+
+
+def _batch_of(field: Field) -> int:
+    """The number of rows that are made in one step."""
+    return max(1, min(BATCH_ROWS, VALUES_AT_ONCE // max(1, field.width)))
 
 
 async def _next_items(items: AsyncIterator[Any], count: int) -> list[Any]:

@@ -36,7 +36,7 @@ from svc.store.values.records import (
 
 SHAPED_AT_ONCE = 256  # related records
 SORTED_AT_ONCE = 1024
-COLUMNS_AT_ONCE = 128
+COLUMNS_AT_ONCE = 8  # each may have hundreds of related records
 
 Shape = Callable[[list[bytes], Lookups], list[Any]]
 WIDE = 200  # names of a selection from which on it is not worth a type of its own to decode into

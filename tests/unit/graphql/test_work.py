@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from svc.content.values import json_form
+from svc.graphql import reading
 from svc.query.budget import QueryLimits, set_limits
 from svc.store import Table
 from tests.support.graphql import Shop, open_shop
@@ -35,6 +37,11 @@ class Many(Resource):
     async def get(self, query=None):
         for number in range(300):
             yield {"number": number}
+
+
+class Listed(Many):
+    def get(self, query=None):
+        return [{"number": number} for number in range(300)]
 
 
 class Waiting(Many):
@@ -197,3 +204,29 @@ def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> Non
         instance.rest()
         assert len(snapshots) == before
     pending.cancel()
+
+
+def test_wide_selections_of_code_are_made_a_few_rows_at_a_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counting(rows: Any) -> Any:
+        made.append(len(rows) if isinstance(rows, list) else 1)
+        return json_form(rows)
+
+    monkeypatch.setattr(reading, "json_form", counting)
+    names = " ".join(f"a{number}: number" for number in range(500))
+    for resource, most in (("Listed", 4), ("Many", 1)):
+        made.clear()
+        rows = shop.data(f"{{ {resource} {{ {names} }} }}")[resource]
+        assert [row["a7"] for row in rows] == list(range(300)) and len(rows[0]) == 500
+        assert sum(made) == 300 and max(made) <= most
+
+
+def test_fields_of_long_documents_that_depend_on_variables(tmp_path: Path) -> None:
+    names = " ".join(f"a{number}: id @skip(if: $skip)" for number in range(400))
+    with open_shop(tmp_path / "app", "{extended: true}", schema=SCHEMA, resources="", roles="") as shop:
+        shop.app.put("/Brand/1", {"name": "b"})
+        for skip in (True, False, True):
+            (row,) = shop.data(f"query ($skip: Boolean!) {{ Brand(id: 1) {{ id {names} }} }}", {"skip": skip})["Brand"]
+            assert len(row) == (1 if skip else 401)
+        assert shop.error(f"query ($skip: Boolean!) {{ Brand(id: 1) {{ id {names} }} }}", {"skip": 1})[:2] == (400, "BAD_VALUE")
