@@ -135,8 +135,14 @@ def _shape_of(select: Select, table: AnyTable, sort: tuple[SortKey, ...], json: 
         links = Links()
         return compile_select(select, table, links, json=json, sort=sort), links
 
-    found: tuple[Shape, Links] = _shapes.get(table, (select, sort, json), make)
+    found: tuple[Shape, Links] = _shapes.get(table, (select, sort, json), make, _count_of(select))
     return found
+
+
+def _count_of(select: Select) -> int:
+    """The names in a selection, at all depths."""
+    below = [item.nested if item.query is None else item.query.select for item in select.items]
+    return len(below) + sum([_count_of(nested) for nested in below if nested is not None])
 
 
 def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:

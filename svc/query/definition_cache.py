@@ -8,6 +8,7 @@ from typing import Any
 from svc.query.tables import AnyTable
 
 MOST = 512  # entries, after which a cache is cleared
+MOST_PARTS = 20_000  # of all entries
 
 
 class Definitions:
@@ -35,19 +36,25 @@ class Definitions:
 class DefinitionCache:
     """Functions made for a table, by table and key."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_parts")
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, Hashable], tuple[Definitions, Any]] = {}
+        self._parts = 0
 
-    def get(self, table: AnyTable, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The cached result of `make` for this key, as long as the definitions are the same; else calls `make`."""
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, table: AnyTable, key: Hashable, make: Callable[[], Any], parts: int = 1) -> Any:
+        """The cached result of `make` for this key, as long as the definitions are the same; else calls `make`. `parts`: the size of what it makes."""
         place = (id(table), key)
         found = self._entries.get(place)
         if found is not None and found[0].hold(table):
             return found[1]
         made = make()
-        if len(self._entries) >= MOST:
+        self._parts += parts
+        if len(self._entries) >= MOST or self._parts > MOST_PARTS:
             self._entries.clear()
+            self._parts = parts
         self._entries[place] = (Definitions(table), made)
         return made
