@@ -19,7 +19,7 @@ from svc.graphql.page import PATHS as PAGE_PATHS
 from svc.graphql.page import asset, page
 from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters, from_address, from_body, is_query_given
-from svc.graphql.responses import error_response, response_type
+from svc.graphql.responses import error_response, forget_record, response_type
 from svc.graphql.socket_transport import SocketTransport
 from svc.graphql.subscriptions import Subscriptions
 from svc.http.bodies import Bodies
@@ -118,6 +118,7 @@ class GraphQLEndpoint:
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         """Any error as an answer."""
+        forget_record(request)
         return error_response(error, request, request_id)
 
     # --- running ---------------------------------------------------------------------------------------------------------------------
@@ -131,9 +132,7 @@ class GraphQLEndpoint:
         return then(operation, lambda operation: self._operate(request, operation, parameters))
 
     def _operate(self, request: Request, operation: Operation, parameters: Parameters) -> Any:
-        state = request._state
-        if state is not None and state.spans is not None:
-            state.spans.note(operation.attributes)
+        operation.note_in(request)
         if operation.kind is SUBSCRIPTION:
             if response_type(request.block).accepts_events and request.method != "HEAD":
                 return self._events.run(request, parameters)
@@ -144,6 +143,7 @@ class GraphQLEndpoint:
         return then(reading, lambda reading: self._answer(request, reading))
 
     def _answer(self, request: Request, reading: Reading) -> Response:
+        forget_record(request)
         pairs = [response_type(request.block).pair, VARY]
         if request.user is not None:
             pairs.append(PRIVATE)

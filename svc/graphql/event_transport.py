@@ -17,7 +17,7 @@ from svc.graphql.execution import Execution
 from svc.graphql.live_field import HIGH_WATER, LiveField
 from svc.graphql.operation import SUBSCRIPTION
 from svc.graphql.request_parameters import Parameters
-from svc.graphql.responses import error_object, is_said_in_body
+from svc.graphql.responses import error_object, forget_record, is_said_in_body
 from svc.graphql.subscriptions import Subscriptions
 from svc.http.event_stream import EventFeed
 from svc.messages import FeedWriter, HeaderPairs, Request, Response
@@ -47,12 +47,14 @@ class EventTransport:
             operation = self._execution.operation(parameters, request)
             if inspect.isawaitable(operation):
                 operation = await operation
+            operation.note_in(request)
             if operation.kind is SUBSCRIPTION:
                 field = await self._subscriptions.open(request, operation, parameters.variables)
                 return Response(ListStream(field, self._now), 200, pairs=list(_FIELDS))
             reading = self._execution.run(request, operation, parameters.variables)
             if isinstance(reading, Awaitable):
                 reading = await reading
+            forget_record(request)
             body: Any = reading.answer.body()
             body = body if type(body) is bytes else b"".join(body)
         except Problem as problem:

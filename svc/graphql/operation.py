@@ -12,6 +12,7 @@ from svc.graphql.document import Document
 from svc.graphql.faults import fault_at
 from svc.graphql.selection import PLANS, Field, Selections, refuse_directives
 from svc.graphql.values import Variable, declared_variables, resolved_variables
+from svc.messages import Request
 
 _FIELD_BYTES = 1000  # of a field of the selection, with what is made of it
 _PLAN_BYTES = 6000
@@ -62,11 +63,11 @@ class Operation:
             field.most_plans = plans
         return _FIELD_BYTES * width + plans * (_PLAN_BYTES * len(fields) + _FIELD_PLAN_BYTES * width)
 
-    @property
-    def attributes(self) -> dict[str, str]:
-        """For a trace, in the words of the semantic conventions."""
-        name = self.node.name
-        return {"graphql.operation.type": self.kind.value} | ({} if name is None else {"graphql.operation.name": name.value})
+    def note_in(self, request: Request) -> None:
+        """Say in the span of the request what it asks for, if it has one: in the words of the semantic conventions."""
+        state, name = request._state, self.node.name
+        if state is not None and state.spans is not None:
+            state.spans.note({"graphql.operation.type": self.kind.value} | ({} if name is None else {"graphql.operation.name": name.value}))
 
     def variables(self, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """The values of the variables. Raises DocumentError."""

@@ -115,3 +115,9 @@ def error_object(error: Problem, request_id: str = "") -> dict[str, Any]:
 
 
 _DEFAULT = ResponseType(None)
+
+
+def forget_record(request: Request) -> None:
+    """Whether one record came from a source says nothing of the whole request: its metrics have no type (spec: analytics §3)."""
+    if request._state is not None:
+        request._state.metric_type = None

@@ -69,6 +69,11 @@ def test_handlers_of_graphql_mutations_have_spans(exporter: InMemorySpanExporter
         parent = spans["Note.put"].parent
         assert parent is not None and parent.span_id == server.context.span_id
         assert "commit" in spans
+        exporter.clear()
+        events = {"accept": "text/event-stream"}
+        assert app.post("/graphql", {"query": "query Notes { Note(id: 1) { text } }"}, headers=events).status == 200
+        [attributes] = [dict(span.attributes or {}) for span in exporter.get_finished_spans() if span.name == "POST /graphql"]
+        assert attributes["graphql.operation.name"] == "Notes"
 
 
 def test_without_the_setting_dispatchers_are_the_plain_ones(exporter: InMemorySpanExporter, app_path: Path) -> None:
