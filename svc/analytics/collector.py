@@ -175,7 +175,7 @@ class Analytics:
             metrics.append({"metric": "utilization", **self._utilization()})
             last = {**row, "metrics": metrics, "totalBytesProcessed": round(self._bytes_processed)}
             yield from self._raw.iter_write([last], self._ids, now_ms)
-            yield from self.totals.iter_add(period.numbers, period.flags, period.given)
+            yield from self.totals.iter_add(period)
             yield from period.iter_release()
         finally:
             self._closing = False

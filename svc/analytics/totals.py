@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, Generic, TypeVar
 from zlib import crc32
@@ -33,6 +33,7 @@ from svc.analytics.exposition import (
     sum_of,
     valid_name,
 )
+from svc.analytics.recorder import Period
 from svc.analytics.statistics import Key
 
 MAX_LABEL_SETS: Final = 2000
@@ -162,27 +163,23 @@ class Totals:
         self._gauges = _Kind(room, names, {}, GAUGE, lambda exposed, labels: Gauge(labels, 0))
         self._open = {metric: Gauge("", 0) for metric in OPEN_CONNECTIONS}
 
-    def iter_add(
-        self, numbers: Mapping[Key, Sequence[float]], flags: Mapping[Key, tuple[int, int]], entries: Iterable[Mapping[str, Any]]
-    ) -> Iterator[None]:
-        """Add a period, in short steps. `entries`: of its raw row; only those that functions have given are read."""
-        for key, values in numbers.items():
+    def iter_add(self, period: Period) -> Iterator[None]:
+        """Add a period whose entries have been made, in short steps."""
+        for key, values in period.numbers.items():
             for start in range(0, len(values), _VALUES_AT_ONCE):
                 self._add_numbers(key, values[start : start + _VALUES_AT_ONCE])
                 yield
-        for index, (key, (total, count)) in enumerate(flags.items()):
+        for index, (key, (total, count)) in enumerate(period.flags.items()):
             self._add_flags(key, total, count)
             if index % _FLAGS_AT_ONCE == 0:
                 yield
         open_now = dict.fromkeys(self._open, 0)
-        for entry in entries:
-            named = _key_of(entry)
-            if named is None or (named in numbers and "distribution" in entry) or (named in flags and "total" in entry):
-                continue
-            if named[0] in open_now and isinstance(entry.get("connections"), int):
-                open_now[named[0]] = entry["connections"]
+        for entry in period.given:
+            metric = entry["metric"]
+            if metric in open_now and isinstance(entry.get("connections"), int):
+                open_now[metric] = entry["connections"]
             else:
-                yield from self._iter_set(named, entry)
+                yield from self._iter_set(entry)
         for metric, count in open_now.items():
             self._open[metric].value = count
 
@@ -207,13 +204,14 @@ class Totals:
         if found is not None:
             found[1].add(total, count)
 
-    def _iter_set(self, key: Key, entry: Mapping[str, Any]) -> Iterator[None]:
+    def _iter_set(self, entry: Mapping[str, Any]) -> Iterator[None]:
         """Each number of an entry that a function of an application has given is a gauge."""
+        metric, *given = [entry.get(name) for name in _LABELS]
         for field, value in entry.items():
             is_number = isinstance(value, (int, float)) and isfinite(sum_of([value]))
-            if not is_number or field in _LABELS or not isinstance(field, str):
+            if not is_number or field in _LABELS:
                 continue
-            found = self._gauges.find(f"{key[0]} {field}", key[1:], 1)
+            found = self._gauges.find(f"{metric} {field}", given, 1)
             if found is not None:
                 found[1].value = +value  # True is 1
             yield
@@ -234,11 +232,3 @@ def _new_numbers(kind: str, labels: str, created: float) -> Histogram | Summary 
     if kind == HISTOGRAM:
         return Histogram(labels, created)
     return Summary(labels, created) if kind == SUMMARY else Counter(labels, created)
-
-
-def _key_of(entry: Mapping[str, Any]) -> Key | None:
-    """None if a function of an application has put something else in the place of a label."""
-    metric, path, method, kind = [entry.get(name) for name in _LABELS]
-    if not isinstance(metric, str) or any(value is not None and not isinstance(value, str) for value in (path, method, kind)):
-        return None
-    return metric, path, method, kind

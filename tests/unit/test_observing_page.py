@@ -163,7 +163,8 @@ def test_the_application_records_what_the_page_says(tmp_path: Path) -> None:
     assert node.connect().ask("POST", "/Quote", b'{"pieces": 4}')[0] == 200
     period = node.recorder.close()
     assert period is not None
-    list(totals.iter_add(period.numbers, period.flags, [entry for entry in period.iter_entries() if entry is not None]))
+    list(period.iter_entries())
+    list(totals.iter_add(period))
     text = b"".join(iter_text(totals.families(), False)).decode()
     for name in set(re.findall(r"svc_custom_\w+", PAGE)):
         assert re.search(rf"^{name}\b", text, re.MULTILINE), name

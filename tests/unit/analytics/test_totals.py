@@ -36,9 +36,8 @@ class Recorded:
         """Returns the number of steps."""
         period = self.recorder.close()
         assert period is not None
-        return len(
-            list(self.totals.iter_add(period.numbers, period.flags, [entry for entry in period.iter_entries() if entry is not None]))
-        )
+        list(period.iter_entries())
+        return len(list(self.totals.iter_add(period)))
 
     def read(self, **labels: str) -> dict[str, float]:
         """Name of each sample with exactly these labels -> value; both formats say the same."""
