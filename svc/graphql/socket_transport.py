@@ -4,7 +4,7 @@
        '----INIT_SECONDS----> closed (4408)
 
 Callers are identified by the handshake, as everywhere; `Authorization` in the payload of `connection_init` identifies instead, for pages cannot add fields to a
-handshake. Who it is is asked again for each operation.
+handshake. Who it is is asked again for each operation: credentials run out, sessions end.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ class GraphQLSocket:
         self._handshake = request
         self._block = request.block
         self._user = user_of(request)
+        self._is_set_by_code = False  # who it is: a listener of the handshake has decided, not credentials
         self._is_initialised = False
         self._is_ready = False
         self._operations: dict[str, _Operation] = {}
@@ -126,6 +127,15 @@ class GraphQLSocket:
         socket.on("sent", self._on_sent)
         socket.on("message", self._on_message)
         self._timer = self._shared.loop.call_later(INIT_SECONDS, self._time_out)
+        self._is_set_by_code = self._user is not None and not self._has_credentials()
+
+    def _has_credentials(self) -> bool:
+        """Whether the handshake itself says who it is."""
+        try:
+            found = self._shared.identifier.identify(self._request())
+        except Problem:
+            return False
+        return isinstance(found, Pending) or found == self._user
 
     # --- messages --------------------------------------------------------------------------------------------------------------------
 
@@ -170,8 +180,8 @@ class GraphQLSocket:
 
     async def _identify(self) -> None:
         try:
-            found = self._shared.identifier.identify(self._request())
-            self._user = await found.wait(self._shared.loop, self._shared.executor) if isinstance(found, Pending) else found
+            self._user = await self._identified(self._request())
+            self._is_set_by_code = False
         except Problem as problem:
             self.socket.close_soon(messages.FORBIDDEN, problem.message)
             return
@@ -218,7 +228,7 @@ class GraphQLSocket:
     async def _execute(self, operation: _Operation, parameters: Parameters) -> None:
         execution = self._shared.execution
         request = self._request()
-        request.user = self._current_user()
+        request.user = await self._current_user(request)
         found = execution.operation(parameters, request)
         if inspect.isawaitable(found):
             found = await found
@@ -248,12 +258,21 @@ class GraphQLSocket:
         request.arrived = self._shared.execution.store.clock.monotonic()
         return request
 
-    def _current_user(self) -> User | None:
-        """Raises AccessViolation if the login has ended."""
-        if self._user is None:
-            return None
-        user = self._user = self._shared.identifier.current(self._user) or _ended()
+    async def _current_user(self, request: Request) -> User | None:
+        """Raises Problem if the login has ended."""
+        if not self._is_set_by_code:
+            return await self._identified(request)
+        assert self._user is not None
+        user = self._shared.identifier.current(self._user)
+        if user is None:
+            raise AccessViolation
+        self._user = user
         return user
+
+    async def _identified(self, request: Request) -> User | None:
+        """Who a request is from, by its credentials. Raises Problem for wrong ones."""
+        found = self._shared.identifier.identify(request)
+        return await found.wait(self._shared.loop, self._shared.executor) if isinstance(found, Pending) else found
 
     def _problem(self, error: Exception) -> Problem:
         if isinstance(error, Problem):
@@ -294,7 +313,3 @@ class GraphQLSocket:
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _ended() -> User:
-    raise AccessViolation

@@ -24,7 +24,17 @@ type Item @table @export {
 type Group @table @export { id: ID @primaryKey  name: String @indexed  items: [Item] @relationship(to: groupId) }
 """
 RESOURCES = """
-from svc import Resource, tables
+from svc import Resource, server, tables
+
+
+async def act_as(request, next):
+    name = request.headers.get("x-act-as")
+    if name is not None:
+        request.user = await server.get_user(name)
+    return await next(request)
+
+
+server.http(act_as, before="authentication")
 
 
 class Coded(tables.Item):
@@ -57,7 +67,9 @@ PROTOCOL = {"Sec-WebSocket-Protocol": "graphql-transport-ws"}
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with open_shop(tmp_path_factory.mktemp("app"), "{extended: true}", schema=SCHEMA, resources=RESOURCES, roles=ROLES) as shop:
+    with open_shop(
+        tmp_path_factory.mktemp("app"), "{extended: true}\nlogin: true", schema=SCHEMA, resources=RESOURCES, roles=ROLES
+    ) as shop:
         yield shop
 
 
@@ -307,6 +319,36 @@ def test_who_says_so_when_connecting(shop: Shop) -> None:
     client = Client(shop, {"Authorization": 5, "other": {}}, user=None)
     assert client.take() == [("connection_ack", None, None)]
     client.close()
+
+
+def test_who_it_is_is_asked_again_for_each_operation(shop: Shop) -> None:
+    app = shop.app
+    app.operation("add_user", username="eve", password="secret", role="reader", active=True)
+    token = app.operation("create_authentication_tokens", username="eve", password="secret", expires_in=20)["operation_token"]
+    browser = app.as_user(None)
+    assert browser.post("/login", {"username": "eve", "password": "secret"}).status == 200
+    cookie = browser.cookies.header("/graphql")
+    by_payload = Client(shop, {"Authorization": f"Bearer {token}"}, user=None)
+    by_handshake = Client(shop, user=None, headers={"Authorization": f"Bearer {token}"})
+    by_session = Client(shop, user=None, headers={"Cookie": cookie})
+    by_listener = Client(shop, user=None, headers={"X-Act-As": "eve"})
+    for client in (by_payload, by_handshake, by_session, by_listener):
+        assert client.take() == [("connection_ack", None, None)]
+        client.subscribe("1", "{ Item { id } }")
+        assert [kind for kind, _, _ in client.take()] == ["next", "complete"]
+    app.clock.advance(21)
+    assert app.request("POST", "/logout", user=None, headers={"Cookie": cookie}).status < 400
+    for client, message in ((by_payload, "token expired"), (by_handshake, "token expired"), (by_session, "Must login")):
+        client.subscribe("1", "{ Item { id } }")
+        ((kind, _, errors),) = client.take()
+        assert (kind, errors[0]["extensions"]["code"], errors[0]["message"]) == ("error", "UNAUTHENTICATED", message)
+        client.close()
+    by_listener.subscribe("1", "{ Item { id } }")
+    assert [kind for kind, _, _ in by_listener.take()] == ["next", "complete"]
+    app.operation("drop_user", username="eve")
+    by_listener.subscribe("2", "{ Item { id } }")
+    assert [kind for kind, _, _ in by_listener.take()] == ["error"]
+    by_listener.close()
 
 
 # --- the protocol -----------------------------------------------------------------------------------------------------------------------
