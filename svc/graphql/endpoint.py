@@ -10,7 +10,7 @@ from typing import Any
 
 from svc.auth.identify import Identifier
 from svc.content.registry import ContentTypes
-from svc.errors import ClientError, MethodNotAllowed, NotAcceptable, Problem
+from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, Problem
 from svc.graphql.event_transport import EventTransport
 from svc.graphql.execution import DEFAULT_OPTIONS, Execution, GraphQLOptions
 from svc.graphql.live_field import LiveFields
@@ -22,7 +22,7 @@ from svc.graphql.request_parameters import Parameters, from_address, from_body, 
 from svc.graphql.responses import error_response, forget_record, response_type
 from svc.graphql.socket_transport import SocketTransport
 from svc.graphql.subscriptions import Subscriptions
-from svc.http.bodies import Bodies
+from svc.http.bodies import LONG_BODY, Bodies
 from svc.http.compression import Compression
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of
@@ -96,6 +96,8 @@ class GraphQLEndpoint:
             media_type = media_type_of(request.block.get("content-type"))
             if not media_type or self._types.reader(media_type) is None:
                 raise ClientError(f"{media_type or 'A body without a type'} cannot hold a GraphQL request; send application/json", 415)
+            if request.user is None and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
+                raise AccessViolation(None, f"Must login: without it a body has at most {LONG_BODY} bytes, and no content coding")
             value = self._bodies.read(request)
             if inspect.isawaitable(value):
                 return then(value, lambda value: self._run(request, from_body(value)))

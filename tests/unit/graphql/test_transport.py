@@ -1,5 +1,6 @@
 """Requests and answers over HTTP: methods, parameters, media types, statuses."""
 
+import gzip
 from typing import Any
 from urllib.parse import quote
 
@@ -144,3 +145,13 @@ def test_members_without_conditions_are_counted(shop: Shop) -> None:
     members: dict[str, Any] = {f"k{number}": {} for number in range(1001)}
     assert shop.error("query ($v: Any) { Product(id: 1, place: $v) { id } }", {"v": members})[:2] == (400, "BAD_VALUE")
     assert shop.data("query ($v: Any) { Product(id: 1, place: $v) { id } }", {"v": {"a": {}}}) == {"Product": [{"id": "1"}]}
+
+
+def test_an_anonymous_caller_sends_short_bodies(shop: Shop) -> None:
+    variables = {"v": "x" * 200_000}
+    assert shop.data("{ __typename }", variables) == {"__typename": "Query"}
+    assert shop.error("{ __typename }", variables, user=None)[:2] == (401, "UNAUTHENTICATED")
+    assert shop.data("{ __typename }", {"v": "x" * 20_000}, user=None) == {"__typename": "Query"}
+    body, headers = gzip.compress(b'{"query": "{ __typename }"}'), {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert shop.app.post("/graphql", data=body, headers=headers).status == 200
+    assert shop.app.as_user(None).post("/graphql", data=body, headers=headers).status == 401
