@@ -52,7 +52,7 @@ class Handler(Protocol):
         """The Response for what application code returned, or an awaitable of it. Raises Problem."""
 
     def has_endpoint(self, request: Request) -> bool:
-        """Whether it answers at this address before resources are looked for."""
+        """Whether it answers at this address in the step `graphql` of the chain."""
 
     def knows(self, request: Request) -> bool:
         """Whether it answers at this address; if not, listeners behind it are asked."""

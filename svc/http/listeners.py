@@ -65,7 +65,7 @@ class ChainHost(Protocol):
         """Whether `ask_resource` is to be asked, even where it refuses."""
 
     def has_endpoint(self, request: Request) -> bool:
-        """Whether the path is one that is answered before resources are looked for (spec: http §1.1)."""
+        """Whether the path is one of the step `graphql`; `rest` answers at all others."""
 
     def ask_resource(self, request: Request) -> Any:
         """The Response of the addressed resource, or an awaitable of it. Raises Problem."""

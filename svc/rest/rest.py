@@ -187,7 +187,8 @@ class Rest:
         return self._responses.answer(request, RequestTarget(), result)
 
     def has_endpoint(self, request: Request) -> bool:
-        return request.pathname in self.endpoints
+        endpoint = self.endpoints.get(request.pathname)
+        return endpoint is not None and endpoint in self.forms.values()
 
     def knows(self, request: Request) -> bool:
         """Whether something answers at this address, if only with a refusal."""

@@ -1,13 +1,14 @@
 """Requests and answers over HTTP: methods, parameters, media types, statuses."""
 
 import gzip
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import cbor2
 import pytest
 
-from tests.support.graphql import NEWER, OLDER, Shop
+from tests.support.graphql import NEWER, OLDER, Shop, open_shop
 
 QUERY = '{ Brand(id: "acme") { name } }'
 DATA = {"data": {"Brand": [{"name": "Acme"}]}}
@@ -155,3 +156,25 @@ def test_an_anonymous_caller_sends_short_bodies(shop: Shop) -> None:
     body, headers = gzip.compress(b'{"query": "{ __typename }"}'), {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     assert shop.app.post("/graphql", data=body, headers=headers).status == 200
     assert shop.app.as_user(None).post("/graphql", data=body, headers=headers).status == 401
+
+
+LISTENERS = """
+from svc import server
+
+server.http(lambda request, next: "early" if "early" in request.headers else next(request), before="graphql")
+server.http(lambda request, next: f"late {request.pathname}" if "late" in request.headers else next(request), after="graphql")
+"""
+
+
+def test_listeners_before_and_after(tmp_path: Path) -> None:
+    with open_shop(tmp_path / "app", resources=LISTENERS, roles="") as shop:
+        app = shop.app
+
+        def ask(path: str, name: str) -> Any:
+            return app.get(path, headers={name: "1"}).json
+
+        assert ask("/graphql?query={__typename}", "early") == ask("/openapi", "early") == ask("/Brand/acme", "early") == "early"
+        assert ask("/graphql?query={__typename}", "late") == {"data": {"__typename": "Query"}}
+        assert ask("/graphql/?query={__typename}", "late") == {"data": {"__typename": "Query"}}
+        assert ask("/openapi", "late") == "late /openapi"
+        assert ask("/Brand/acme", "late") == "late /Brand/acme"
