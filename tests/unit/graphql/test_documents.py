@@ -105,7 +105,7 @@ def test_faults_have_their_place() -> None:
 
 def test_fragments_and_inline_fragments_are_nested_deep() -> None:
     inline = "... { " * 90, " }" * 90
-    chain = " ".join(f"fragment F{n} on A {{ {inline[0]} ...F{n + 1} {inline[1]} }}" for n in range(64))
+    chain = " ".join(f"fragment F{n} on A {{ {inline[0]} ...F{n + 1} {inline[1]} }}" for n in range(100))
     operation = Operation(parse_document("{ ...F0 } " + chain + " fragment F100 on A { a }"), None, extended=False)
     assert [field.key for field in operation.fields({})] == ["a"]
 
@@ -143,7 +143,7 @@ def test_long_documents_take_little_room() -> None:
     assert len(documents) == 1
     documents.keep(parse_document("{ " + "a " * 40_000 + "}"))
     assert len(documents) == 1
-    for number in range(100):
+    for number in range(64):
         documents.keep(parse_document(f"{{ a{number} {'b ' * 2000} }}"))
     assert 30 < len(documents) < 60
 
