@@ -109,10 +109,13 @@ class Summary:
 
     def add(self, values: Sequence[float], scale: float) -> None:
         """`scale`: what a value is multiplied with to be in the unit of the family."""
-        values = finite(values)
+        total = sum_of(values)
+        if not isfinite(total):
+            values = finite(values)
+            total = sum_of(values)
         self.count += len(values)
         if self.total is not None:
-            self.total = None if values and min(values) < 0 else self.total + sum_of(values) * scale
+            self.total = None if values and min(values) < 0 else self.total + total * scale
 
     def text(self, name: str, openmetrics: bool) -> str:
         labels = _braces(self.labels)

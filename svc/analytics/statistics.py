@@ -51,7 +51,7 @@ def labels(key: Key) -> dict[str, Any]:
 def iter_numeric_entry(key: Key, values: list[float]) -> Generator[None, None, dict[str, Any] | None]:
     """The entry of a numeric group, in short steps however many values there are. What is not finite does not count; None if nothing is left.
 
-    Sorts `values` if they are few. Many are sorted in runs, of which only the values at the places that the entry shows are found: merging them would
+    Sorts `values`. Many are sorted in runs, each in its place, of which only the values at the places that the entry shows are found: merging them would
     cost ten times as much.
     """
     runs: list[list[float]] = []
@@ -63,8 +63,11 @@ def iter_numeric_entry(key: Key, values: list[float]) -> Generator[None, None, d
         if not isfinite(sum_of_run):
             run = [value for value in run if isfinite(value)]
             sum_of_run = _sum_of(run)
-        if run:
             run.sort()
+        else:
+            run.sort()
+            values[start : start + _SORTED_AT_ONCE] = run  # who reads them in runs of this length has nothing to sort
+        if run:
             runs.append(run)
             total += sum_of_run
             count += len(run)

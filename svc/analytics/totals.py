@@ -189,7 +189,8 @@ class Totals:
             return
         exposed, series = found
         if isinstance(series, Counter):
-            series.value += sum_of([value for value in finite(values) if value > 0]) * exposed.scale
+            values = finite(values)
+            series.value += sum_of(values if min(values, default=0) >= 0 else [value for value in values if value > 0]) * exposed.scale
         else:
             series.add(values, exposed.scale)
 

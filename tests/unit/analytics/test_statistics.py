@@ -115,6 +115,16 @@ def test_many_values_are_counted_as_few_are(kind: str, monkeypatch: pytest.Monke
     assert parts == whole
 
 
+def test_values_stay_what_they_are_however_many() -> None:
+    """`totals` counts them afterwards."""
+    for count in (5, 5000):
+        values = [float(number * 7919 % 1000) for number in range(count)]
+        values[count // 2] = float("inf")
+        expected = sorted(values)
+        list(iter_numeric_entry(("duration", None, None, None), values))
+        assert sorted(values) == expected
+
+
 def test_each_place_of_runs() -> None:
     draw = random.Random(1)
     runs = [sorted(draw.randrange(20) for _ in range(size)) for size in (1, 7, 30, 2)]
