@@ -123,6 +123,7 @@ class GraphQLSocket:
 
     def start(self) -> None:
         socket = self.socket
+        socket.limit(messages.MAX_MESSAGE)
         socket.on("close", self._on_close)
         socket.on("sent", self._on_sent)
         socket.on("message", self._on_message)

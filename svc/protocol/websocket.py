@@ -109,6 +109,12 @@ class WebSocketProtocol:
         """Bytes held of a message that is not complete."""
         return len(self._collected)
 
+    def limit(self, max_payload: int) -> None:
+        """The maximum size of messages from now on. Not within one."""
+        self._max_payload = max_payload
+        if self._inflater is not None:
+            self._inflater.limit(max_payload)
+
     # --- input ---------------------------------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes) -> list[Event]:

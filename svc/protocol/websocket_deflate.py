@@ -176,6 +176,10 @@ class Inflater(Extension):
         self._sent = 0  # its compressed bytes
         self.inflated = 0  # bytes of all messages, a measure of work
 
+    def limit(self, max_payload: int) -> None:
+        """The maximum size of the messages that begin from now on."""
+        self._max_payload = max_payload
+
     def enabled(self) -> bool:
         return True
 

@@ -41,6 +41,9 @@ class Socket(Protocol):
     def send_frame(self, frame: bytes) -> None:
         """Send what `encode_frame` made, now: the bytes may be shared by all receivers. After the end: does nothing."""
 
+    def limit(self, max_payload: int) -> None:
+        """The maximum size of messages in bytes, in place of 100 MiB: a larger one closes it with 1009, by its header. Called before the first one."""
+
     def ignore_messages(self) -> None:
         """Discard all messages of the peer."""
 

@@ -139,7 +139,8 @@ class _ListenerChain:
     async def _step(self, position: int, socket: WebSocket, request: Request, completion: Any) -> Any:
         if position < len(self._listeners):
             listener, max_payload = self._listeners[position]
-            socket.limit(max_payload)
+            if socket.on_use is not None:  # else an earlier listener uses it
+                socket.limit(max_payload)
             result = listener(socket, request, completion, partial(self._step, position + 1))
             return await result if inspect.isawaitable(result) else result
         return await self._serve(socket, request, completion)
@@ -157,7 +158,8 @@ class _ListenerChain:
             if not _is_sent_as_close_code(problem):
                 self._refusal = problem
             raise
-        socket.limit(MAX_PAYLOAD)
+        if socket.on_use is not None:
+            socket.limit(MAX_PAYLOAD)
         subprotocol = self._handler.subprotocol(request)
         if subprotocol is not None and socket.on_use is not None:
             socket.answer_with(subprotocol, [])

@@ -78,7 +78,6 @@ class WebSocket:
     """A `tunnel.Receiver`; `handler.Socket` documents the interface for services."""
 
     __slots__ = (
-        "_agreement",
         "_answer",
         "_callbacks",
         "_close_by",
@@ -131,7 +130,6 @@ class WebSocket:
         self.on_use: Callable[[], None] | None = None  # called once, at the first use
         self.serve = serve
         self._answer = answer
-        self._agreement = agreement
         self._driver = WebSocketProtocol(max_payload, agreement)
         self._tunnel: Tunnel | EarlyOutput = EarlyOutput()
         self._incoming: deque[str | bytes] | None = None  # messages not taken yet
@@ -260,9 +258,8 @@ class WebSocket:
     # --- for the listeners -------------------------------------------------------------------------------------------------------------
 
     def limit(self, max_payload: int) -> None:
-        """The maximum size of messages for the next listener. Has no effect once the WebSocket is used."""
-        if self.on_use is not None:
-            self._driver = WebSocketProtocol(max_payload, self._agreement)
+        """The maximum size of messages from now on. Called before the first one has come."""
+        self._driver.limit(max_payload)
 
     def answer_with(self, subprotocol: str | None, pairs: HeaderPairs) -> None:
         """Before the first use: answer the handshake with this sub-protocol, one of those offered, and with further fields."""

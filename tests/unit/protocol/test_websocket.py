@@ -215,6 +215,23 @@ def test_a_payload_is_as_large_as_allowed_and_no_larger() -> None:
             assert driver.collected == 0
 
 
+def test_another_limit_holds_for_the_messages_that_come() -> None:
+    for agreement in (None, negotiate("permessage-deflate", DeflateOptions())):
+        driver = WebSocketProtocol(5000, agreement)
+        assert receive(driver, binary(b"x" * 2000)) == [b"x" * 2000]
+        driver.limit(1000)
+        assert receive(driver, binary(b"x" * 1000)) == [b"x" * 1000]
+        [failed] = receive(driver, bytes([0x82, 0xFE]) + struct.pack("!H", 1001) + b"abcd")
+        assert isinstance(failed, Failed) and failed.code == 1009
+    agreement = negotiate("permessage-deflate", DeflateOptions())
+    driver = WebSocketProtocol(5000, agreement)
+    driver.limit(1000)
+    packer = zlib.compressobj(wbits=-12)
+    packed = packer.compress(b"x" * 1001) + packer.flush(zlib.Z_SYNC_FLUSH)
+    [failed] = receive(driver, binary(packed[:-4], rsv=4))
+    assert isinstance(failed, Failed) and failed.code == 1009
+
+
 @pytest.mark.parametrize("size", [100 * 1024 * 1024 + 1, 1 << 40, (1 << 63) - 1])
 def test_a_header_alone_is_refused(size: int) -> None:
     head = bytes([0x82, 0xFF]) + struct.pack("!Q", size) + b"abcd"
