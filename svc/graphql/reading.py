@@ -36,6 +36,7 @@ Steps = Generator[Waiting, Any, None]
 
 WIDE = 300  # selected fields from which on it takes milliseconds to make a plan of them
 VALUES_AT_ONCE = 2048  # of the rows of one step
+VALUES_OF_CODE = 512  # the same for what code returns: each may be a list
 
 
 class Reads(Protocol):
@@ -241,7 +242,7 @@ class Reading:
             wall_ms=0.0,
             reader=self._request,
             held=held,
-            batch=_batch_of(field),
+            batch=_batch_of(field, VALUES_AT_ONCE),
         )
         execution.run.keeps_rows = False
         writer = JsonRows()
@@ -309,7 +310,7 @@ class Reading:
         answer, writer = self.answer, JsonRows()
         answer.begin(field.key)
         answer.add(b"[")
-        count = _batch_of(field)
+        count = _batch_of(field, VALUES_OF_CODE)
         if isinstance(items, list):
             for start in range(0, len(items), count):
                 batch = json_form(items[start : start + count])
@@ -333,9 +334,9 @@ class Reading:
         state.rows = (state.rows or 0) + rows
 
 
-def _batch_of(field: Field) -> int:
-    """The number of rows that are made in one step."""
-    return max(1, min(BATCH_ROWS, VALUES_AT_ONCE // max(1, field.width)))
+def _batch_of(field: Field, values: int) -> int:
+    """The number of rows that are made in one step, of so many values."""
+    return max(1, min(BATCH_ROWS, values // max(1, field.width)))
 
 
 async def _next_items(items: AsyncIterator[Any], count: int) -> list[Any]:
