@@ -106,7 +106,7 @@ def test_faults_have_their_place() -> None:
 def test_fragments_and_inline_fragments_are_nested_deep() -> None:
     inline = "... { " * 90, " }" * 90
     chain = " ".join(f"fragment F{n} on A {{ {inline[0]} ...F{n + 1} {inline[1]} }}" for n in range(100))
-    operation = Operation(parse_document("{ ...F0 } " + chain + " fragment F64 on A { a }"), None, extended=False)
+    operation = Operation(parse_document("{ ...F0 } " + chain + " fragment F100 on A { a }"), None, extended=False)
     assert [field.key for field in operation.fields({})] == ["a"]
 
 
