@@ -66,8 +66,8 @@ class GraphQLEndpoint:
         options: GraphQLOptions = DEFAULT_OPTIONS,
     ) -> None:
         """`identifier`: of the callers of WebSockets. `executor`: threads for what would hold the loop: long documents, the description of a schema.
-        `verifying`: threads that verify passwords. `report` logs a defect behind the head of an answer."""
-        self.execution = Execution(resources, store, loop, executor, options)
+        `verifying`: threads that verify passwords. `report` logs a defect."""
+        self.execution = Execution(resources, store, loop, executor, report, options)
         subscriptions = Subscriptions(self.execution, LiveFields(loop, store.clock.monotonic, report))
         self._events = EventTransport(self.execution, subscriptions)
         self.sockets = SocketTransport(self.execution, subscriptions, identifier, loop, verifying, report)

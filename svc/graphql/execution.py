@@ -6,7 +6,7 @@ parameters -> document, kept -> operation -> a run: `Reading`, complete, or `Liv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -51,10 +51,12 @@ class Execution:
         store: Store,
         loop: asyncio.AbstractEventLoop,
         executor: Executor,
+        report: Callable[[BaseException], None],
         options: GraphQLOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """`executor`: a thread for what would hold the loop: long documents, the description of a schema."""
+        """`executor`: a thread for what would hold the loop: long documents, the description of a schema. `report` logs a defect."""
         self.options = options
+        self._report = report
         self.store = store
         self.names = Names(resources)
         self._in_thread = partial(loop.run_in_executor, executor)
@@ -110,7 +112,7 @@ class Execution:
         written = await run.execute()
         seconds = self._now() - began
         reading = MutationReading(written, variables, request, self.store, self.names, self._in_thread, tables)
-        with mark_stored():
+        with mark_stored(self._report):
             waiting = reading.start()
             if waiting is not None:
                 await waiting

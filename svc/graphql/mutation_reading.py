@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from svc.content.values import json_form
-from svc.errors import Problem
+from svc.errors import Problem, ServerError
 from svc.graphql.code_fields import items_of, query_text, selected
 from svc.graphql.faults import DocumentError, FieldError, with_location
 from svc.graphql.names import Names
 from svc.graphql.reading import Reading, Steps, is_plain_table
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.table_fields import TableFields
-from svc.messages import Request
+from svc.messages import Abort, Request
 from svc.resources import PlannedQuery, Resource, StoredRecord, TableResource
 from svc.resources.target import id_path, parse_target
 from svc.store import Store
@@ -116,14 +116,23 @@ class MutationReading(Reading):
 
 
 @contextmanager
-def mark_stored() -> Iterator[None]:
-    """For what is done when the changes are on disk: its problems say so."""
+def mark_stored(report: Callable[[BaseException], None]) -> Iterator[None]:
+    """For what is done when the changes are on disk: its problems say so, and its defects, which `report` logs."""
     try:
         yield
     except (DocumentError, FieldError) as problem:
         problem.is_stored = True
         raise
     except Problem as problem:
-        error = FieldError(problem, None)
-        error.is_stored = True
-        raise error from None
+        raise _stored(problem) from None
+    except Abort:
+        raise
+    except Exception as defect:
+        report(defect)
+        raise _stored(ServerError("Internal Server Error")) from None
+
+
+def _stored(problem: Problem) -> FieldError:
+    error = FieldError(problem, None)
+    error.is_stored = True
+    return error

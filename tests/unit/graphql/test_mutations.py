@@ -65,6 +65,13 @@ class Committing(tables.Item):
         raise Abort(Response(status=410, data="gone"))
 
 
+class Unread(tables.Item):
+    def get(self, query=None):
+        if self.get_id() == "gone":
+            raise ClientError("gone", 404)
+        raise ZeroDivisionError
+
+
 class Echo(Resource):
     def allow_create(self, user, data, target=None, context=None):
         return True
@@ -334,3 +341,12 @@ def test_what_a_handler_returns_is_selected(shop: Shop) -> None:
     shop.app.put("/Group/g", {"name": "G"})
     query = 'mutation { a: patch_Counting(id: "i", input: {by: 2}) { price p: price group { name } } b: patch_Item(id: "i", input: {name: "q"}) { price } }'
     assert shop.data(query) == {"a": {"price": 3, "p": 3, "group": {"name": "G"}}, "b": {"price": 3}}
+
+
+def test_what_fails_when_all_is_on_disk_says_so(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    for key, status, code in (("gone", 404, "NOT_FOUND"), ("defect", 500, "INTERNAL_SERVER_ERROR")):
+        found, body = shop.ask(f'mutation {{ put_Unread(id: "{key}", input: {{name: "n"}}) {{ name }} }}')
+        (error,) = body["errors"]
+        assert (found, error["extensions"]["code"], error["extensions"]["stored"]) == (status, code, True)
+        assert record(shop, f"/Item/{key}")["name"] == "n"
+    assert "ZeroDivisionError" in capfd.readouterr().err
