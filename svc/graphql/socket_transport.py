@@ -113,7 +113,7 @@ class GraphQLSocket:
         self._handshake = request
         self._block = request.block
         self._user = user_of(request)
-        self._is_set_by_code = False  # who it is: a listener of the handshake has decided, not credentials
+        self._is_set_by_code: bool | None = None  # who it is: a listener of the handshake has decided, not credentials; None: not known yet
         self._is_initialised = False
         self._is_ready = False
         self._operations: dict[str, _Operation] = {}
@@ -128,15 +128,21 @@ class GraphQLSocket:
         socket.on("sent", self._on_sent)
         socket.on("message", self._on_message)
         self._timer = self._shared.loop.call_later(INIT_SECONDS, self._time_out)
-        self._is_set_by_code = self._user is not None and not self._has_credentials()
+        self._find_who_has_decided()
 
-    def _has_credentials(self) -> bool:
+    def _find_who_has_decided(self) -> None:
         """Whether the handshake itself says who it is."""
+        if self._user is None:
+            self._is_set_by_code = False
+            return
         try:
             found = self._shared.identifier.identify(self._request())
         except Problem:
-            return False
-        return isinstance(found, Pending) or found == self._user
+            found = None
+        if isinstance(found, Pending):  # the first operation asks
+            found.abandon()
+        else:
+            self._is_set_by_code = not _is_same(found, self._user)
 
     # --- messages --------------------------------------------------------------------------------------------------------------------
 
@@ -261,6 +267,11 @@ class GraphQLSocket:
 
     async def _current_user(self, request: Request) -> User | None:
         """Raises Problem if the login has ended."""
+        if self._is_set_by_code is None:
+            try:
+                self._is_set_by_code = not _is_same(await self._identified(request), self._user)
+            except Problem:
+                self._is_set_by_code = True
         if not self._is_set_by_code:
             return await self._identified(request)
         assert self._user is not None
@@ -314,3 +325,7 @@ class GraphQLSocket:
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _is_same(found: User | None, user: User | None) -> bool:
+    return found is not None and user is not None and found.username == user.username

@@ -331,6 +331,8 @@ def test_who_it_is_is_asked_again_for_each_operation(shop: Shop) -> None:
     by_payload = Client(shop, {"Authorization": f"Bearer {token}"}, user=None)
     by_handshake = Client(shop, user=None, headers={"Authorization": f"Bearer {token}"})
     by_session = Client(shop, user=None, headers={"Cookie": cookie})
+    by_password = Client(shop, user=None, headers={"Authorization": "Basic ZXZlOnNlY3JldA=="})
+    assert by_password.take() == [("connection_ack", None, None)]
     by_listener = Client(shop, user=None, headers={"X-Act-As": "eve"})
     for client in (by_payload, by_handshake, by_session, by_listener):
         assert client.take() == [("connection_ack", None, None)]
@@ -345,10 +347,20 @@ def test_who_it_is_is_asked_again_for_each_operation(shop: Shop) -> None:
         client.close()
     by_listener.subscribe("1", "{ Item { id } }")
     assert [kind for kind, _, _ in by_listener.take()] == ["next", "complete"]
+    by_password.subscribe("1", "{ Item { id } }")
+    assert [kind for kind, _, _ in by_password.take()] == ["next", "complete"]
+    own = Client(
+        shop, user=None, headers={"X-Act-As": "eve", "Authorization": "Basic b3duOnNjaGVtZQ=="}
+    )  # a scheme of the application's own
+    own.take()
+    own.subscribe("1", "{ Item { id } }")
+    assert [kind for kind, _, _ in own.take()] == ["next", "complete"]
+    own.close()
     app.operation("drop_user", username="eve")
     by_listener.subscribe("2", "{ Item { id } }")
     assert [kind for kind, _, _ in by_listener.take()] == ["error"]
     by_listener.close()
+    by_password.close()
 
 
 # --- the protocol -----------------------------------------------------------------------------------------------------------------------
