@@ -19,6 +19,10 @@ _PORTS = ("port", "securePort")
 
 async def load_graphql(context: EntryContext) -> LoadedEntry | None:
     runtime, options, status = context.runtime, context.options, context.status
+    given = context.app.config.get(context.key)
+    if given is not True and not isinstance(given, Mapping):
+        status.fail(f"graphql is true or a mapping with {', '.join(ENTRY_OPTIONS)}, not {given!r}")
+        return LoadedEntry(context)
     context.warn_of_unknown_options(ENTRY_OPTIONS)
     for name in _FLAGS:
         if not isinstance(options.get(name, False), bool):
@@ -62,7 +66,7 @@ def _socket_listener(serve: Callable[[Any, Request], Any]) -> Callable[..., Any]
 def entry_of(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The options of the entry in a config.yaml; None without it."""
     entry = config.get("graphql")
-    return None if not entry else entry if isinstance(entry, Mapping) else {}
+    return entry if isinstance(entry, Mapping) and entry else {} if entry is True else None
 
 
 def is_on_main_ports(entry: Mapping[str, Any]) -> bool:

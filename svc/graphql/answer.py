@@ -6,13 +6,40 @@ they are found, and only their JSON is held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from svc.content.json_type import encode_json, encode_plain
+from svc.errors import Overloaded
 from svc.query.budget import query_limits, too_large
 
 AT_ONCE = 1 << 16  # bytes of a body that is sent as one piece
+MOST_ANSWERS = 4  # of the largest size that wait at one time
+
+
+class HeldBytes:
+    """What all answers of a process hold that are not sent yet. Each may be as large as a query may be; all together `MOST_ANSWERS` times that."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def hold(self, size: int) -> None:
+        """Raises Overloaded."""
+        self.size += size
+        if self.size > query_limits().bytes * MOST_ANSWERS:
+            raise Overloaded("Large answers to GraphQL queries are waiting to be sent, and there is no room for another one")
+
+    def release(self, size: int) -> None:
+        self.size -= size
+
+
+_held = HeldBytes()
+
+
+def held_bytes() -> int:
+    """Of the answers of this process."""
+    return _held.size
 
 
 class Answer:
@@ -28,10 +55,19 @@ class Answer:
         self.pages: dict[str, str] = {}
         """Names of fields with a limit behind which there is more -> the cursor of the next page (spec: graphql §7.1)."""
 
+    def __del__(self) -> None:
+        self.discard()
+
+    def discard(self) -> None:
+        """It will not be sent."""
+        _held.release(sum(map(len, self._chunks)))
+        self._chunks = []
+
     def add(self, chunk: bytes) -> None:
-        """Raises QueryTooLarge."""
+        """Raises QueryTooLarge, Overloaded."""
         self._chunks.append(chunk)
         self.size += len(chunk)
+        _held.hold(len(chunk))
         if self.size > self._limit:
             raise too_large(f"has an answer of more than {self._limit} bytes", "query.maxBytes", "bytes")
 
@@ -45,8 +81,39 @@ class Answer:
         self.begin(key)
         self.add(encode_json(value))
 
-    def body(self) -> bytes | Iterator[bytes]:
-        """The whole document; a long one in the pieces that it was made of."""
+    def body(self) -> bytes | Pieces:
+        """The whole document; a long one in the pieces that it was made of. To be called once."""
         end = b'{"data":{}' if self._is_first else b"}"
-        self._chunks.append(end + b',"extensions":' + encode_plain({"next": self.pages}) + b"}" if self.pages else end + b"}")
-        return b"".join(self._chunks) if self.size <= AT_ONCE else iter(self._chunks)
+        self.add(end + b',"extensions":' + encode_plain({"next": self.pages}) + b"}" if self.pages else end + b"}")
+        if self.size <= AT_ONCE:
+            return b"".join(self._chunks)
+        chunks, self._chunks = self._chunks, []
+        return Pieces(chunks)
+
+
+class Pieces:
+    """The pieces of a long body. Each is let go of when it is taken."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        chunks.reverse()
+        self._left = chunks
+
+    def __iter__(self) -> Pieces:
+        return self
+
+    def __next__(self) -> bytes:
+        if not self._left:
+            raise StopIteration
+        piece = self._left.pop()
+        _held.release(len(piece))
+        return piece
+
+    def close(self) -> None:
+        """The client has left."""
+        _held.release(sum(map(len, self._left)))
+        self._left = []
+
+    def __del__(self) -> None:
+        self.close()

@@ -118,6 +118,9 @@ class Reading:
                 except StopIteration:
                     return
                 self._count_seconds(self._now() - began)
+        except BaseException:
+            self.answer.discard()  # the error may hold all of this for some time
+            raise
         finally:
             items, self._items_left = self._items_left, None
             self.close()

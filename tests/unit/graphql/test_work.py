@@ -10,6 +10,7 @@ import pytest
 
 from svc.content.values import json_form
 from svc.graphql import reading
+from svc.graphql.answer import Answer, held_bytes
 from svc.query.budget import QueryLimits, set_limits
 from svc.store import Table
 from tests.support.graphql import Shop, open_shop
@@ -190,7 +191,7 @@ def test_another_operation_of_a_kept_document_is_made_on_a_thread(shop: Shop, mo
 def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> None:
     instance = shop.app._instance
     snapshots = instance.server.store.snapshots
-    before, others = len(snapshots), asyncio.all_tasks(instance.loop)
+    before, held, others = len(snapshots), held_bytes(), asyncio.all_tasks(instance.loop)
     pending = shop.app.send("POST", "/graphql", {"query": "{ a: Product { id } Many { number } b: Product { id } Waiting { number } }"})
     for _ in range(turns):
         instance.loop.call_soon(instance.loop.stop)
@@ -203,6 +204,7 @@ def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> Non
         instance.loop.call_soon(task.cancel)  # as the server does when a client leaves
         instance.rest()
         assert len(snapshots) == before
+        assert held_bytes() == held
     pending.cancel()
 
 
@@ -230,3 +232,27 @@ def test_fields_of_long_documents_that_depend_on_variables(tmp_path: Path) -> No
             (row,) = shop.data(f"query ($skip: Boolean!) {{ Brand(id: 1) {{ id {names} }} }}", {"skip": skip})["Brand"]
             assert len(row) == (1 if skip else 401)
         assert shop.error(f"query ($skip: Boolean!) {{ Brand(id: 1) {{ id {names} }} }}", {"skip": 1})[:2] == (400, "BAD_VALUE")
+
+
+def test_answers_that_wait_have_a_limit_together(shop: Shop) -> None:
+    before = held_bytes()
+    answers = []
+    try:
+        set_limits(QueryLimits(bytes=100_000))
+        for _ in range(4):
+            answer = Answer()
+            answer.add(b"x" * 99_000)
+            answers.append(answer)
+        assert held_bytes() == before + 4 * 99_000
+        status, code, message = shop.error("{ Product { id name } }")
+        assert (status, code) == (503, "OVERLOADED") and "no room for another one" in message
+        answers.pop().body()
+        last = iter(answers.pop().body())
+        next(last)
+        del last
+        assert shop.data('{ Product(id: "0001") { id } }')["Product"] == [{"id": "0001"}]
+    finally:
+        set_limits(QueryLimits())
+        answers.clear()
+        del answer
+    assert held_bytes() == before
