@@ -21,7 +21,7 @@ from svc.graphql import socket_messages as messages
 from svc.graphql.execution import Execution
 from svc.graphql.faults import problem_of_abort
 from svc.graphql.live_field import HIGH_WATER, LiveField
-from svc.graphql.operation import SUBSCRIPTION
+from svc.graphql.operation import SUBSCRIPTION, Operation
 from svc.graphql.request_parameters import Parameters
 from svc.graphql.socket_messages import PROTOCOL, BadMessage, Message
 from svc.graphql.subscriptions import Subscriptions
@@ -31,6 +31,7 @@ from svc.websocket.opening_handshake import offered_protocols
 
 INIT_SECONDS = 10.0
 MAX_OPERATIONS = 100  # of one WebSocket at a time
+MAX_ANSWERS = 8  # of one WebSocket that are made, or wait to be sent, at a time
 
 
 class Identify(Protocol):
@@ -118,6 +119,7 @@ class GraphQLSocket:
         self._is_ready = False
         self._operations: dict[str, _Operation] = {}
         self._identifying: asyncio.Task[None] | None = None
+        self._turns = asyncio.Semaphore(MAX_ANSWERS)
         self._room: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -156,8 +158,9 @@ class GraphQLSocket:
 
     async def _wait_for_room(self) -> None:
         while self.socket.pending >= HIGH_WATER and not self.socket.closed:
-            self._room = self._shared.loop.create_future()
-            await self._room
+            if self._room is None or self._room.done():
+                self._room = self._shared.loop.create_future()
+            await asyncio.shield(self._room)  # others may wait for it, too
 
     def _handle(self, message: Message) -> None:
         kind = message.type
@@ -247,10 +250,17 @@ class GraphQLSocket:
             operation.field = field
             field.start(operation)
             return
-        reading = execution.run(request, found, parameters.variables)
+        async with self._turns:
+            await self._answer(operation, request, found, parameters)
+
+    async def _answer(self, operation: _Operation, request: Request, found: Operation, parameters: Parameters) -> None:
+        """Run a query or a mutation. Answers that are not sent yet are few, and a client with too much on its way to it would be cut off."""
+        await self._wait_for_room()
+        reading = self._shared.execution.run(request, found, parameters.variables)
         if inspect.isawaitable(reading):
             reading = await reading
         body = reading.answer.body()
+        await self._wait_for_room()
         if self._operations.get(operation.id) is operation:
             operation.send(body if type(body) is bytes else b"".join(body))
             self.finish(operation, messages.complete(operation.id))

@@ -82,6 +82,19 @@ def test_a_client_that_does_not_read_gets_the_newest_list(process: Process) -> N
         assert hear(ws) == {"id": "2", "type": "complete"}  # what is not read holds up the end of the connection
 
 
+def test_many_large_answers_at_once(process: Process) -> None:
+    """A client with too much on its way to it is cut off, so the answers wait."""
+    with process.client() as client, opened(process, max_queue=1) as ws:
+        for key in range(10):
+            assert client.put(f"/Item/{key}", json={"name": "x" * 100_000}).status_code == 204
+        for number in range(40):
+            subscribe(ws, str(number), "{ Item { id name } }")
+        kinds = [hear(ws)["type"] for _ in range(80)]
+        assert kinds == ["next", "complete"] * 40
+        for key in range(10):
+            assert client.delete(f"/Item/{key}").status_code == 204
+
+
 def test_handshakes_of_a_port_of_its_own(process: Process) -> None:
     url = f"ws://127.0.0.1:{GRAPHQL_PORT}"
     for path, protocols, status in (("/graphql", None, 400), ("/graphql", [Subprotocol("graphql-ws")], 400), ("/Item/", None, 404)):

@@ -427,6 +427,14 @@ def test_operations_at_a_time(shop: Shop, client: Client, monkeypatch: pytest.Mo
     assert [id_ for kind, id_, _ in found if kind == "next"] == ["0", "1", "2"]
 
 
+def test_operations_wait_for_a_client_that_does_not_read(shop: Shop, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_transport, "HIGH_WATER", 0)
+    client.subscribe("1", 'mutation { create_Item(input: {id: "waits"}) { id } }')
+    assert client.take() == [] and shop.app.get("/Item/waits").status == 404
+    client.close()
+    assert shop.app.get("/Item/waits").status == 404
+
+
 def test_handshakes(shop: Shop) -> None:
     with pytest.raises(AssertionError, match="400"):
         shop.app.connect("/graphql")
