@@ -4,7 +4,7 @@
        '----INIT_SECONDS----> closed (4408)
 
 Callers are identified by the handshake, as everywhere; `Authorization` in the payload of `connection_init` identifies instead, for pages cannot add fields to a
-handshake. Who it is is asked again for each operation: credentials run out, sessions end.
+handshake.
 """
 
 from __future__ import annotations
@@ -12,34 +12,26 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
-from svc.auth.identify import Identifier, Pending
-from svc.auth.users import User, user_of
-from svc.errors import AccessViolation, ClientError, NotFound, Overloaded, Problem, ServerError
+from svc.auth.identify import Identifier
+from svc.errors import ClientError, NotFound, Overloaded, Problem, ServerError
 from svc.graphql import socket_messages as messages
 from svc.graphql.execution import Execution
 from svc.graphql.faults import problem_of_abort
 from svc.graphql.live_field import HIGH_WATER, LiveField
 from svc.graphql.operation import SUBSCRIPTION, Operation
 from svc.graphql.request_parameters import Parameters
+from svc.graphql.socket_caller import SocketCaller
 from svc.graphql.socket_messages import PROTOCOL, BadMessage, Message
 from svc.graphql.subscriptions import Subscriptions
-from svc.messages import Abort, HeaderBlock, Request
+from svc.messages import Abort, Request
 from svc.websocket.handler import Service, Socket
 from svc.websocket.opening_handshake import offered_protocols
 
 INIT_SECONDS = 10.0
 MAX_OPERATIONS = 100  # of one WebSocket at a time
 MAX_ANSWERS = 8  # of one WebSocket that are made, or wait to be sent, at a time
-
-
-class Identify(Protocol):
-    """What is needed of `auth.Identifier`."""
-
-    def identify(self, request: Request) -> User | Pending | None: ...
-
-    def current(self, user: User) -> User | None: ...
 
 
 class SocketTransport:
@@ -111,10 +103,8 @@ class GraphQLSocket:
     def __init__(self, shared: SocketTransport, socket: Socket, request: Request) -> None:
         self.socket = socket
         self._shared = shared
-        self._handshake = request
-        self._block = request.block
-        self._user = user_of(request)
-        self._is_set_by_code: bool | None = None  # who it is: a listener of the handshake has decided, not credentials; None: not known yet
+        now = shared.execution.store.clock.monotonic
+        self._caller = SocketCaller(request, shared.identifier, shared.loop, shared.executor, now)
         self._is_initialised = False
         self._is_ready = False
         self._operations: dict[str, _Operation] = {}
@@ -130,21 +120,6 @@ class GraphQLSocket:
         socket.on("sent", self._on_sent)
         socket.on("message", self._on_message)
         self._timer = self._shared.loop.call_later(INIT_SECONDS, self._time_out)
-        self._find_who_has_decided()
-
-    def _find_who_has_decided(self) -> None:
-        """Whether the handshake itself says who it is."""
-        if self._user is None:
-            self._is_set_by_code = False
-            return
-        try:
-            found = self._shared.identifier.identify(self._request())
-        except Problem:
-            found = None
-        if isinstance(found, Pending):  # the first operation asks
-            found.abandon()
-        else:
-            self._is_set_by_code = not _is_same(found, self._user)
 
     # --- messages --------------------------------------------------------------------------------------------------------------------
 
@@ -185,13 +160,11 @@ class GraphQLSocket:
             return
         if not given.isprintable():
             raise BadMessage("Forbidden", messages.FORBIDDEN)
-        self._block = HeaderBlock([*[pair for pair in self._block.pairs if pair[0] != "authorization"], ("authorization", given)])
-        self._identifying = self._shared.loop.create_task(self._identify())
+        self._identifying = self._shared.loop.create_task(self._identify(given))
 
-    async def _identify(self) -> None:
+    async def _identify(self, authorization: str) -> None:
         try:
-            self._user = await self._identified(self._request())
-            self._is_set_by_code = False
+            await self._caller.identify(authorization)
         except Problem as problem:
             self.socket.close_soon(messages.FORBIDDEN, problem.message)
             return
@@ -237,8 +210,7 @@ class GraphQLSocket:
 
     async def _execute(self, operation: _Operation, parameters: Parameters) -> None:
         execution = self._shared.execution
-        request = self._request()
-        request.user = await self._current_user(request)
+        request = await self._caller.request()
         found = execution.operation(parameters, request)
         if inspect.isawaitable(found):
             found = await found
@@ -264,37 +236,6 @@ class GraphQLSocket:
         if self._operations.get(operation.id) is operation:
             operation.send(body if type(body) is bytes else b"".join(body))
             self.finish(operation, messages.complete(operation.id))
-
-    def _request(self) -> Request:
-        """A request of its own for each operation."""
-        handshake = self._handshake
-        request = Request("POST", handshake.target, self._block, http_version=handshake.http_version)
-        request.scheme, request.peer, request.peer_certificate = handshake.scheme, handshake.peer, handshake.peer_certificate
-        request.exchange, request.sessions = handshake.exchange, handshake.sessions
-        request.handler_path = handshake.handler_path
-        request.arrived = self._shared.execution.store.clock.monotonic()
-        return request
-
-    async def _current_user(self, request: Request) -> User | None:
-        """Raises Problem if the login has ended."""
-        if self._is_set_by_code is None:
-            try:
-                self._is_set_by_code = not _is_same(await self._identified(request), self._user)
-            except Problem:
-                self._is_set_by_code = True
-        if not self._is_set_by_code:
-            return await self._identified(request)
-        assert self._user is not None
-        user = self._shared.identifier.current(self._user)
-        if user is None:
-            raise AccessViolation
-        self._user = user
-        return user
-
-    async def _identified(self, request: Request) -> User | None:
-        """Who a request is from, by its credentials. Raises Problem for wrong ones."""
-        found = self._shared.identifier.identify(request)
-        return await found.wait(self._shared.loop, self._shared.executor) if isinstance(found, Pending) else found
 
     def _problem(self, error: Exception) -> Problem:
         if isinstance(error, Problem):
@@ -335,7 +276,3 @@ class GraphQLSocket:
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _is_same(found: User | None, user: User | None) -> bool:
-    return found is not None and user is not None and found.username == user.username
