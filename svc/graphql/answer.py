@@ -92,7 +92,7 @@ class Answer:
 
 
 class Pieces:
-    """The pieces of a long body. Each is let go of when it is taken."""
+    """The pieces of a long body. The memory of each is released when it is taken."""
 
     __slots__ = ("_left",)
 

@@ -171,7 +171,7 @@ def items_of(result: Any) -> list[Any] | AsyncIterator[Any]:
 
 
 def selected(value: Any, fields: tuple[Field, ...], type_name: str) -> Any:
-    """What fields select of a value in JSON form: of a list from each of its elements; what is no object stays as it is."""
+    """What fields select from a value in JSON form. Lists are selected from element by element; a string, number, boolean or null is returned unchanged."""
     if type(value) is list:
         return [selected(element, fields, type_name) for element in value]
     if not isinstance(value, Mapping):

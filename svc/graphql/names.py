@@ -26,7 +26,7 @@ def is_name(name: str) -> bool:
 
 
 def graphql_name(path: str) -> str | None:
-    """The name of what is registered at an address: each character that a name cannot have is `_`. None if that is no name.
+    """The GraphQL name of an address: invalid characters become `_`. None if the result is not a valid name.
 
     >>> graphql_name("shop/Product"), graphql_name("7up")
     ('shop_Product', None)

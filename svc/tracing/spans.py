@@ -22,7 +22,7 @@ from svc.messages import UNIX_PEER, HeaderBlock, Request
 from svc.trace_context import TRACE_ID_BYTES
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"})
-OTHER = "_OTHER"  # any method that is none of these: names of spans have few values, whatever clients send
+OTHER = "_OTHER"  # unknown methods: the number of span names must not depend on clients
 LEFT = "client_disconnected"
 _PORTS = {"http": 80, "https": 443}
 _ONCE = frozenset({"traceparent"})  # a request with several of them has none

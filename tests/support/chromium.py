@@ -116,7 +116,7 @@ class Page:
         self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
 
     def type(self, text: str) -> None:
-        """Keys for each character, as somebody who types."""
+        """Press a key for each character."""
         for character in text:
             key = {"key": "Enter", "text": "\r"} if character == "\n" else {"key": character, "text": character}
             self.call("Input.dispatchKeyEvent", type="keyDown", **key)
