@@ -14,12 +14,24 @@ def _forget_current_directory() -> None:
         del sys.path[0]
 
 
+CLOSED_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended
+
+
 def main() -> int:
-    """The exit status of the command line that this process was given."""
+    """The exit status of the command line that this process was given; CLOSED_PIPE, silently, if nothing reads its output any more."""
     _forget_current_directory()
     from svc.cli import main as run
 
-    return run()
+    try:
+        status = run()
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):  # what is still to be written there would raise once more at the end
+            os.dup2(null, descriptor)
+        return CLOSED_PIPE
 
 
 if __name__ == "__main__":

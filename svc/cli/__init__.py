@@ -3,14 +3,14 @@
     svc [command] [argument ...] [--OPTION value ...]
     svc <operation> [name=value ...]
 
-Exit status: 0 fine, 1 failure, 4 already running. Nothing of the server is imported until a command needs it, so help is quick.
+Exit status: 0 fine, 1 failure, 4 already running, 141 closed pipe. Nothing of the server is imported until a command needs it, so help is quick.
 """
 
 import sys
 from collections.abc import Sequence
 
 from svc import __version__
-from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, nearest, parse_arguments
+from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, fail, nearest, parse_arguments
 from svc.cli.commands import BY_NAME, COMMANDS, help_text
 
 __all__ = ["BY_NAME", "COMMANDS", "FAILED", "RUNNING", "Arguments", "UsageError", "help_text", "main", "parse_arguments"]
@@ -38,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except (KeyboardInterrupt, EOFError):  # Ctrl+C, or Ctrl+D at a question
         return FAILED
+    except OSError as error:
+        if error.filename is None:  # not about a file that the user has named, or a root: a defect
+            raise
+        return fail(f"{error.filename}: {error.strerror}")
 
 
 def _goes_elsewhere(arguments: Arguments) -> bool:

@@ -236,7 +236,7 @@ The root is --ROOTPATH, else ROOTPATH, else that of the last installation, else 
 Operations go to the server of this root through its Unix socket, as super user, or with target=URL to another one.
 On a terminal they answer with tables and YAML, in a pipe with JSON; json=true and json=false choose.
 
-Exit status: 0 fine, 1 failure, 4 already running.
+Exit status: 0 fine, 1 failure, 4 already running, 141 closed pipe.
 
 Examples:
   svc dev .                      develop the application in this directory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,10 +106,6 @@ def perform(client: Client, row: Operation, body: dict[str, Any], words: Operati
         return refuse(str(error))
     except RecursionError:
         return refuse("The answer is nested too deeply to be shown; out=FILE keeps it as it is")
-    except BrokenPipeError:  # `svc ... | head` has seen enough
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     return 0
 
 

@@ -28,13 +28,17 @@ def start(arguments: Arguments) -> int:
 
 
 def _checked_start(arguments: Arguments) -> Installation:
+    from svc.cli.preparing import read_config
     from svc.errors import ConfigError
-    from svc.root.installation import WrongUser, check_user, install
+    from svc.root.installation import WrongUser, check_user, install, make_log_directory
 
     try:
         installation = installation_of(arguments)
         check_user(installation)
-        return install(installation, os.environ, arguments.options)
+        installation = install(installation, os.environ, arguments.options)
+        read_config(installation, arguments)
+        make_log_directory(installation.root)
+        return installation
     except (ConfigError, WrongUser) as error:
         raise UsageError(f"Error: {error}") from error
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from svc.auth.first_super_user import DEFAULT_ADMIN
-from svc.cli.arguments import FAILED, RUNNING, Arguments
+from svc.cli.arguments import FAILED, RUNNING, Arguments, fail
 from svc.cli.serving import run_server
 from svc.config import load_config
 from svc.config.build import CONFIG_FILE
@@ -68,9 +68,10 @@ def main(args: Sequence[str]) -> int:
     except AlreadyRunning as error:
         print(f"Error: {error}", file=sys.stderr)
         return RUNNING
-    except (NotOurs, ConfigError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return FAILED
+    except (NotOurs, ConfigError) as error:
+        return fail(error)
+    except OSError as error:
+        return fail(f"{error.filename}: {error.strerror}" if error.filename else error)
     except KeyboardInterrupt:  # while loading: nothing is left behind
         return FAILED
 

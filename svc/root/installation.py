@@ -21,7 +21,8 @@ from svc.root.location import Installation, first_value, write_boot_file
 from svc.root.lock import LOCK_FILE, PID_FILE
 from svc.store.system import SYSTEM
 
-DIRECTORIES = ("database", "blobs", "components", "log", "keys", "backup", "import", "ssh", "tmp")
+LOG = "log"
+DIRECTORIES = ("database", "blobs", "components", LOG, "keys", "backup", "import", "ssh", "tmp")
 INSTALLING = "svc.installing"
 """Exists from the beginning of an installation until the system database exists: then a missing database is not a loss of data."""
 _OURS = frozenset({*DIRECTORIES, LOCK_FILE, PID_FILE, PASSWORD_FILE, INSTALLING, "operations-server", "lost+found"})
@@ -60,6 +61,8 @@ def install(
     root = installation.root
     if installation.installed:
         return installation
+    if os.path.lexists(root / CONFIG_FILE):
+        raise ConfigError(f"{root / CONFIG_FILE} is not a file")
     foreign = [entry.name for entry in _entries(root) if entry.name not in _OURS and not entry.name.startswith(f".{CONFIG_FILE}.")]
     if foreign:
         raise ConfigError(
@@ -135,12 +138,21 @@ def make_directories(root: Path, config: Config | None = None) -> None:
             *config.storage.blob_paths,
         ]
     for directory in wanted:
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except FileExistsError:
-            raise ConfigError(f"The path {directory} is not a folder") from None
-        except OSError as error:
-            raise ConfigError(f"The directory {directory} cannot be made: {error.strerror}") from error
+        _make_directory(directory)
+
+
+def make_log_directory(root: Path) -> None:
+    """Make only that of the logs: of a root that may have lost more than it, which a start must notice."""
+    _make_directory(root / LOG)
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ConfigError(f"The path {directory} is not a folder") from None
+    except OSError as error:
+        raise ConfigError(f"The directory {directory} cannot be made: {error.strerror}") from error
 
 
 def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLOCK) -> str | None:
@@ -165,7 +177,7 @@ def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLO
 
 
 def _record(root: Path, message: str, clock: Clock) -> None:
-    descriptor = os.open(root / "log" / "install.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(root / LOG / "install.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(descriptor, "a", encoding="utf-8") as stream:
         stream.write(f"{timestamp(clock.wall())} {prefix('main', 0, 'notify', ())}{message}\n")
 

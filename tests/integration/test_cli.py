@@ -151,14 +151,25 @@ def test_a_refusal_is_one_line_and_status_1(machine: Machine) -> None:
     assert done.stderr == "search_by_id has no field tabel. Did you mean table?\n"
 
 
-def test_a_reader_that_has_seen_enough(machine: Machine) -> None:
-    """As `svc ... | head -1`: no traceback, nothing that hangs."""
-    command = [sys.executable, "-m", "svc", "system_information"]
+@pytest.mark.parametrize("line", ["system_information", "help operations", "--help"])
+def test_a_reader_that_has_seen_enough(machine: Machine, line: str) -> None:
+    """As `svc ... | head -1`: nothing is said, nothing hangs."""
+    command = [sys.executable, "-m", "svc", *line.split()]
     with subprocess.Popen(command, env=machine.env, cwd=machine.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stderr is not None
         child.stdout.close()
-        assert b"Traceback" not in child.stderr.read()
-        child.wait(LIMIT)
+        assert child.stderr.read() == b""
+        assert child.wait(LIMIT) == 141
+
+
+def test_a_closed_error_stream(machine: Machine) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "svc", "no_such_thing"], env=machine.env, stdout=subprocess.PIPE, stderr=writer, timeout=LIMIT, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (141, b"")
 
 
 def test_jobs_are_waited_for(machine: Machine) -> None:

@@ -1,5 +1,6 @@
 """The command line: parsing, help, commands that need no server."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -119,6 +120,52 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "svc dev ." in capsys.readouterr().err
     assert main(["status", "now"]) == 1
     assert not (tmp_path / "svc").exists()
+
+
+# a root that cannot be used
+
+
+@pytest.mark.parametrize("command", ["run", "start", "install"])
+def test_a_root_that_cannot_be_used_is_one_line(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    directory = tmp_path / "directory"
+    (directory / "svc-config.yaml").mkdir(parents=True)
+    for root, text in (
+        (file, f"The path {file} is not a folder"),
+        (directory, f"{directory}/svc-config.yaml is not a file"),
+        (Path("/proc/svc"), "The directory /proc/svc cannot be made: No such file or directory"),
+    ):
+        assert main([command, "--ROOTPATH", str(root)]) == 1
+        assert capsys.readouterr().err == f"Error: {text}\n"
+    assert not file.read_bytes() and sorted(directory.iterdir()) == [directory / "svc-config.yaml"]
+
+
+@pytest.mark.parametrize("command", ["run", "start", "status", "stop", "describe_all"])
+def test_a_root_that_cannot_be_read_is_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+
+    monkeypatch.setattr(Path, "is_file", refuse)  # tests may run as a user who may read everything
+    assert main([command, "--ROOTPATH", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"Error: {tmp_path}/svc-config.yaml: Permission denied\n"
+
+
+def test_an_error_of_no_file_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svc.cli.processes.status", lambda arguments: os.read(-1, 1))
+    with pytest.raises(OSError):
+        main(["status"])
+
+
+def test_a_broken_configuration_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "svc-config.yaml").write_text("http: {port: [\n")
+    for command in ("run", "start"):
+        assert main([command, "--ROOTPATH", str(tmp_path)]) == 1
+        message = capsys.readouterr().err
+        assert message.startswith(f"svc config file validation error: {tmp_path}/svc-config.yaml line 2, column 1 is not valid YAML")
+        assert message.count("\n") == 1
 
 
 # status, stop, install
