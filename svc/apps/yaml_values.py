@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+_LIBYAML_DEPTH = "exceeded maximum nesting depth"  # newer releases of libyaml stop at 1000 levels, and scan ahead of their events
 MAX_DEPTH = 500  # containers within containers, as in JSON
 MAX_MERGED = 5_000_000  # members that `<<` brings in a document: a short text could fill the memory
 
@@ -92,7 +93,8 @@ def yaml_fault(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-        return f"{place}{error.problem or error.context or 'it is no YAML'}"
+        problem = "it is nested too deeply" if error.problem == _LIBYAML_DEPTH else error.problem
+        return f"{place}{problem or error.context or 'it is no YAML'}"
     return str(error).splitlines()[0] if str(error) else "it is no YAML"
 
 
