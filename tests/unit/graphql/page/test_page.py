@@ -7,14 +7,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from svc.graphql.page import ADDRESS, PATHS, Asset, asset, page
+from svc.graphql.page import ADDRESS, PATHS, asset, page
 from svc.http.compression import Compression
+from svc.http.page_files import PageFile
 from svc.messages import HeaderBlock, Request
 
 NO_COMPRESSION = Compression(0)
 
 
-def files() -> list[Asset]:
+def files() -> list[PageFile]:
     return [page(), *(found for path in PATHS if (found := asset(path)) is not None)]
 
 
