@@ -259,7 +259,7 @@ class OperationsEndpoint:
         return self._rest_document(request)
 
     async def _rest_document(self, request: Request) -> Response:
-        document = EncodedDocument(self._node.resources, __version__, self._types)
+        document = EncodedDocument(self._node.resources, __version__, self._types, user_of(request))
         for _ in document:
             await sleep(0)
         config = self._node.config

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from svc.auth.users import User
 from svc.content.registry import ContentTypes
 from svc.resources import Registration, Resources, TableResource
+from svc.rest.openapi.access import View, related_of
+from svc.rest.openapi.names import Names
 from svc.rest.openapi.paths import ResourcePaths, TablePaths
 from svc.rest.openapi.responses import HEADERS, PARAMETERS, PROBLEM_SCHEMA, MediaTypes, problem_responses
 from svc.rest.openapi.schemas import SHARED, Schema, TableSchemas
 from svc.store import Table
-from svc.store.schema import Structure, TableDefinition
 
 OPENAPI = "3.0.3"
 TITLE = "svc HTTP REST interface"
@@ -22,7 +24,8 @@ SECURITY: Schema = {
     "basicAuth": {"type": "http", "scheme": "basic"},
     "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
 }
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+
+_TAG_LENGTH = 32  # characters
 
 _encode = msgspec.json.Encoder().encode
 
@@ -37,77 +40,55 @@ def exported(resources: Resources) -> list[Registration]:
 class Builder:
     """Makes the members of `paths` and `schemas`, those of one table at a time."""
 
-    def __init__(self, resources: Resources, types: MediaTypes) -> None:
-        self.described: list[tuple[Table, TableDefinition]] = []
+    def __init__(self, resources: Resources, types: MediaTypes, view: View) -> None:
         self._registrations = exported(resources)
         self._types = types
-        self._names: dict[Table, str] = {}  # of tables whose schemas are made or will be
-        self._waiting: list[Table] = []
-        self._taken: set[str] = {"problem", *map(str.lower, SHARED)}
-        self._structures: dict[tuple[str, Structure], str] = {}
+        self._view = view
+        self._names = Names(self._registrations)
+        self._waiting: dict[Table, None] = {}  # tables whose schemas are made or will be
+        self._opened: set[Table] = set()
 
     def paths(self) -> Iterator[dict[str, Schema]]:
         """Those of each resource. To be exhausted before `schemas` is asked for."""
-        for registration in self._registrations:  # all, so that a table that is exported has its own name
-            if issubclass(registration.resource, TableResource):
-                self._name_of(registration.resource.table)
         for registration in self._registrations:
-            resource, path = registration.resource, registration.path
-            if issubclass(resource, TableResource):
-                name, _ = self._schemas_of(resource.table)
-                yield TablePaths(resource, path, self._types, name).paths()
-            else:
-                yield ResourcePaths(resource, path, self._types).paths()
+            verbs = self._view.verbs(registration)
+            if verbs:
+                yield self._paths_of(registration, verbs)
+
+    def _paths_of(self, registration: Registration, verbs: frozenset[str]) -> dict[str, Schema]:
+        resource, names = registration.resource, self._names.operations(registration)
+        if not issubclass(resource, TableResource):
+            return ResourcePaths(registration, verbs, names, self._types).paths()
+        table = resource.table
+        self._waiting[table] = None
+        if resource.own_rights:
+            self._opened.add(table)
+        return TablePaths(registration, verbs, names, self._types, self._view.table(table), self._names.table(table)).paths()
 
     def schemas(self) -> Iterator[dict[str, Schema]]:
         """Those of each table: the exported ones, and what they lead to by their relationships."""
         yield {"Problem": PROBLEM_SCHEMA, **SHARED}
         given: set[str] = set()  # two tables may have a type of nested objects in common
-        done = 0
-        while done < len(self._waiting):  # related tables are added at its end
-            table = self._waiting[done]
-            self.described.append((table, table.definition))
-            some = {name: schema for name, schema in self._schemas_of(table)[1].components() if name not in given}
+        waiting = list(self._waiting)
+        for table in waiting:  # related tables are added at its end
+            schemas = TableSchemas(
+                self._view.table(table), self._names.table(table), self._names_in(table, waiting), is_opened=table in self._opened
+            )
+            some = {name: schema for name, schema in schemas.components() if name not in given}
             given.update(some)
             yield some
-            done += 1
 
-    def _schemas_of(self, table: Table) -> tuple[str, TableSchemas]:
-        definition = table.definition
-        names: dict[str, str] = {}
-        for structure in definition.structures:
-            # One type that several tables use is one component.
-            identity = (table.database.name, structure)
-            if identity not in self._structures:
-                self._structures[identity] = self._unique(structure.name, table.database.name)
-            names[structure.name] = self._structures[identity]
-        for attribute in definition.attributes:
-            if attribute.relationship is not None and not attribute.hidden:
-                related = table.database.tables.get(attribute.relationship.table)
-                if related is not None and not related.definition.hidden:
-                    names[attribute.type] = self._name_of(related)
-        name = self._name_of(table)
-        return name, TableSchemas(definition, name, names)
-
-    def _name_of(self, table: Table) -> str:
-        name = self._names.get(table)
-        if name is None:
-            name = self._names[table] = self._unique(table.definition.type_name or table.name, table.database.name)
-            self._waiting.append(table)
-        return name
-
-    def _unique(self, name: str, database: str) -> str:
-        """A name for a component: that of the type, with the database before it where two have the same."""
-        base = _NOT_IN_NAMES.sub("_", name) or "_"
-        candidates = [base, _NOT_IN_NAMES.sub("_", f"{database}.{name}")]
-        number = 1
-        while candidates[0].lower() in self._taken:
-            candidates.pop(0)
-            if not candidates:
-                number += 1
-                candidates.append(f"{base}.{number}")
-        self._taken.add(candidates[0].lower())
-        return candidates[0]
+    def _names_in(self, table: Table, waiting: list[Table]) -> dict[str, str]:
+        """The names of the schemas that those of the table refer to. Related tables are added to `waiting`."""
+        names = {structure.name: self._names.structure(table, structure) for structure in table.definition.structures}
+        for attribute in self._view.table(table).readable:
+            related = related_of(table, attribute)
+            if related is not None and not related.definition.hidden:
+                names[attribute.type] = self._names.table(related)
+                if related not in self._waiting:
+                    self._waiting[related] = None
+                    waiting.append(related)
+        return names
 
 
 def _document(server_url: str, version: str, types: MediaTypes) -> dict[str, Any]:
@@ -128,10 +109,10 @@ def _document(server_url: str, version: str, types: MediaTypes) -> dict[str, Any
     }
 
 
-def openapi_document(resources: Resources, server_url: str, version: str, content_types: ContentTypes) -> dict[str, Any]:
-    """The whole document at once."""
+def openapi_document(resources: Resources, server_url: str, version: str, content_types: ContentTypes, user: User | None) -> dict[str, Any]:
+    """The whole document at once, for `user`."""
     types = MediaTypes.of(content_types)
-    builder = Builder(resources, types)
+    builder = Builder(resources, types, View(user))
     document = _document(server_url, version, types)
     for paths in builder.paths():
         document["paths"] |= paths
@@ -143,25 +124,28 @@ def openapi_document(resources: Resources, server_url: str, version: str, conten
 class EncodedDocument:
     """The same as bytes, made in steps: iterate until the end, each step is a table. The address of the server is put in afterwards."""
 
-    def __init__(self, resources: Resources, version: str, content_types: ContentTypes) -> None:
+    def __init__(self, resources: Resources, version: str, content_types: ContentTypes, user: User | None) -> None:
         self._resources = resources
         self._version = version
         self._types = MediaTypes.of(content_types)
+        self._view = View(user)
         self._before = self._after = b""
-        self._described: list[tuple[Table, TableDefinition]] = []
+        self._digest = sha256()
+        self.has_paths = False
 
     def __iter__(self) -> Iterator[None]:
-        builder = Builder(self._resources, self._types)
+        builder = Builder(self._resources, self._types, self._view)
         paths: list[bytes] = []
         for some in builder.paths():
-            paths += (b",", _encode(some)[1:-1])
+            self._add(paths, some)
             yield
         schemas: list[bytes] = []
         for some in builder.schemas():
-            schemas += (b",", _encode(some)[1:-1])
+            self._add(schemas, some)
             yield
-        self._described = builder.described
+        self.has_paths = bool(paths)
         frame = _encode(_document("", self._version, self._types))
+        self._digest.update(frame)
         self._before, _, rest = frame.partition(b'""')  # the address is the only empty text
         before_schemas, _, rest = rest.partition(b'"schemas":{}')
         before_paths = rest.removesuffix(b"}}")
@@ -169,10 +153,24 @@ class EncodedDocument:
             [before_schemas, b'"schemas":{', *schemas[1:], b"}", before_paths, *paths[1:], b"}}"]
         )  # one copy: it may be long
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the tables are still defined as they were. Definitions are replaced, never changed."""
-        return all(table.definition is definition for table, definition in self._described)
+    def _add(self, pieces: list[bytes], members: dict[str, Schema]) -> None:
+        piece = _encode(members)[1:-1]
+        self._digest.update(piece)
+        pieces += (b",", piece)
+
+    def __len__(self) -> int:
+        """Bytes, without the address."""
+        return len(self._before) + len(self._after)
+
+    def is_current(self, user: User | None) -> bool:
+        """Whether it would be the same for `user`, as far as tables and rights go."""
+        return self._view.is_current(user)
+
+    def tag(self, server_url: str) -> str:
+        """The entity tag, without quotes."""
+        digest = self._digest.copy()
+        digest.update(server_url.encode())
+        return digest.hexdigest()[:_TAG_LENGTH]
 
     def body(self, server_url: str) -> bytes:
         return b"".join([self._before, _encode(server_url), self._after])

@@ -1,70 +1,124 @@
-"""GET /openapi: who may have the document, and the copy that is kept (spec: http §1.1, §10.2)."""
+"""GET /openapi: who may have the document, and the copies that are kept (spec: http §1.1, §10.2)."""
 
 from __future__ import annotations
 
-from asyncio import sleep
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from svc import __version__
+from svc.auth.users import User, user_of
 from svc.content.registry import ContentTypes
-from svc.errors import AccessViolation, MethodNotAllowed, Problem
+from svc.errors import AccessViolation, ClientError, MethodNotAllowed, Problem
+from svc.http.conditional import CODINGS, coded_tag, parse_tags
 from svc.http.problems import problem_response
-from svc.messages import Request, Response
-from svc.resources import Resource, Resources
+from svc.messages import HeaderPairs, Request, Response
+from svc.resources import Resources
 from svc.rest.openapi.document import EncodedDocument
 
 ADDRESS = "/openapi"
 METHODS = ("GET", "HEAD", "OPTIONS")
 
-_Parts = tuple[int, list[tuple[str, type[Resource]]]]
-"""Generation of the content types, resources by address."""
+_KEPT_BYTES = 32 << 20  # of all documents together; the last one is kept, however long it is
+_KEPT = 16  # documents
+
+
+@dataclass(slots=True)
+class _Kept:
+    """`version`: of the registry; `generation`: of the content types; both when the document was begun."""
+
+    version: int
+    generation: int
+    document: EncodedDocument
 
 
 class OpenApi:
-    """The document of one server. It is built again when a resource, a content type or the definition of a table has changed."""
+    """The documents of one server, one for each role. One is built again when a resource, a content type, the definition of a table or a right of the
+    role has changed."""
 
     methods = METHODS
 
     def __init__(
         self, resources: Resources, types: ContentTypes, finish: Callable[[Request, Any], Any] = lambda request, answer: answer
     ) -> None:
-        """`finish(request, answer)`: the answer compressed, or 304."""
+        """`finish(request, answer)`: the answer compressed."""
         self._finish = finish
         self._resources = resources
         self._types = types
-        self._made_of: _Parts = (-1, [])
-        self._document: EncodedDocument | None = None
+        self._kept: dict[str, _Kept] = {}  # by the id of the role; the one that was used last is the last
+        self._building: dict[str, asyncio.Task[None]] = {}
 
     def handle(self, request: Request) -> Any:
-        """A Response, or an awaitable of one while it is built. Raises Problem: super users only."""
+        """A Response, or an awaitable of one while it is built. Raises Problem."""
         request.handler_path = ADDRESS[1:]
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(f"{ADDRESS} is only read", METHODS)
-        if request.user is None or not request.user.super_user:
-            raise AccessViolation(request.user)
-        document = self._document
-        if document is None or not document.is_current or self._made_of != self._parts():
-            return self._finish(request, self._built(request))
-        return self._finish(request, self._response(request, document))
+        if request.query:
+            raise ClientError(f"{ADDRESS} takes no query")
+        user = user_of(request)
+        kept = self._valid(_key(user), user)
+        if kept is None:
+            return self._finish(request, self._built(request, user))
+        return self._finish(request, self._response(request, user, kept.document))
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         return problem_response(error, self._types, request, request_id)
 
-    async def _built(self, request: Request) -> Response:
-        """Gives way to other requests between two tables."""
-        made_of = self._parts()
-        document = EncodedDocument(self._resources, __version__, self._types)
-        for _ in document:
-            await sleep(0)
-        self._document, self._made_of = document, made_of
-        return self._response(request, document)
+    # --- copies ----------------------------------------------------------------------------------------------------------------------
 
-    def _parts(self) -> _Parts:
-        return self._types.generation, [(registration.path, registration.resource) for registration in self._resources.values()]
+    def _valid(self, key: str, user: User | None) -> _Kept | None:
+        kept = self._kept.get(key)
+        if kept is None or not self._is_current(kept, user):
+            return None
+        self._kept[key] = self._kept.pop(key)
+        return kept
+
+    def _is_current(self, kept: _Kept, user: User | None) -> bool:
+        return (kept.version, kept.generation) == (self._resources.version, self._types.generation) and kept.document.is_current(user)
+
+    async def _built(self, request: Request, user: User | None) -> Response:
+        """Requests that ask for the same wait for one build, and for another if it is outdated when it is done."""
+        key = _key(user)
+        while (kept := self._valid(key, user)) is None:
+            task = self._building.get(key)
+            if task is None:
+                task = self._building[key] = asyncio.get_running_loop().create_task(self._build(key, user))
+                task.add_done_callback(lambda _: self._building.pop(key, None))
+            await asyncio.shield(task)
+        return self._response(request, user, kept.document)
+
+    async def _build(self, key: str, user: User | None) -> None:
+        """Gives way to other requests between two tables."""
+        document = EncodedDocument(self._resources, __version__, self._types, user)
+        kept = _Kept(self._resources.version, self._types.generation, document)
+        for _ in document:
+            await asyncio.sleep(0)
+        self._kept.pop(key, None)
+        self._kept[key] = kept
+        while len(self._kept) > 1 and (len(self._kept) > _KEPT or self._size() > _KEPT_BYTES):
+            del self._kept[next(iter(self._kept))]
+
+    def _size(self) -> int:
+        return sum(len(kept.document) for kept in self._kept.values())
+
+    # --- answers ---------------------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _response(request: Request, document: EncodedDocument) -> Response:
+    def _response(request: Request, user: User | None, document: EncodedDocument) -> Response:
+        if user is None and not document.has_paths:
+            raise AccessViolation(None)
         server_url = f"{request.scheme}://{request.host}" if request.host else "/"
-        pairs = [("Content-Type", "application/json"), ("Cache-Control", "private, no-cache")]
-        return Response(document.body(server_url), 200, pairs=pairs)
+        tag = document.tag(server_url)
+        pairs: HeaderPairs = [("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache"), ("Vary", "Accept-Encoding")]
+        given = parse_tags(request.block.get("if-none-match") or "", weak_counts=True)
+        if given == "*" or any(each in given for each in (tag, *[coded_tag(tag, name) for name in CODINGS])):
+            return Response(None, 304, pairs=pairs)
+        return Response(document.body(server_url), 200, pairs=[("Content-Type", "application/json"), *pairs])
+
+
+def _key(user: User | None) -> str:
+    """One for all whose documents are alike: those of a role; of users without one; of callers without a login."""
+    if user is None:
+        return ""
+    return "/" if user.role is None else f"/{user.role.id}"

@@ -6,9 +6,13 @@ OpenAPI 3.0 and is left out.
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from collections.abc import Collection
+from typing import cast
 
-from svc.resources import Resource, TableResource
+from svc.resources import Registration, TableResource
+from svc.rest.openapi.access import DESCRIBED_VERBS, TableAccess
+from svc.rest.openapi.address import Address
+from svc.rest.openapi.names import OperationNames
 from svc.rest.openapi.responses import (
     ALWAYS,
     READ_CONDITIONS,
@@ -42,36 +46,44 @@ _LINES = ("application/x-ndjson", "application/ndjson")  # always a list
 _TEXTS = (_CSV, _FORM, *_LINES, "text/plain")
 _BYTES = "application/octet-stream"  # stands for all types that are not read here
 
+_CONTENT = ("contentType", "data")  # the properties of a record that is content
+
 _ANY_KEY: Schema = {"type": "string", "minLength": 1}
 
 
 class ResourcePaths:
     """The paths of one resource."""
 
-    def __init__(self, resource: type[Resource], path: str, types: MediaTypes) -> None:
-        self._resource = resource
-        self._path = path
-        self._base = f"/{quote(path)}" if path else ""
+    def __init__(self, registration: Registration, verbs: Collection[str], names: OperationNames, types: MediaTypes) -> None:
+        """`verbs`: that the caller may use there."""
+        self._path = registration.path
+        self._address = Address.of(registration)
+        self._names = names
         self._types = types
-        self._tag = path or resource.name or "/"
-        self._verbs = resource.verbs
+        self._tag = self._path or registration.resource.name or "/"
+        self._verbs = verbs
 
     def paths(self) -> dict[str, Schema]:
-        key: Schema = {"name": "id", "in": "path", "required": True, "schema": _ANY_KEY}
+        key: Schema = {"name": self._address.key_name("id"), "in": "path", "required": True, "schema": _ANY_KEY}
         collection: Schema = {}
-        record: Schema = {"parameters": [key]}
-        for verb in ("get", "put", "patch", "post", "delete"):
+        record: Schema = {"parameters": [*self._address.parameters, key]}
+        if self._address.parameters:
+            collection["parameters"] = self._address.parameters
+        one = self._names.one
+        for verb in DESCRIBED_VERBS:
             if verb in self._verbs:
-                for item, place in ((collection, "collection"), (record, "record")):
-                    if (verb, place) in (("patch", "collection"),):
-                        continue
-                    item[verb] = self._any_operation(verb, place)
-        return self._with_options({f"{self._base}/": collection, f"{self._base}/{{id}}": record})
+                if verb != "patch":
+                    collection[verb] = self._any_operation(verb, f"{verb}{one}")
+                record[verb] = self._any_operation(verb, f"{verb}{one}ById")
+        paths = {self._address.whole: collection}
+        if not self._address.is_endless:
+            paths[self._address.below(key["name"])] = record
+        return self._with_options(paths, (f"options{one}", f"options{one}ById"))
 
-    def _any_operation(self, verb: str, place: str) -> Schema:
+    def _any_operation(self, verb: str, name: str) -> Schema:
         """What a resource of an application may do: all that a resource can."""
         has_body = verb in ("put", "patch", "post")
-        operation = self._operation(verb, place, f"{verb} of {self._resource.name or self._path}")
+        operation = self._operation(name, f"{verb.upper()} of {self._tag}")
         if has_body:
             operation["requestBody"] = {"content": {RAW: {}}}
         operation["responses"] = {"default": {"description": "Whatever the application answers.", "content": {RAW: {}}}}
@@ -79,15 +91,15 @@ class ResourcePaths:
 
     # --- shared ----------------------------------------------------------------------------------------------------------------------
 
-    def _operation(self, verb: str, place: str, summary: str) -> Schema:
-        return {"tags": [self._tag], "operationId": f"{verb} {self._tag} {place}", "summary": summary}
+    def _operation(self, name: str, summary: str) -> Schema:
+        return {"tags": [self._tag], "operationId": name, "summary": summary}
 
-    def _with_options(self, paths: dict[str, Schema]) -> dict[str, Schema]:
-        for place, item in zip(("collection", "record"), paths.values(), strict=False):
-            operation = self._operation("options", place, "The methods there are")
+    def _with_options(self, paths: dict[str, Schema], names: tuple[str, str]) -> dict[str, Schema]:
+        for place, name, item in zip(("collection", "record"), names, paths.values(), strict=False):
+            operation = self._operation(name, "The methods there are")
             operation["security"] = []
             if place == "record":  # which need not exist: the key is not used
-                operation["parameters"] = [{"name": item["parameters"][0]["name"], "in": "path", "required": True, "schema": _ANY_KEY}]
+                operation["parameters"] = [{"name": item["parameters"][-1]["name"], "in": "path", "required": True, "schema": _ANY_KEY}]
             headers = use("Server-Timing")
             headers["Allow"] = header("The methods there are.", TEXT, required=True)
             if "patch" in item:
@@ -122,30 +134,34 @@ class ResourcePaths:
 class TablePaths(ResourcePaths):
     """The paths of a table."""
 
-    def __init__(self, resource: type[TableResource], path: str, types: MediaTypes, name: str) -> None:
-        super().__init__(resource, path, types)
-        self._definition: TableDefinition = resource.table.definition
+    def __init__(
+        self, registration: Registration, verbs: Collection[str], names: OperationNames, types: MediaTypes, access: TableAccess, name: str
+    ) -> None:
+        super().__init__(registration, verbs, names, types)
+        resource = cast(type[TableResource], registration.resource)
+        self._access = access
+        self._definition: TableDefinition = access.definition
         self._full_scan = resource.allow_full_scan
-        self._properties = [a for a in self._definition.attributes if not a.hidden and a.name in resource.properties]
+        self._properties = [attribute for attribute in access.readable if attribute.name in resource.properties]
         self._name = name
-        names = {a.name for a in self._definition.attributes}
         # A record with both is answered as the content it holds; such properties may be added unless the table is sealed.
-        self._may_be_raw = not self._definition.sealed or {"contentType", "data"} <= names
-        self._may_be_only_raw = self._may_be_raw and not any(
+        self._may_be_raw = access.is_open or {a.name for a in access.readable}.issuperset(_CONTENT)
+        self._may_be_given_raw = access.is_open or {a.name for a in access.writable}.issuperset(_CONTENT)
+        self._may_be_only_raw = self._may_be_given_raw and not any(
             a.required and a.stored and a.name != self._definition.primary_key and not (a.created_time or a.updated_time or a.embed)
             for a in self._definition.attributes
         )
 
     def paths(self) -> dict[str, Schema]:
         definition = self._definition
-        key_name = definition.primary_key
-        key_attribute = definition.attribute(key_name)
+        key_attribute = definition.attribute(definition.primary_key)
+        key_name = self._address.key_name(definition.primary_key)
         key: Schema = {"name": key_name, "in": "path", "required": True, "schema": key_in_path(definition)}
         if key_attribute is not None and key_attribute.description:
             key["description"] = key_attribute.description
         verbs = self._verbs
-        collection: Schema = {}
-        record: Schema = {"parameters": [key]}
+        collection: Schema = {"parameters": self._address.parameters} if self._address.parameters else {}
+        record: Schema = {"parameters": [*self._address.parameters, key]}
         if "get" in verbs:
             collection["get"] = self._get_collection()
             record["get"] = self._get_record()
@@ -159,22 +175,23 @@ class TablePaths(ResourcePaths):
         if "delete" in verbs:
             collection["delete"] = self._delete_collection()
             record["delete"] = self._delete_record()
-        paths = {f"{self._base}/": collection, f"{self._base}/{{{key_name}}}": record}
+        paths = {self._address.whole: collection, self._address.below(key_name): record}
         if "get" in verbs and self._properties:
             name = "property" if key_name != "property" else "property_name"
             which: Schema = {"name": name, "in": "path", "required": True}
             which["schema"] = {"type": "string", "enum": [a.name for a in self._properties]}
-            paths[f"{self._base}/{{{key_name}}}.{{{name}}}"] = {"parameters": [key, which], "get": self._get_property()}
-        return self._with_options(paths)
+            paths[f"{self._address.below(key_name)}.{{{name}}}"] = {
+                "parameters": [*self._address.parameters, key, which],
+                "get": self._get_property(),
+            }
+        return self._with_options(paths, (f"options{self._names.many}", f"options{self._names.one}"))
 
     # --- the collection --------------------------------------------------------------------------------------------------------------
 
     def _conditions(self) -> list[Schema]:
         """Attributes that a query may compare without anything else in it."""
         parameters: list[Schema] = []
-        for attribute in self._definition.attributes:
-            if attribute.hidden:
-                continue
+        for attribute in self._access.readable:
             if not (attribute.indexed or attribute.name == self._definition.primary_key or self._full_scan):
                 continue
             schema = query_schema(attribute)
@@ -196,7 +213,7 @@ class TablePaths(ResourcePaths):
         return parameter
 
     def _get_collection(self) -> Schema:
-        operation = self._operation("get", "collection", f"Find records of {self._name}")
+        operation = self._operation(f"list{self._names.many}", f"Find records of {self._name}")
         operation["description"] = (
             "All records, or those for which every condition holds. Beyond `attribute=value` a query may have other operators, groups and "
             "relationships, and `select(...)`, `sort(...)`, `limit(...)` and more. With `Prefer: explain` the answer is how the query was run."
@@ -214,7 +231,7 @@ class TablePaths(ResourcePaths):
         return {"required": True, "content": self._taken(reference(f"{self._name}.form.{kind}"), item, array_of(item))}
 
     def _put_collection(self) -> Schema:
-        operation = self._operation("put", "collection", f"Store records of {self._name} by their keys, all or none")
+        operation = self._operation(f"replace{self._names.many}", f"Store records of {self._name} by their keys, all or none")
         operation["requestBody"] = self._bodies("keyed")
         operation["responses"] = {
             "204": {"description": "Stored.", "headers": use("Server-Timing")},
@@ -223,7 +240,7 @@ class TablePaths(ResourcePaths):
         return operation
 
     def _post(self) -> Schema:
-        operation = self._operation("post", "collection", f"Create records of {self._name}, all or none")
+        operation = self._operation(f"create{self._names.one}", f"Create records of {self._name}, all or none")
         if key_may_be_missing(self._definition):
             operation["description"] = "A record without a key gets a new one."
         made = key_in_record(self._definition)
@@ -239,7 +256,7 @@ class TablePaths(ResourcePaths):
         return operation
 
     def _delete_collection(self) -> Schema:
-        operation = self._operation("delete", "collection", f"Delete records of {self._name}")
+        operation = self._operation(f"delete{self._names.many}", f"Delete records of {self._name}")
         operation["description"] = "Deletes every record for which the conditions hold; without a condition it empties the table."
         operation["parameters"] = self._conditions()
         operation["responses"] = {
@@ -268,13 +285,13 @@ class TablePaths(ResourcePaths):
         return operation
 
     def _get_record(self) -> Schema:
-        operation = self._operation("get", "record", f"Read a record of {self._name}")
+        operation = self._operation(f"get{self._names.one}", f"Read a record of {self._name}")
         if self._may_be_raw:
             operation["description"] = "A record that has both `contentType` and `data` is answered as the content that it holds."
         return self._get_one(operation, reference(self._name), raw=self._may_be_raw)
 
     def _get_property(self) -> Schema:
-        operation = self._operation("get", "property", f"Read one property of a record of {self._name}")
+        operation = self._operation(f"get{self._names.one}Property", f"Read one property of a record of {self._name}")
         raw = any(attribute.type in ("Any", "Bytes", "Blob") for attribute in self._properties)
         return self._get_one(operation, reference(f"{self._name}.property"), raw=raw)
 
@@ -292,20 +309,20 @@ class TablePaths(ResourcePaths):
         return operation
 
     def _put_record(self) -> Schema:
-        operation = self._operation("put", "record", f"Store a record of {self._name} in place of what was there")
+        operation = self._operation(f"replace{self._names.one}", f"Store a record of {self._name} in place of what was there")
         if self._may_be_only_raw:
             operation["description"] = "Content of any other type becomes the record `{contentType, data}`."
         return self._written(operation, f"{self._name}.body", 405, 412, raw=self._may_be_only_raw)
 
     def _patch_record(self) -> Schema:
-        operation = self._operation("patch", "record", f"Set some properties of a record of {self._name}")
+        operation = self._operation(f"update{self._names.one}", f"Set some properties of a record of {self._name}")
         operation["description"] = (
             "The other properties stay. A record that does not exist is made, and must then have all that is required."
         )
-        return self._written(operation, f"{self._name}.changes", 405, 412, raw=self._may_be_raw)
+        return self._written(operation, f"{self._name}.changes", 405, 412, raw=self._may_be_given_raw)
 
     def _delete_record(self) -> Schema:
-        operation = self._operation("delete", "record", f"Delete a record of {self._name}")
+        operation = self._operation(f"delete{self._names.one}", f"Delete a record of {self._name}")
         operation["parameters"] = parameters(*WRITE_CONDITIONS)
         operation["responses"] = {
             "204": {"description": "There is no such record any more, or never was.", "headers": use("Server-Timing")},

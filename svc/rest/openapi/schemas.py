@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from svc.rest.openapi.access import TableAccess
 from svc.store.schema import Attribute, Structure, TableDefinition, key_type
 from svc.store.values.conversion import INT_MAX, INT_MIN, KEY_LIMIT, LONG_MAX, MAX_DATE_MS, MIN_DATE_MS
 from svc.store.values.keys import MAX_KEY_CHARACTERS
@@ -194,11 +195,16 @@ class TableSchemas:
     """The component schemas of one table.
 
     `names`: type -> name of its component, for the types of nested objects of this table and for related ones; a related type that is not in it is
-    shown as an object of no declared shape.
+    shown as an object of no declared shape. `is_opened`: code of an application may show and take more than the role of the caller allows.
     """
 
-    def __init__(self, definition: TableDefinition, name: str, names: Mapping[str, str]) -> None:
+    def __init__(self, access: TableAccess, name: str, names: Mapping[str, str], *, is_opened: bool = False) -> None:
+        definition = access.definition
+        self._access = access
         self._definition = definition
+        self._is_opened = is_opened
+        self._is_sealed = definition.sealed and not is_opened
+        self._is_closed = not (access.is_open or is_opened)
         self._name = name
         self._names = names
         self._structures = {structure.name: structure for structure in definition.structures}
@@ -208,7 +214,7 @@ class TableSchemas:
         """(name, schema) of everything that is this table's own."""
         definition = self._definition
         yield self._name, self._record()
-        yield f"{self._name}.body", self._body()
+        yield f"{self._name}.body", self._body(self._access.writable)
         yield f"{self._name}.new", self._keyed(new=True)
         yield f"{self._name}.keyed", self._keyed(new=False)
         yield f"{self._name}.changes", self._changes()
@@ -229,7 +235,7 @@ class TableSchemas:
         key: Schema = {"type": _KEYS.get(key_type(definition), TAKEN["String"])["type"]}  # the address decides, but it must be readable
         properties: dict[str, Schema] = {definition.primary_key: _form_value(key)}
         required: list[str] = []
-        for attribute in self._writable():
+        for attribute in self._access.writable:
             schema = TAKEN.get(attribute.type)
             if schema is not None and attribute.type not in ("Any", "Blob"):
                 may_be_null = not (attribute.element_required if attribute.elements else attribute.required)
@@ -237,19 +243,20 @@ class TableSchemas:
                 properties[attribute.name] = {"anyOf": [array_of(schema) | {"minItems": 1}, schema]} if attribute.elements else schema
                 if attribute.required and not (partial or attribute.created_time or attribute.updated_time or attribute.embed):
                     required.append(attribute.name)
-        schema = self._object(properties, required, definition.sealed) | {"minProperties": 1}
-        return schema if definition.sealed else schema | {"additionalProperties": {"type": "string"}}
+        schema = self._object(properties, required, self._is_closed) | {"minProperties": 1}
+        return schema if self._is_closed else schema | {"additionalProperties": {"type": "string"}}
 
     # --- the schemas of a table --------------------------------------------------------------------------------------------------
 
     def _record(self) -> Schema:
         definition = self._definition
-        properties = {a.name: self._shown_property(a) for a in definition.attributes if not a.hidden}
+        readable = self._access.readable
+        properties = {a.name: self._shown_property(a) for a in readable}
         if definition.primary_key in properties:
             key = definition.attribute(definition.primary_key)
             properties[definition.primary_key] = described(key_in_record(definition), key.description if key else "")
-        required = [a.name for a in definition.attributes if not a.hidden and a.stored and (a.required or a.name == definition.primary_key)]
-        return self._object(properties, required, definition.sealed, definition.description)
+        required = [a.name for a in readable if a.stored and (a.required or a.name == definition.primary_key)]
+        return self._object(properties, required, self._is_sealed, definition.description)
 
     def _shown_property(self, attribute: Attribute) -> Schema:
         if attribute.relationship is not None:
@@ -263,17 +270,18 @@ class TableSchemas:
             schema = ({"allOf": [schema]} if "$ref" in schema else schema) | {"readOnly": True}
         return schema
 
-    def _body(self) -> Schema:
-        definition = self._definition
+    def _body(self, attributes: tuple[Attribute, ...]) -> Schema:
         properties = self._key_property()
-        for attribute in self._writable():
+        for attribute in attributes:
             properties[attribute.name] = self._taken_property(attribute)
-        required = [a.name for a in self._writable() if a.required and not (a.created_time or a.updated_time or a.embed)]
-        return self._object(properties, required, definition.sealed, definition.description)
+        required = [a.name for a in attributes if a.required and not (a.created_time or a.updated_time or a.embed)]
+        return self._object(properties, required, self._is_closed, self._definition.description)
 
     def _keyed(self, *, new: bool) -> Schema:
         """A record as the body of a request to the collection gives it. `new`: a key is made for a record without one, where keys can be made."""
-        return {"allOf": [reference(f"{self._name}.body"), self._with_key(new=new, form=False)]}
+        access = self._access
+        body = self._body(access.creatable) if new and access.creatable != access.writable else reference(f"{self._name}.body")
+        return {"allOf": [body, self._with_key(new=new, form=False)]}
 
     def _keyed_form(self, *, new: bool) -> Schema:
         return {"allOf": [reference(f"{self._name}.form"), self._with_key(new=new, form=True)]}
@@ -290,18 +298,16 @@ class TableSchemas:
     def _property(self) -> Schema:
         """Any one of the properties of a record."""
         choices: list[Schema] = []
-        for attribute in self._definition.attributes:
-            if not attribute.hidden:
-                schema = self._shown(attribute)
-                schema = schema if attribute.required else nullable(schema)
-                if schema not in choices:
-                    choices.append(schema)
-        return {} if {} in choices else {"anyOf": choices}
+        for attribute in self._access.readable:
+            schema = self._shown(attribute)
+            schema = schema if attribute.required else nullable(schema)
+            if schema not in choices:
+                choices.append(schema)
+        return {} if {} in choices or not choices else {"anyOf": choices}
 
     def _changes(self) -> Schema:
-        definition = self._definition
         properties = self._key_property()
-        for attribute in self._writable():
+        for attribute in self._access.writable:
             schema = self._taken_property(attribute)
             if attribute.type in _INCREMENTS and not attribute.elements:
                 amount = {"type": SHOWN[attribute.type]["type"]}  # the range is that of the sum
@@ -309,18 +315,13 @@ class TableSchemas:
                 choices = schema.get("anyOf", [schema])
                 schema = {"anyOf": [*choices, described(increment, "Adds `value`, exactly among concurrent writers.")]}
             properties[attribute.name] = schema
-        return self._object(properties, [], definition.sealed, definition.description)
+        return self._object(properties, [], self._is_closed, self._definition.description)
 
     def _key_property(self) -> dict[str, Schema]:
         attribute = self._definition.attribute(self._definition.primary_key)
         if attribute is not None and attribute.hidden:
             return {}
         return {self._definition.primary_key: {"description": "The address of the record decides; a value given here is not looked at."}}
-
-    def _writable(self) -> Iterator[Attribute]:
-        for attribute in self._definition.attributes:
-            if attribute.stored and not attribute.hidden and attribute.name != self._definition.primary_key:
-                yield attribute
 
     # --- parts ---------------------------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
+from svc.auth.roles import Role
+from svc.auth.users import User
 from svc.content.registry import ContentTypes
 from svc.rest.openapi import openapi_document
 from tests.support.node import Node
 
 Document = dict[str, Any]
+ADMIN = User("admin", role=Role("super_user", "super_user", {"super_user": True}))
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def document_of(node_of: Callable[..., Node]) -> Callable[..., Document]:
     """The document of such an application, valid OpenAPI 3.0."""
 
     def make(*schemas: str, config: str = "") -> Document:
-        document = openapi_document(node_of(*schemas, config=config).resources, "http://localhost", "1", ContentTypes.built_in())
+        document = openapi_document(node_of(*schemas, config=config).resources, "http://localhost", "1", ContentTypes.built_in(), ADMIN)
         OpenAPIV30SpecValidator(document).validate()
         return document
 

@@ -14,6 +14,7 @@ from svc.resources import Resource
 from svc.rest.openapi import openapi_document
 from svc.rest.openapi.document import EncodedDocument
 from tests.support.node import APP, Node
+from tests.unit.rest.openapi.conftest import ADMIN
 
 Documents = Callable[..., dict[str, Any]]
 Nodes = Callable[..., Node]
@@ -65,9 +66,9 @@ def test_types_of_one_name_are_told_apart(document_of: Documents) -> None:
         'type A @table(database: "two") @export(name: "y/a") { id: ID @primaryKey place: Problem }\ntype Problem { x: Int }',
     )
     schemas = document["components"]["schemas"]
-    assert {"A", "two.A", "Problem", "two.Problem"} <= set(schemas)
+    assert {"A", "TwoA", "Problem", "TwoProblem"} <= set(schemas)
     assert {"/x/a/", "/y/a/{id}"} <= set(document["paths"])
-    assert schemas["two.A"]["properties"]["place"]["anyOf"][0] == {"$ref": "#/components/schemas/two.Problem"}
+    assert schemas["TwoA"]["properties"]["place"]["anyOf"][0] == {"$ref": "#/components/schemas/TwoProblem"}
 
 
 def test_resources_at_a_conflicting_address_are_left_out(node_of: Nodes) -> None:
@@ -77,7 +78,7 @@ def test_resources_at_a_conflicting_address_are_left_out(node_of: Nodes) -> None
         name = "Other"
 
     node.resources.set("A", Other)
-    assert openapi_document(node.resources, "/", "1", TYPES)["paths"] == {}
+    assert openapi_document(node.resources, "/", "1", TYPES, ADMIN)["paths"] == {}
 
 
 def test_a_resource_of_an_application_has_the_verbs_it_implements(node_of: Nodes) -> None:
@@ -88,7 +89,7 @@ def test_a_resource_of_an_application_has_the_verbs_it_implements(node_of: Nodes
         verbs = frozenset({"get", "patch"})
 
     node.resources.set("deep/Own", Own)
-    document = openapi_document(node.resources, "/", "1", TYPES)
+    document = openapi_document(node.resources, "/", "1", TYPES, ADMIN)
     OpenAPIV30SpecValidator(document).validate()
     assert set(document["paths"]["/deep/Own/"]) == {"get", "options"}
     assert set(document["paths"]["/deep/Own/{id}"]) == {"parameters", "get", "patch", "options"}
@@ -102,22 +103,22 @@ def test_encoded_document_is_the_same(node_of: Nodes, types: ContentTypes) -> No
         type Place { since: Date }
     """
     for resources in (node_of(schema).resources, node_of("type A @table { id: ID @primaryKey }").resources):
-        encoded = EncodedDocument(resources, "1", types)
+        encoded = EncodedDocument(resources, "1", types, ADMIN)
         assert len(list(encoded)) >= 1
         body = encoded.body('http://"quoted"')
-        assert msgspec.json.decode(body) == openapi_document(resources, 'http://"quoted"', "1", types)
+        assert msgspec.json.decode(body) == openapi_document(resources, 'http://"quoted"', "1", types, ADMIN)
         for name in ("A", "Place", "Place.body"):
             assert body.count(f'"{name}":{{"type"'.encode()) <= 1  # decoding would hide a repeated name
 
 
 def test_it_is_built_a_table_at_a_time(node_of: Nodes) -> None:
     node = node_of("\n".join(f"type T{n} @table @export {{ id: ID @primaryKey }}" for n in range(20)))
-    assert len(list(EncodedDocument(node.resources, "1", TYPES))) == 41  # each twice, and the problem
+    assert len(list(EncodedDocument(node.resources, "1", TYPES, ADMIN))) == 41  # each twice, and the problem
 
 
 def test_operation_ids_are_unique(tmp_path: Any) -> None:
     node = Node(tmp_path, APP)
-    document = openapi_document(node.resources, "/", "1", TYPES)
+    document = openapi_document(node.resources, "/", "1", TYPES, ADMIN)
     node.close()
     OpenAPIV30SpecValidator(document).validate()
     names = [operation["operationId"] for item in document["paths"].values() for operation in item.values() if "operationId" in operation]

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
 from svc import __version__
+from svc.auth.roles import Role
 from svc.auth.users import User, UserDirectory
 from svc.content.registry import ContentTypes
 from svc.errors import NotFound
 from svc.messages import HeaderBlock, Request
 from svc.rest import Rest
-from svc.rest.openapi import OpenApi, openapi_document
+from svc.rest.openapi import OpenApi, endpoint, openapi_document
+from svc.rest.openapi.document import EncodedDocument
 from svc.store.schema import Attribute
 from tests.support.node import Node
+from tests.unit.rest.openapi.conftest import ADMIN
 
 SCHEMA = "type Product @table @export { id: ID @primaryKey name: String }"
-ROLE = User("ann")
 
 
 @pytest.fixture
@@ -43,12 +47,70 @@ def test_head_has_the_same_fields(node: Node) -> None:
     assert (status, fields["content-length"], body) == (200, length, b"")
 
 
-def test_others_are_refused(node: Node) -> None:
+def test_without_rights_there_is_nothing_to_see(node: Node) -> None:
     wire = node.connect()
     node.as_user(None)
     assert wire.ask("GET", "/openapi")[0] == 401
-    node.as_user(ROLE)
-    assert wire.ask("GET", "/openapi")[0] == 403
+    for user in (User("ann"), User("bob", role=Role("none", "none", {}))):
+        node.as_user(user)
+        status, _, body = wire.ask("GET", "/openapi")
+        document = msgspec.json.decode(body)
+        assert (status, document["paths"], "Product" in document["components"]["schemas"]) == (200, {}, False)
+
+
+def test_each_role_has_its_own_document(node: Node) -> None:
+    wire = node.connect()
+    whole = wire.ask("GET", "/openapi")[2]
+    node.as_user(reader(node))
+    assert set(msgspec.json.decode(wire.ask("GET", "/openapi")[2])["paths"]["/Product/"]) == {"get", "options"}
+    node.as_user(ADMIN)
+    assert wire.ask("GET", "/openapi")[2] == whole
+
+
+def test_a_changed_right_counts_at_once(node: Node) -> None:
+    """A role that is changed is another object of the same id."""
+    wire = node.connect()
+    node.as_user(reader(node))
+    first = wire.ask("GET", "/openapi")
+    again = wire.ask("GET", "/openapi", fields={"If-None-Match": first[1]["etag"]})
+    node.as_user(reader(node, delete=True))
+    second = wire.ask("GET", "/openapi", fields={"If-None-Match": first[1]["etag"]})
+    assert (first[0], again[0], second[0]) == (200, 304, 200)
+    assert "delete" in msgspec.json.decode(second[2])["paths"]["/Product/"]
+
+
+def test_documents_of_many_roles_are_not_all_kept(node: Node) -> None:
+    api = OpenApi(node.resources, ContentTypes.built_in())
+    request = Request("GET", "/openapi", HeaderBlock([("host", "localhost")]))
+    for number in range(40):
+        request.user = reader(node, name=f"role{number}")
+        asyncio.run(api.handle(request))
+    assert len(api._kept) <= 16
+    assert not hasattr(api.handle(request), "__await__")
+
+
+def test_many_at_once_wait_for_one_build(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = OpenApi(node.resources, ContentTypes.built_in())
+    builds: list[object] = []
+    monkeypatch.setattr(endpoint, "EncodedDocument", lambda *given: builds.append(given) or EncodedDocument(*given))
+    request = Request("GET", "/openapi", HeaderBlock([("host", "localhost")]))
+    request.user = ADMIN
+
+    async def ask() -> list[Any]:
+        return await asyncio.gather(*[api.handle(request) for _ in range(20)])
+
+    answers = asyncio.run(ask())
+    assert len(builds) == 1 and len({answer.body for answer in answers}) == 1
+
+
+def reader(node: Node, name: str = "reader", **rights: bool) -> User:
+    table = {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": [], **rights}
+    return User(name, role=Role(name, name, {"data": {"tables": {"Product": table}}}, databases=node.store.databases))
+
+
+def test_a_query_is_refused(node: Node) -> None:
+    status, _, body = node.connect().ask("GET", "/openapi?yaml")
+    assert status == 400 and b"takes no query" in body
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST", "DELETE", "QUERY"])
@@ -69,7 +131,7 @@ def test_a_table_of_that_name_does_not_take_its_place(node_of: Callable[..., Nod
 
 def test_kept_bytes_are_the_document(node: Node) -> None:
     body = node.connect().ask("GET", "/openapi")[2]
-    assert msgspec.json.decode(body) == openapi_document(node.resources, "http://localhost", __version__, ContentTypes.built_in())
+    assert msgspec.json.decode(body) == openapi_document(node.resources, "http://localhost", __version__, ContentTypes.built_in(), ADMIN)
 
 
 def test_the_address_is_that_of_the_request(node: Node) -> None:
@@ -88,14 +150,7 @@ def test_it_is_built_once_and_again_after_a_change(node: Node) -> None:
     def ask() -> tuple[bool, bytes]:
         """Whether it had to be built, and the document."""
         answer = api.handle(request)
-        if hasattr(answer, "body"):
-            return False, answer.body
-        steps = answer.__await__()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                return True, done.value.body
+        return (False, answer.body) if hasattr(answer, "body") else (True, asyncio.run(answer).body)
 
     built, first = ask()
     assert built
