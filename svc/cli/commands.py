@@ -51,7 +51,8 @@ COMMANDS = (
         "Run the server for development: changed files take effect at once, requests of this machine need no login.",
         _of("svc.cli.serving", "dev"),
         "Requests, reloads and errors are shown; the log file has everything. A version that cannot be loaded leaves the one before it serving.\n\n"
-        "For this run only: authentication.authorizeLocal is on, logging.level is info, any web origin is allowed, DEV_MODE=true is set.\n"
+        "For this run only: the ports are opened at 127.0.0.1, authentication.authorizeLocal is on, logging.level is info, pages of this machine\n"
+        "are allowed, DEV_MODE=true is set. --HTTP_HOST '*' --OPERATIONSAPI_NETWORK_HOST '*' lets other machines connect.\n"
         "Nothing of that is written into the configuration file.\n\n"
         "--https: make a certificate for localhost if there is none or it has expired, and print the address\n"
         "and the file of the authority, which a browser has to trust once.",
@@ -88,7 +89,8 @@ COMMANDS = (
         "Only install: directories, configuration file, first super user. Asks for what is missing on a terminal.",
         _of("svc.cli.installing", "install"),
         "Values, as environment variable or option: ROOTPATH (~/svc), SVC_ADMIN_USERNAME (admin), SVC_ADMIN_PASSWORD (random, shown\n"
-        "once), NODE_HOSTNAME (localhost), DEFAULTS_MODE (prod or dev), and every setting. An existing installation is not changed.\n\n"
+        "once), NODE_HOSTNAME (localhost), HTTP_HOST and OPERATIONSAPI_NETWORK_HOST (addresses to listen on, * for all), DEFAULTS_MODE (prod\n"
+        "or dev), and every setting. An existing installation is not changed.\n\n"
         "--new-database: begin with an empty database and a new first super user where the data of an installation is lost. Without it\n"
         "such a root is not started, since the volume may just not be mounted.",
         flags=("new-database",),

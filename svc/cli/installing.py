@@ -77,6 +77,30 @@ def _ask_missing(installation: Installation, arguments: Arguments) -> None:
             arguments.options["SVC_ADMIN_PASSWORD"] = password
     if "node_hostname" not in given:
         arguments.options["NODE_HOSTNAME"] = input("Name of this node [localhost]: ").strip() or "localhost"
+    _ask_hosts(installation_of(arguments), arguments, given)
+
+
+def _ask_hosts(installation: Installation, arguments: Arguments, given: set[str]) -> None:
+    """Ask where the ports are opened; Enter leaves what would be written."""
+    from svc.config.addresses import parse_listen_addresses
+    from svc.config.values import lookup
+    from svc.root.installation import first_document
+
+    document = first_document(installation.root, os.environ, arguments.options, installation.template)
+    for section, name in (("http", "applications"), ("operationsApi.network", "operations")):
+        option = f"{section}.host".replace(".", "_").upper()
+        if option.lower() in given:
+            continue
+        usual = lookup(document, [*section.split("."), "host"])
+        usual = ", ".join(usual) if isinstance(usual, list) else usual
+        while answer := input(f"Addresses of the ports for {name}, * for all, 127.0.0.1 for this machine only [{usual}]: ").strip():
+            try:
+                parse_listen_addresses(answer)
+            except ValueError as error:
+                print(f"The answer {error}")
+                continue
+            arguments.options[option] = answer
+            break
 
 
 def _create_system(config: Config, administrator: Administrator) -> None:

@@ -44,6 +44,7 @@ class HttpSection(Section):
 
     port: int | None
     secure_port: int | None
+    host: tuple[str, ...]
     cors: bool
     cors_access_list: tuple[str | None, ...] | None
     cors_access_control_allow_headers: str
@@ -64,6 +65,7 @@ class NetworkSection(Section):
 
     port: int | None
     secure_port: int | None
+    host: tuple[str, ...]
     cors: bool
     cors_access_list: tuple[str | None, ...] | None
     domain_socket: Path | None
@@ -145,6 +147,7 @@ class MqttNetworkSection(Section):
 
     port: int | None
     secure_port: int | None
+    host: tuple[str, ...]
     mtls: Switch
 
 

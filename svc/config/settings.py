@@ -137,6 +137,13 @@ SETTINGS: tuple[Setting, ...] = (
         "HTTPS for applications; opened when certificate and key can be loaded; null: not opened.",
         null=True,
     ),
+    Setting(
+        "http.host",
+        "addresses",
+        "*",
+        "Addresses at which these ports and those of applications are opened, one or a list: `*` (all, IPv4 and IPv6), `localhost`, IPv4 and IPv6"
+        " addresses.",
+    ),
     Setting("http.cors", "bool", True, "Answer cross-origin requests of browsers."),
     Setting(
         "http.corsAccessList",
@@ -174,6 +181,7 @@ SETTINGS: tuple[Setting, ...] = (
     # operationsApi
     Setting("operationsApi.network.port", "port", 9925, "Plain HTTP for operations; null: not opened.", null=True),
     Setting("operationsApi.network.securePort", "port", None, "HTTPS for operations; null: not opened.", null=True),
+    Setting("operationsApi.network.host", "addresses", From("http.host"), "As `http.host`, for these ports."),
     Setting("operationsApi.network.cors", "bool", True, "Answer cross-origin requests of browsers."),
     Setting("operationsApi.network.corsAccessList", "strings", ["*"], "As `http.corsAccessList`.", null=True),
     Setting(
@@ -252,6 +260,7 @@ SETTINGS: tuple[Setting, ...] = (
     # mqtt
     Setting("mqtt.network.port", "port", 1883, "MQTT over TCP; null: not opened.", null=True),
     Setting("mqtt.network.securePort", "port", 8883, "MQTT over TLS, opened as `http.securePort`; null: not opened.", null=True),
+    Setting("mqtt.network.host", "addresses", From("http.host"), "As `http.host`, for these ports."),
     Setting("mqtt.network.mtls", "switch", False, "Client certificates on the TLS port.", fields=MTLS_FIELDS),
     Setting("mqtt.webSocket", "bool", True, "MQTT over WebSocket on the `http` ports."),
     Setting("mqtt.requireAuthentication", "bool", True, "Clients must log in."),
@@ -458,6 +467,8 @@ SWITCHED_OFF: dict[str, dict[str, object]] = {
 }
 """The values that `<section>: false` sets for a built-in section."""
 
+LOOPBACK = "127.0.0.1"
+
 LOOPBACK_ORIGINS = [f"{scheme}://{host}:*" for scheme in ("http", "https") for host in ("localhost", "127.0.0.1", "[::1]")]
 
 ACCESS_LISTS = frozenset({"http.corsAccessList", "operationsApi.network.corsAccessList"})
@@ -468,6 +479,8 @@ DEVELOPMENT: dict[str, object] = {
     "logging.stdStreams": True,
     "http.corsAccessList": LOOPBACK_ORIGINS,
     "operationsApi.network.corsAccessList": LOOPBACK_ORIGINS,
+    "http.host": LOOPBACK,
+    "operationsApi.network.host": LOOPBACK,
     "instances": 1,
 }
 """The values that `svc dev` sets for its run, and an installation with `DEFAULTS_MODE=dev` writes into the file (spec: configuration §4)."""

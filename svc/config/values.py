@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svc.config.addresses import parse_listen_addresses
 from svc.config.hosts import HostPattern, parse_hosts
 
 if TYPE_CHECKING:
@@ -155,6 +156,10 @@ def _hosts(value: object, setting: "Setting", root: Path) -> tuple[HostPattern, 
     return parse_hosts(value if isinstance(value, list | tuple) else [value])
 
 
+def _addresses(value: object, setting: "Setting", root: Path) -> tuple[str, ...]:
+    return parse_listen_addresses(value)
+
+
 def _duration(value: object, setting: "Setting", root: Path) -> object:
     return parse_duration(value, setting.unit or "s")
 
@@ -199,6 +204,7 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "path": lambda value, setting, root: _path(value, root),
     "paths": _paths,
     "hosts": _hosts,
+    "addresses": _addresses,
     "duration": _duration,
     "size": lambda value, setting, root: parse_size(value),
     "rotation size": _rotation_size,

@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
+from svc.connection.listening import bound_address
 from svc.messages import UNIX_PEER
 
 ACCEPT_BATCH = 64  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
-BACKLOG = 1024
 BACK_OFF = 0.25  # seconds until a listener tries again whether the process has descriptors and memory
 WARNING_PAUSE = 1.0  # seconds between two warnings of that, of all listeners together
 
@@ -31,50 +31,19 @@ RESERVED_SHARE_MAX = 4  # with a low limit: RESERVED_BY_APPLICATION is at most a
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-def listen_on(port: int, host: str | None = None) -> socket.socket:
-    """A non-blocking listening socket on `host`, default every address, IPv6 and IPv4 in one where the system can. Raises OSError."""
-    if host is None:
-        if socket.has_dualstack_ipv6():
-            try:
-                sock = socket.create_server(("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    raise
-                sock = socket.create_server(("", port), backlog=BACKLOG)  # IPv6 is compiled in but switched off
-        else:
-            sock = socket.create_server(("", port), backlog=BACKLOG)
-    else:
-        sock = socket.create_server((host, port), backlog=BACKLOG)
-    sock.setblocking(False)
-    return sock
-
-
-def listen_at(path: Path) -> socket.socket:
-    """A non-blocking listening socket at a path that only its owner may use; a socket file left by a killed server is replaced. Raises OSError.
-
-    It is bound under another name and then renamed, so that it never exists with wider permissions.
-    """
-    bound = path.with_name(f".{path.name[:20]}.{os.getpid()}")
-    bound.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.bind(str(bound))
-        bound.chmod(0o600)
-        sock.listen(BACKLOG)
-        bound.rename(path)
-    except OSError:
-        sock.close()
-        bound.unlink(missing_ok=True)
-        raise
-    sock.setblocking(False)
-    return sock
-
-
 def peer_address(address: object) -> str:
     """The host part of a peer's address; IPv4-mapped IPv6 as plain IPv4. Peers on a Unix socket have none."""
     if not isinstance(address, tuple):
         return UNIX_PEER
     return str(address[0]).removeprefix("::ffff:")
+
+
+def url_of(scheme: str, host: str, port: int) -> str:
+    """
+    >>> url_of("http", "::1", 9926)
+    'http://[::1]:9926'
+    """
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class Acceptor(Protocol):
@@ -125,6 +94,7 @@ class Listener:
         self.sock = sock
         self._reserved = reserved
         self.path = path
+        self.host = bound_address(sock) if path is None else ""
         self.port: int = sock.getsockname()[1] if path is None else 0
         self._connections = connections
         self._loop = loop
@@ -137,6 +107,11 @@ class Listener:
     @property
     def is_secure(self) -> bool:
         return self._scheme == "https"
+
+    @property
+    def address(self) -> str:
+        """`http://127.0.0.1:9926`; the path of a Unix socket."""
+        return url_of(self._scheme, self.host, self.port) if self.path is None else str(self.path)
 
     def share(self) -> socket.socket:
         """The same socket under another descriptor: for a listener that follows this one, so that no client finds the port closed in between."""

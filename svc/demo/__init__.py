@@ -1,6 +1,6 @@
 """`svc demo`: fills a fresh data directory with real tables and serves them.
 
-    svc demo [--dir DIRECTORY] [--port PORT] [--operations-port PORT]
+    svc demo [--dir DIRECTORY] [--host ADDRESS] [--port PORT] [--operations-port PORT]
 
 The directory is made complete or not at all: the records are loaded into a directory beside it, which takes its name when it is done. A directory that
 exists is served as it is, with whatever was changed in it.
@@ -20,11 +20,13 @@ from svc.cli.serving import run_server
 from svc.config import load_config
 from svc.config.build import CONFIG_FILE
 from svc.config.document import write_document
+from svc.config.settings import LOOPBACK
 from svc.demo.data import APP
 from svc.demo.loading import NotOurs, is_filled, make_directory
 from svc.errors import ConfigError
 from svc.root.administrator import PASSWORD_FILE, take_administrator
 from svc.root.installation import first_document, make_directories
+from svc.root.location import find_value
 from svc.root.lock import AlreadyRunning, RootLock
 from svc.server import Server
 
@@ -59,6 +61,8 @@ def main(args: Sequence[str]) -> int:
     root: Path = options.dir.expanduser().absolute()
     ports = {"HTTP_PORT": options.port, "OPERATIONSAPI_NETWORK_PORT": options.operations_port}
     settings = {name: str(port) for name, port in ports.items() if port is not None}
+    for name in ("HTTP_HOST", "OPERATIONSAPI_NETWORK_HOST"):
+        settings[name] = options.host or find_value(os.environ, name.lower()) or LOOPBACK
     settings["HTTP_SECUREPORT"] = "null"  # what it shows is plain HTTP, beside whatever else runs on this machine
     try:
         if not is_filled(root):
@@ -126,6 +130,7 @@ def default_directory() -> Path:
 def _parse(args: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="svc demo", description="Serve real tables to try things on: flights from New York, early 2013.")
     parser.add_argument("--dir", type=Path, default=default_directory(), help="the data directory; default: %(default)s")
+    parser.add_argument("--host", help="the addresses to listen on; default: 127.0.0.1, for this machine only; '*': all")
     parser.add_argument("--port", type=int, help="of the HTTP server; default: 9926, or as configured")
     parser.add_argument("--operations-port", type=int, help="of the operations API; default: 9925, or as configured")
     return parser.parse_args(args)

@@ -30,9 +30,9 @@ _OURS = frozenset({*DIRECTORIES, LOCK_FILE, PID_FILE, PASSWORD_FILE, INSTALLING,
 
 TEMPLATE = (
     "rootPath", "componentsRoot", "node.hostname", "instances",
-    "http.port", "http.securePort", "http.http2", "http.cors", "http.corsAccessList", "http.mtls",
-    "operationsApi.network.port", "operationsApi.network.securePort", "operationsApi.network.cors", "operationsApi.network.corsAccessList",
-    "operationsApi.network.domainSocket",
+    "http.port", "http.securePort", "http.host", "http.http2", "http.cors", "http.corsAccessList", "http.mtls",
+    "operationsApi.network.port", "operationsApi.network.securePort", "operationsApi.network.host", "operationsApi.network.cors",
+    "operationsApi.network.corsAccessList", "operationsApi.network.domainSocket",
     "authentication.authorizeLocal", "authentication.cacheTTL", "authentication.enableSessions", "authentication.operationTokenTimeout",
     "authentication.refreshTokenTimeout",
     "mqtt.network.port", "mqtt.network.securePort", "mqtt.network.mtls", "mqtt.webSocket", "mqtt.requireAuthentication",
@@ -119,6 +119,7 @@ def first_document(root: Path, environ: Mapping[str, str], options: Mapping[str,
     values: dict[str, object] = {name: BY_NAME[name].default for name in TEMPLATE}  # paths stay relative: a copy serves itself
     values["rootPath"] = str(root)
     values["http.corsAccessList"] = [None]
+    values["operationsApi.network.host"] = values["http.host"]
     if mode == "dev":
         values |= DEVELOPMENT
     values["node.hostname"] = first_value(options, environ, "node_hostname", "replication_hostname") or values["node.hostname"]

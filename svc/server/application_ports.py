@@ -14,11 +14,11 @@ from typing import Any
 from svc.api.port_listeners import PortListeners
 from svc.config import Config
 from svc.config.sections import HttpSection
-from svc.connection.listener import RESERVED_BY_APPLICATION, Listener, listen_on
+from svc.connection.listener import RESERVED_BY_APPLICATION, Listener, url_of
 from svc.connection.stream_servers import StreamConnections
 from svc.http.dispatch import Dispatcher
 from svc.http.listeners import Scopes
-from svc.server.ports import APPLICATION, PortCertificates, ServerPorts
+from svc.server.ports import APPLICATION, PortCertificates, ServerPorts, open_port
 from svc.server.socket_servers import SocketServer
 from svc.websocket import UpgradeListeners
 
@@ -28,25 +28,32 @@ MakePorts = Callable[[Any, Dispatcher], ServerPorts]
 class OpenPort:
     """A port of HTTP, as application code sees it."""
 
-    def __init__(self, ports: ServerPorts, listeners: PortListeners, *, secure: bool, wanted: int) -> None:
-        """`wanted`: its number in the configuration."""
+    def __init__(self, ports: ServerPorts, listeners: PortListeners, *, secure: bool, wanted: int, host: str) -> None:
+        """`wanted`: its number in the configuration. `host`: the first address that it is opened at."""
         self.ports = ports
         self.listeners = listeners
         self.secure = secure
         self._wanted = wanted
+        self._host = host
+
+    @property
+    def _opened(self) -> list[Listener]:
+        return [each for each in self.ports.listeners if each.path is None and each.is_secure is self.secure]
 
     @property
     def port(self) -> int:
         """Its number; as long as it is not open, the one that is configured."""
-        return next((each.port for each in self.ports.listeners if each.path is None and each.is_secure is self.secure), self._wanted)
+        return next((each.port for each in self._opened), self._wanted)
 
     @property
     def address(self) -> str:
-        return f"{'https' if self.secure else 'http'}://*:{self.port}"
+        """The first, if it is opened at several."""
+        wanted = url_of("https" if self.secure else "http", self._host, self._wanted)
+        return next((each.address for each in self._opened), wanted)
 
     @property
     def is_open(self) -> bool:
-        return any(each.path is None and each.is_secure is self.secure for each in self.ports.listeners)
+        return bool(self._opened)
 
     @property
     def connections(self) -> int:
@@ -100,7 +107,7 @@ class ApplicationPorts:
         listeners = PortListeners(dispatcher, upgrades, serves_resources=True, scopes=self._scopes)
         for number, secure in ((http.port, False), (http.secure_port, True)) if self._opens_ports else ((0, False),):
             if number is not None:
-                self._default.append(OpenPort(ports, listeners, secure=secure, wanted=number))
+                self._default.append(OpenPort(ports, listeners, secure=secure, wanted=number, host=http.host[0]))
 
     # --- for `api.server` ------------------------------------------------------------------------------------------------------------
 
@@ -124,7 +131,7 @@ class ApplicationPorts:
         if not ports.listeners:
             return None  # no certificate: the log says so
         listeners = PortListeners(dispatcher, upgrades, serves_resources=False, scopes=self._scopes)
-        opened = OpenPort(ports, listeners, secure=secure, wanted=port)
+        opened = OpenPort(ports, listeners, secure=secure, wanted=port, host=network.host[0])
         self._opened[opened.port, secure] = opened
         self.others.append(ports)
         if self._is_serving:
@@ -171,20 +178,18 @@ class ApplicationPorts:
     ) -> SocketServer | None:
         former = self._former(application, port, secure) if waits else None
         self._check(port, former)
-        what = f"server.socket port {port}"
+        name = "server.socket port"
         contexts = None
         if secure:
-            contexts = self._certificates.make_contexts(what, http2=False)
+            contexts = self._certificates.make_contexts(f"{name} {port}", http2=False)
             if not contexts.open():
                 return None
-        try:
-            sock = listen_on(port) if former is None else former.share()
-        except OSError as error:
-            raise OSError(error.errno, f"{what}: {error.strerror}") from None
+        socks = open_port(name, port, self._config.http.host, APPLICATION.host) if former is None else former.share()
         connections = StreamConnections(self._loop, listener, self._log_error, None if contexts is None else lambda: contexts.context)
-        found = Listener(
-            sock, connections, self._loop, self._routed, self._warn, "https" if secure else "http", reserved=RESERVED_BY_APPLICATION
-        )
+        scheme = "tls" if secure else "tcp"
+        found = [
+            Listener(sock, connections, self._loop, self._routed, self._warn, scheme, reserved=RESERVED_BY_APPLICATION) for sock in socks
+        ]
         server = SocketServer(found, connections, contexts, self._forget_socket, application=application, start=self._start_socket)
         self._sockets.append(server)
         if not waits:

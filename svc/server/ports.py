@@ -6,7 +6,7 @@ An instance has two servers, the rows APPLICATION and OPERATIONS; they listen, s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from svc.clock import Clock
 from svc.config import Config, TlsSection
 from svc.config.sections import HttpSection, NetworkSection
 from svc.connection import Connections, Timeouts
-from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Listener, listen_at, listen_on
+from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Listener
+from svc.connection.listening import listen_at, listen_on
 from svc.connection.tls_handshake import TlsAcceptor, TlsPort
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs
@@ -31,25 +32,40 @@ from svc.tls.revocation import Revocations, read_authorities
 class ServerRow:
     """The settings that distinguish the two servers of an instance.
 
-    `section`: of its settings, as messages name it. `purpose`: of the certificates that its TLS port shows (`tls.uses`). `reserved`: file
-    descriptors that its connections leave free (`connection.listener`). `network`, `tls_entries`: its settings.
+    `section`: of its settings, as messages name it. `host`: the setting with the addresses. `purpose`: of the certificates that its TLS port
+    shows (`tls.uses`). `reserved`: file descriptors that its connections leave free (`connection.listener`). `network`, `tls_entries`: its settings.
     """
 
     section: str
+    host: str
     purpose: str
     reserved: int
     network: Callable[[Config], HttpSection | NetworkSection]
     tls_entries: Callable[[Config], tuple[TlsSection, ...]]
 
 
-APPLICATION = ServerRow("http", "https", RESERVED_BY_APPLICATION, lambda config: config.http, lambda config: config.tls_entries)
+APPLICATION = ServerRow(
+    "http", "http.host", "https", RESERVED_BY_APPLICATION, lambda config: config.http, lambda config: config.tls_entries
+)
 OPERATIONS = ServerRow(
     "operationsApi.network",
+    "operationsApi.network.host",
     "operations",
     RESERVED_BY_OPERATIONS,
     lambda config: config.operations_api.network,
     lambda config: config.operations_tls_entries,
 )
+
+
+def open_port(name: str, port: int, hosts: Sequence[str], setting: str) -> list[Any]:
+    """Listening sockets of a port at all addresses. `name`, `setting`: the settings of the port and of the addresses.
+
+    Raises OSError, whose text names the settings, the port and the address, with none open.
+    """
+    try:
+        return listen_on(port, hosts)
+    except OSError as error:
+        raise OSError(error.errno, f"{name} {port}, {setting} {error.filename}: {error.strerror}") from None
 
 
 class PortCertificates:
@@ -139,7 +155,13 @@ class ServerPorts:
 
     @property
     def ports(self) -> list[int]:
-        return [listener.port for listener in self.listeners if listener.path is None]
+        """Each once, however many addresses it is opened at."""
+        return list(dict.fromkeys(listener.port for listener in self.listeners if listener.path is None))
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens, apart from the Unix socket: `http://127.0.0.1:9926`, `https://*:9927` (`*`: all addresses of the machine)."""
+        return [listener.address for listener in self.listeners if listener.path is None]
 
     @property
     def socket(self) -> Path | None:
@@ -157,42 +179,40 @@ class ServerPorts:
         row, network = self._row, self._network
         try:
             if network.port is not None:
-                self._open(f"{row.section}.port {network.port}", self._listen_plain, network.port)
+                self._listen_plain(f"{row.section}.port", network.port)
             if network.secure_port is not None:
-                self._open(f"{row.section}.securePort {network.secure_port}", self._listen_secure, network.secure_port)
+                self._listen_secure(f"{row.section}.securePort", network.secure_port)
             if self._domain_socket is not None:
-                self._open(f"{row.section}.domainSocket {self._domain_socket}", self._listen_at, self._domain_socket)
+                self._listen_at(f"{row.section}.domainSocket", self._domain_socket)
         except OSError:
             self.discard()
             raise
 
-    def _open(self, what: str, listen: Callable[[str, Any], Listener | None], address: int | Path) -> None:
-        try:
-            listener = listen(what, address)
-        except OSError as error:
-            raise OSError(error.errno, f"{what}: {error.strerror}") from None
-        if listener is not None:
-            self.listeners.append(listener)
+    def _listen_plain(self, name: str, port: int) -> None:
+        for sock in open_port(name, port, self._network.host, self._row.host):
+            self.listeners.append(Listener(sock, self.connections, self._loop, self._routed, self._warn, reserved=self._row.reserved))
 
-    def _listen_plain(self, what: str, port: int) -> Listener:
-        return Listener(listen_on(port), self.connections, self._loop, self._routed, self._warn, reserved=self._row.reserved)
-
-    def _listen_secure(self, what: str, port: int) -> Listener | None:
-        """None if there is no certificate to show: the log says why."""
-        contexts = self._certificates.make_contexts(what, http2=self.connections.http2)
+    def _listen_secure(self, name: str, port: int) -> None:
+        """Without a certificate to show nothing is opened, and the log says why."""
+        contexts = self._certificates.make_contexts(f"{name} {port}", http2=self.connections.http2)
         if not contexts.open():
-            return None
-        sock = listen_on(port)
+            return
+        socks = open_port(name, port, self._network.host, self._row.host)
         self._contexts = contexts
         logger, clients = self._certificates.logger, self._certificates.clients
         acceptor = TlsAcceptor(self.connections, TlsPort(contexts, self._record, logger, None if clients is None else clients.revocations))
-        return Listener(sock, acceptor, self._loop, self._routed, logger.warn, "https", reserved=self._row.reserved)
+        for sock in socks:
+            self.listeners.append(Listener(sock, acceptor, self._loop, self._routed, logger.warn, "https", reserved=self._row.reserved))
 
-    def _listen_at(self, what: str, configured: Path) -> Listener:
-        path = socket_path(configured)
-        if path != configured:
-            make_private_directory(path.parent)
-        return Listener(listen_at(path), self.connections, self._loop, self._routed, self._warn, path=path)
+    def _listen_at(self, name: str, configured: Path) -> None:
+        try:
+            path = socket_path(configured)
+            if path != configured:
+                make_private_directory(path.parent)
+            sock = listen_at(path)
+        except OSError as error:
+            raise OSError(error.errno, f"{name} {configured}: {error.strerror}") from None
+        self.listeners.append(Listener(sock, self.connections, self._loop, self._routed, self._warn, path=path))
 
     def discard(self) -> None:
         """Close listeners that were opened and never started."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from svc.connection.listener import Listener
@@ -15,7 +15,7 @@ class SocketServer:
 
     def __init__(
         self,
-        listener: Listener,
+        listeners: Sequence[Listener],
         connections: StreamConnections,
         contexts: ServerContexts | None,
         forget: Callable[[SocketServer], None],
@@ -23,11 +23,11 @@ class SocketServer:
         application: str = "",
         start: Callable[[SocketServer], None],
     ) -> None:
-        """`start`: called when it takes effect."""
+        """`listeners`: one for each address. `start`: called when it takes effect."""
         self.application = application
         self.is_in_effect = False
         self._start = start
-        self._listener = listener
+        self._listeners = listeners
         self._connections = connections
         self.contexts = contexts
         self._forget = forget
@@ -36,7 +36,7 @@ class SocketServer:
 
     @property
     def port(self) -> int:
-        return self._listener.port
+        return self._listeners[0].port
 
     @property
     def secure(self) -> bool:
@@ -44,7 +44,8 @@ class SocketServer:
 
     @property
     def address(self) -> str:
-        return f"{'tls' if self.secure else 'tcp'}://*:{self.port}"
+        """The first, if it is opened at several: `tcp://127.0.0.1:7000`."""
+        return self._listeners[0].address
 
     @property
     def connections(self) -> int:
@@ -61,23 +62,25 @@ class SocketServer:
         self.is_in_effect = True
         self._start(self)
 
-    def share(self) -> Any:
-        """The socket of the port once more, for the server of the next version."""
-        return self._listener.share()
+    def share(self) -> list[Any]:
+        """The sockets of the port once more, for the server of the next version."""
+        return [listener.share() for listener in self._listeners]
 
     def start(self) -> None:
         if self.is_open and not self._is_started:
             self._is_started = True
-            self._listener.start()
+            for listener in self._listeners:
+                listener.start()
 
     def stop(self) -> None:
         """Accept no more."""
         if self.is_open:
             self.is_open = False
-            if self._is_started:
-                self._listener.stop()
-            else:
-                self._listener.discard()
+            for listener in self._listeners:
+                if self._is_started:
+                    listener.stop()
+                else:
+                    listener.discard()
 
     def close(self) -> None:
         self.stop()

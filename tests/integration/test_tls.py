@@ -439,7 +439,7 @@ def test_without_a_certificate_there_is_one_line_and_everything_else(tmp_path: P
 def test_a_taken_port_is_named(tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         process = Secure(tmp_path / "root", env={"HTTP_SECUREPORT": str(taken.getsockname()[1])})
-        with pytest.raises(AssertionError, match=r"cannot listen on http.securePort \d+: Address already in use"):
+        with pytest.raises(AssertionError, match=r"cannot listen on http.securePort \d+, http.host \*: Address already in use"):
             process.start()
 
 

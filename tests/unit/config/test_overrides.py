@@ -138,9 +138,15 @@ def test_development_values_hold_for_this_run_and_are_not_written(root: Path) ->
     assert config.http.cors_access_list == tuple(LOOPBACK_ORIGINS)
     assert config.logging.std_streams is True
     assert config.logging.level == "error"  # what is said explicitly wins
+    assert config.http.host == config.operations_api.network.host == ("127.0.0.1",)
     document = read_document(root / "svc-config.yaml")
     assert "authentication" not in document
     assert load(root).authentication.authorize_local is False
+
+
+def test_addresses_that_are_given_win_in_development(root: Path) -> None:
+    config = load(root, {"HTTP_HOST": "10.0.0.7, ::1"}, {"OPERATIONSAPI_NETWORK_HOST": '["*"]'}, dev=True)
+    assert (config.http.host, config.operations_api.network.host) == (("10.0.0.7", "::1"), ("*",))
 
 
 def test_development_lists_loopback_origins_besides_those_of_the_file(root: Path) -> None:

@@ -11,14 +11,14 @@ from svc.config.values import PARSERS
 # The tables of the specification, configuration §2.
 CONTRACT = """
 rootPath componentsRoot node.hostname instances node.url ignoreScripts serialization.bigInt
-http: port securePort cors corsAccessList corsAccessControlAllowHeaders compressionThreshold timeout headersTimeout keepAliveTimeout
+http: port securePort host cors corsAccessList corsAccessControlAllowHeaders compressionThreshold timeout headersTimeout keepAliveTimeout
     maxHeaderSize maxRequestBodySize requestQueueLimit mtls http2 sessionAffinity logging
-operationsApi: network.port network.securePort network.cors network.corsAccessList network.domainSocket network.timeout network.headersTimeout
+operationsApi: network.port network.securePort network.host network.cors network.corsAccessList network.domainSocket network.timeout network.headersTimeout
     network.keepAliveTimeout network.http2 network.mtls tls componentFile.maxSize sysInfo.network sysInfo.disk importRoots importHosts
 authentication: authorizeLocal cacheTTL enableSessions operationTokenTimeout refreshTokenTimeout hashFunction cookie.domains cookie.expires
     failureDelay logging
 tls: certificate privateKey certificateAuthority host hosts ciphers uses logging
-mqtt: network.port network.securePort network.mtls webSocket requireAuthentication maxPacketSize logging
+mqtt: network.port network.securePort network.host network.mtls webSocket requireAuthentication maxPacketSize logging
 logging: level file root path stdStreams console colors auditLog auditRetention external rotation.enabled rotation.compress rotation.interval
     rotation.maxSize rotation.path rotation.retention auditAuthEvents.logFailed auditAuthEvents.logSuccessful
 storage: path blobPaths backupPath writeAsync maxTransactionQueueTime caching compression compactOnStart compactOnStartKeepBackup

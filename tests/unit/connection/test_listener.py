@@ -46,6 +46,9 @@ class FakeListening:
     def getsockname(self) -> tuple[str, int]:
         return ("::", 9926)
 
+    def getsockopt(self, *option: int) -> int:
+        return 0
+
     def accept(self) -> tuple[Any, Any]:
         if not self.waiting:
             raise BlockingIOError

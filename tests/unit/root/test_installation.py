@@ -59,11 +59,12 @@ def test_the_written_configuration_is_the_contracts(home: Path) -> None:
         "componentsRoot": "components",
         "node": {"hostname": "n1"},
         "instances": 1,
-        "http": {"port": 9926, "securePort": 9927, "http2": True, "cors": True, "corsAccessList": [None], "mtls": False},
+        "http": {"port": 9926, "securePort": 9927, "host": "*", "http2": True, "cors": True, "corsAccessList": [None], "mtls": False},
         "operationsApi": {
             "network": {
                 "port": 9925,
                 "securePort": None,
+                "host": "*",
                 "cors": True,
                 "corsAccessList": ["*"],
                 "domainSocket": "operations-server",
@@ -122,6 +123,7 @@ def test_the_development_mode_is_written(home: Path) -> None:
     config = load_config(install(find_installation(env, {}), env, {}).root)
     assert config.authentication.authorize_local is True
     assert config.logging.level == "info"
+    assert config.http.host == config.operations_api.network.host == ("127.0.0.1",)
     assert config.http.cors_access_list == tuple(LOOPBACK_ORIGINS)
     with pytest.raises(ConfigError, match="DEFAULTS_MODE"):
         install(Installation(home / "x", home / "x" / "svc-config.yaml", False), env, {"DEFAULTS_MODE": "test"})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svc.config import Config
-from svc.server import application_ports
+from svc.server import application_ports, ports
 from svc.server.application_ports import ApplicationPorts
 from svc.server.socket_servers import SocketServer
 from tests.unit.server.test_shutdown import FakeLoop
@@ -22,7 +22,9 @@ class FakeListener:
 
     def __init__(self, sock: int, connections: Any = None, *rest: Any, **options: Any) -> None:
         self.port = sock or 50_000
-        self.is_secure = "https" in rest
+        self.scheme = next((each for each in ("https", "tls", "tcp") if each in rest), "http")
+        self.is_secure = self.scheme == "https"
+        self.address = f"{self.scheme}://127.0.0.1:{self.port}"
         self.connections = connections
         self.state = "bound"
 
@@ -85,7 +87,7 @@ class Chains:
 
 class World:
     def __init__(self, root: Path) -> None:
-        self.config = Config.from_document({"http": {"port": 8000, "securePort": 8443}}, root)
+        self.config = Config.from_document({"http": {"port": 8000, "securePort": 8443, "host": "::1"}}, root)
         self.loop = FakeLoop()
         self.said: list[str] = []
         self.made: list[FakePorts] = []
@@ -112,7 +114,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(application_ports, "Listener", FakeListener)
-    monkeypatch.setattr(application_ports, "listen_on", lambda port: port)
+    monkeypatch.setattr(application_ports, "open_port", lambda name, port, hosts, setting: [port] * len(hosts))
     yield World(tmp_path)
 
 
@@ -122,11 +124,11 @@ def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 def test_the_ports_of_the_configuration(world: World) -> None:
     plain, secure = world.ports.default()
-    assert (plain.port, plain.secure, plain.address, plain.is_open) == (8000, False, "http://*:8000", True)
-    assert (secure.port, secure.secure, secure.address, secure.connections) == (8443, True, "https://*:8443", 0)
+    assert (plain.port, plain.secure, plain.address, plain.is_open) == (8000, False, "http://127.0.0.1:8000", True)
+    assert (secure.port, secure.secure, secure.address, secure.connections) == (8443, True, "https://127.0.0.1:8443", 0)
     assert plain.listeners is secure.listeners
     world.default.listeners.clear()
-    assert (plain.port, plain.is_open) == (8000, False)
+    assert (plain.port, plain.address, plain.is_open) == (8000, "http://[::1]:8000", False)
     assert world.ports.open(8000, False) is plain
     assert world.ports.open(8443, True) is secure
 
@@ -191,14 +193,14 @@ def test_sockets(world: World) -> None:
     secure = world.ports.open_socket(listen, 71, True)
     assert plain is not None
     assert secure is not None
-    assert (plain.address, plain.secure, plain.connections, plain.accepted) == ("tcp://*:70", False, 0, 0)
-    assert (secure.address, secure.secure) == ("tls://*:71", True)
+    assert (plain.address, plain.secure, plain.connections, plain.accepted) == ("tcp://127.0.0.1:70", False, 0, 0)
+    assert (secure.address, secure.secure) == ("tls://127.0.0.1:71", True)
     with pytest.raises(ValueError, match=r"taken by server\.socket"):
         world.ports.open(70, False)
     world.ports.start()
     later = world.ports.open_socket(listen, 72, False)
     assert later is not None
-    assert [server._listener.state for server in (plain, secure, later)] == ["started"] * 3  # type: ignore[attr-defined]
+    assert [server._listeners[0].state for server in (plain, secure, later)] == ["started"] * 3  # type: ignore[attr-defined]
     world.ports.sweep(0.0)
     assert secure.contexts.refreshed == 1  # type: ignore[union-attr]
     plain.close()
@@ -212,11 +214,11 @@ def test_sockets(world: World) -> None:
 
 
 def test_the_next_version_of_an_application_shares_the_port_of_a_socket(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SocketServer, "share", lambda server: server.port)
+    monkeypatch.setattr(SocketServer, "share", lambda server: [server.port])
 
     def state(server: SocketServer | None) -> str:
         assert server is not None
-        return str(server._listener.state)  # type: ignore[attr-defined]
+        return str(server._listeners[0].state)  # type: ignore[attr-defined]
 
     world.ports.start()
     first = world.ports.open_socket(listen, 70, False, application="shop", waits=True)
@@ -239,13 +241,23 @@ def test_the_next_version_of_an_application_shares_the_port_of_a_socket(world: W
     assert (state(second), first.is_open) == ("started", False)
 
 
-def test_a_socket_that_cannot_be_opened(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(port: int) -> int:
-        raise OSError(98, "Address already in use")
+def test_a_port_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(port: int, hosts: tuple[str, ...]) -> None:
+        raise OSError(98, "Address already in use", hosts[0])
 
-    monkeypatch.setattr(application_ports, "listen_on", fail)
-    with pytest.raises(OSError, match=r"server\.socket port 70: Address already in use"):
-        world.ports.open_socket(listen, 70, False)
+    monkeypatch.setattr(ports, "listen_on", fail)
+    with pytest.raises(OSError, match=r"server\.socket port 70, http\.host 10\.0\.0\.7: Address already in use"):
+        ports.open_port("server.socket port", 70, ("10.0.0.7",), "http.host")
+
+
+def test_a_socket_is_opened_at_all_addresses(world: World) -> None:
+    world.ports._config = Config.from_document({"http": {"host": ["127.0.0.1", "::1"]}}, world.config.root)
+    server = world.ports.open_socket(listen, 70, False)
+    assert server is not None
+    world.ports.start()
+    assert [each.state for each in server._listeners] == ["started", "started"]  # type: ignore[attr-defined]
+    server.close()
+    assert [each.state for each in server._listeners] == ["stopped", "stopped"]  # type: ignore[attr-defined]
 
 
 def test_what_was_opened_is_closed_when_the_start_fails(world: World) -> None:
@@ -254,7 +266,7 @@ def test_what_was_opened_is_closed_when_the_start_fails(world: World) -> None:
     world.ports.discard()
     assert world.made[0].calls == ["listen", "discard"]
     assert server is not None
-    assert server._listener.state == "discarded"  # type: ignore[attr-defined]
+    assert server._listeners[0].state == "discarded"  # type: ignore[attr-defined]
 
 
 def test_faults_are_said_once_and_when_they_last(world: World) -> None:

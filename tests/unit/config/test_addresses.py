@@ -1,0 +1,52 @@
+"""Addresses that ports are opened at: how they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from svc.config.addresses import parse_listen_addresses
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("*", ("*",)),
+        ("127.0.0.1", ("127.0.0.1",)),
+        ("Localhost", ("localhost",)),
+        ("[::1]", ("::1",)),
+        ("0:0:0:0:0:0:0:1", ("::1",)),
+        ("::ffff:10.0.0.7", ("10.0.0.7",)),
+        ("fe80::1%eth0", ("fe80::1%eth0",)),
+        (" 127.0.0.1 , ::1", ("127.0.0.1", "::1")),
+        (["10.0.0.7", "10.0.0.7", "localhost"], ("10.0.0.7", "localhost")),
+        (["0.0.0.0", "::"], ("0.0.0.0", "::")),
+        (["0.0.0.0", "::1"], ("0.0.0.0", "::1")),
+    ],
+)
+def test_addresses(value: object, expected: tuple[str, ...]) -> None:
+    assert parse_listen_addresses(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("db.example", "has 'db.example', which is not an address to listen on: *"),
+        ("127.0.0.1:9926", "has '127.0.0.1:9926', which is not an address"),
+        ("10.0.0.0/8", "has '10.0.0.0/8', which is not an address"),
+        ("127.1", "has '127.1', which is not an address"),
+        ("", "has '', which is not an address"),
+        ("127.0.0.1,", "has '', which is not an address"),
+        ("[::1", r"has '\[::1', which is not an address"),
+        ([], "must be an address, or a list of them"),
+        ([None], "must be an address, or a list of them"),
+        (9926, "must be an address, or a list of them"),
+        (True, "must be an address, or a list of them"),
+        ({"host": "*"}, "must be an address, or a list of them"),
+        (["127.0.0.1", "*"], r"has '\*' beside '127.0.0.1', which it includes"),
+        (["0.0.0.0", "127.0.0.1"], r"has '0\.0\.0\.0' beside '127\.0\.0\.1'"),
+        (["localhost", "::"], "has '::' beside 'localhost'"),
+    ],
+)
+def test_what_is_not_an_address(value: object, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_listen_addresses(value)
