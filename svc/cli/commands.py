@@ -90,7 +90,7 @@ COMMANDS = (
         _of("svc.cli.installing", "install"),
         "Values, as environment variable or option: ROOTPATH (~/svc), SVC_ADMIN_USERNAME (admin), SVC_ADMIN_PASSWORD (random, shown\n"
         "once), NODE_HOSTNAME (localhost), HTTP_HOST and OPERATIONSAPI_NETWORK_HOST (addresses to listen on, * for all), DEFAULTS_MODE (prod\n"
-        "or dev), and every setting. An existing installation is not changed.\n\n"
+        "or dev), and every setting, which is written into the configuration file. An existing installation is not changed.\n\n"
         "--new-database: begin with an empty database and a new first super user where the data of an installation is lost. Without it\n"
         "such a root is not started, since the volume may just not be mounted.",
         flags=("new-database",),
@@ -121,16 +121,19 @@ COMMANDS = (
     ),
     Command(
         "config",
-        "svc config check | show [NAME]",
-        "Look for faults in the configuration, or list its values and where each comes from.",
+        "svc config check | show | set | unset",
+        "Look for faults in the configuration, list its values and where each comes from, or change its file.",
         _of("svc.cli.config_commands", "config_command"),
         "svc config check        faults and warnings, with file, line and the setting that is spelt alike; exit status 1 for faults\n"
         "svc config check FILE   those of another file\n"
         "svc config show         all settings: value, and default, line of the file, environment variable or option\n"
-        "svc config show http    those whose name begins with http; in a pipe, or with --json, as JSON\n\n"
-        "Both see what a start would see, overrides included, and write nothing.",
+        "svc config show http    those whose name begins with http; in a pipe, or with --json, as JSON\n"
+        "svc config set http.port 8080 logging.level=info    change settings in the file, all of them or none\n"
+        "svc config unset http.port                          take settings out of the file: they have their defaults again\n\n"
+        "check and show see what a start would see, overrides included, and write nothing. set and unset keep comments, check the whole\n"
+        "file, copy the one before to <root>/backup and say what waits for a restart. Values are written as for options; null is none.",
         flags=("json",),
-        choices=("check", "show"),
+        choices=("check", "show", "set", "unset"),
     ),
     Command(
         "deploy",
@@ -231,7 +234,7 @@ def help_text(topic: str = "") -> str:
 
 Settings are in <root>/svc-config.yaml. Each can be given as an option or an environment variable, path joined by _ in any case:
   svc --HTTP_PORT 8080 --LOGGING_LEVEL=info        HTTP_PORT=8080 svc
-An option beats the environment, both beat the file, and are written into it (the file before goes to <root>/backup).
+An option beats the environment, both beat the file, and hold for what is started with them. To keep a value: svc config set http.port 8080.
 
 The root is --ROOTPATH, else ROOTPATH, else that of the last installation, else ~/svc.
 

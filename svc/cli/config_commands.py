@@ -1,4 +1,7 @@
-"""`svc config check` and `svc config show`: the configuration as a start would see it; nothing is written (spec: configuration §2, §3)."""
+"""`svc config check` and `svc config show`: the configuration as a start would see it; nothing is written (spec: configuration §2, §3).
+
+`svc config set` and `unset` are in `config_edits`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from svc.cli.arguments import FAILED, Arguments, UsageError, complete_installati
 if TYPE_CHECKING:
     from svc.config.overrides import Examined
 
-ACTIONS = ("check", "show")
-
 SECRET_PARTS = ("password", "secret", "token", "key", "credentials")
 """Names of component options whose values are not shown."""
 
@@ -25,7 +26,15 @@ def config_command(arguments: Arguments) -> int:
         return _check(arguments)
     if action == "show":
         return _show(arguments)
-    raise UsageError("svc config check reports faults, svc config show [NAME] lists the values with their source.")
+    if action in ("set", "unset"):
+        from svc.cli import config_edits
+
+        arguments.no_flags()
+        return config_edits.set_command(arguments) if action == "set" else config_edits.unset_command(arguments)
+    raise UsageError(
+        "svc config check reports faults, svc config show [NAME] lists the values with their source,\n"
+        "svc config set NAME VALUE and svc config unset NAME change the file."
+    )
 
 
 def _check(arguments: Arguments) -> int:
@@ -42,7 +51,7 @@ def _check(arguments: Arguments) -> int:
         for fault in error.faults:
             print(f"error: {fault}", file=sys.stderr)
         return FAILED
-    faults = start_faults(examined)
+    faults = start_faults(examined.config, examined.origins)
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     if faults:

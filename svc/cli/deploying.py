@@ -200,15 +200,10 @@ def _pack_into(place: Path, name: str, given: OperationArguments) -> int:
 
 def _pack_stopped(arguments: Arguments, name: str, words: list[str]) -> int:
     """An application of this root, whose server does not run."""
-    from svc.config import load_config
+    from svc.cli.preparing import read_config
     from svc.deploying.names import project_fault
-    from svc.errors import ConfigError
 
-    installation = complete_installation(arguments)
-    try:
-        place = load_config(installation.root, environ=os.environ, options=arguments.options, file=installation.file).components_root / name
-    except ConfigError as error:
-        raise UsageError(f"Error: {error}") from error
+    place = read_config(complete_installation(arguments), arguments).components_root / name
     if project_fault(name) is not None or not place.is_dir():
         raise UsageError(f"error: there is neither a directory {name} here nor an application of this name in {place.parent}")
     return _pack_into(place.resolve(), name, read_arguments([f"project={name}", *words], _row("package_component")))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_config(installation: Installation, arguments: Arguments) -> Config:
-    """The configuration with the overrides of this call, which are not written. Raises UsageError."""
+    """The configuration with the overrides of this call; nothing is written. Raises UsageError."""
     from svc.config.overrides import examine
     from svc.errors import ConfigError
 
@@ -27,7 +27,7 @@ def read_config(installation: Installation, arguments: Arguments) -> Config:
 
 
 def update_config(installation: Installation, arguments: Arguments, *, dev: bool = False) -> Config:
-    """The configuration with all overrides, which are written into the file. Raises UsageError."""
+    """The configuration with all overrides; whole objects of the environment are written into the file. Raises UsageError."""
     from svc.config import load_config
     from svc.errors import ConfigError
 
@@ -37,17 +37,38 @@ def update_config(installation: Installation, arguments: Arguments, *, dev: bool
         raise UsageError(f"svc config file validation error: {error}") from error
 
 
+def installed_root(installation: Installation, arguments: Arguments, *, keeps_options: bool = False) -> Installation:
+    """The root, installed if it was not. `keeps_options`: the first configuration file has the options and variables of this call.
+
+    Raises UsageError if a start with them would fail, WrongUser and ConfigError; then nothing has been made.
+    """
+    from svc.config.overrides import with_singles
+    from svc.errors import ConfigError
+    from svc.root.installation import check_user, first_document, install
+
+    check_user(installation)
+    if installation.installed:
+        return installation
+    document = first_document(installation.root, os.environ, arguments.options, installation.template)
+    try:
+        complete = with_singles(document, installation.root, os.environ, arguments.options)
+    except ConfigError as error:
+        raise UsageError(f"svc config file validation error: {error}") from error
+    return install(installation, os.environ, arguments.options, complete if keeps_options else document)
+
+
 @contextmanager
-def locked_root(installation: Installation, arguments: Arguments, *, is_server: bool, dev: bool = False) -> Iterator[Config]:
+def locked_root(
+    installation: Installation, arguments: Arguments, *, is_server: bool, dev: bool = False, keeps_options: bool = False
+) -> Iterator[Config]:
     """The configuration of a root that is installed if it was not, has a system database or may get one, and is locked.
 
     Raises AlreadyRunning, WrongUser, ConfigError and UsageError.
     """
-    from svc.root.installation import check_user, install, make_directories, require_database
+    from svc.root.installation import make_directories, require_database
     from svc.root.lock import RootLock
 
-    check_user(installation)
-    installation = install(installation, os.environ, arguments.options)
+    installation = installed_root(installation, arguments, keeps_options=keeps_options)
     with RootLock(installation.root, is_server=is_server):
         config = update_config(installation, arguments, dev=dev)
         require_database(config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from threading import Event
@@ -28,14 +27,12 @@ def start(arguments: Arguments) -> int:
 
 
 def _checked_start(arguments: Arguments) -> Installation:
-    from svc.cli.preparing import read_config
+    from svc.cli.preparing import installed_root, read_config
     from svc.errors import ConfigError
-    from svc.root.installation import WrongUser, check_user, install, make_log_directory
+    from svc.root.installation import WrongUser, make_log_directory
 
     try:
-        installation = installation_of(arguments)
-        check_user(installation)
-        installation = install(installation, os.environ, arguments.options)
+        installation = installed_root(installation_of(arguments), arguments)
         read_config(installation, arguments)
         make_log_directory(installation.root)
         return installation

@@ -76,8 +76,8 @@ class Config:
     notes: tuple[tuple[str, str], ...] = ()
     file: Path | None = None
     dev: bool = False
-    development: Mapping[str, object] = field(default_factory=dict)
-    """The values of `svc dev` that hold in this run and are not in the file."""
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    """The values that hold in this run and are not in the file, by dotted name: of the environment, the command line and `svc dev`."""
 
     http: HttpSection = field(init=False, repr=False)
     operations_api: OperationsApiSection = field(init=False, repr=False)

@@ -163,6 +163,25 @@ def changed(document: Document, changes: dict[str, object]) -> Document:
     return result
 
 
+def without_values(document: Document, names: Sequence[str]) -> Document:
+    """The document without these settings, by today's names: also where it has them under former ones, and without mappings that become empty."""
+    result = copy.deepcopy(document)
+    for key in [key for key in result if _FORMER.get(key.lower()) in names and key not in SECTIONS]:
+        del result[key]
+    for name in names:
+        remove_value(result, name.split("."))
+    return result
+
+
+def remove_value(document: Document, path: Sequence[str]) -> None:
+    """Delete a key, and the mappings that it leaves empty."""
+    inner = lookup(document, path[:-1])
+    if isinstance(inner, dict) and path[-1] in inner:
+        del inner[path[-1]]
+        if not inner and len(path) > 1:
+            remove_value(document, path[:-1])
+
+
 def migrate_names(document: Document) -> tuple[Document, list[tuple[str, str]]]:
     """A copy with today's names only, and for each former name found that name and a sentence. Where both are given, today's wins.
 

@@ -1,16 +1,20 @@
-"""Changes of the configuration file while the server runs: read, change, check as a whole, keep a copy, replace (spec: operations §8).
+"""Changes of the configuration file, also while the server runs: read, change, check as a whole, keep a copy, replace (spec: operations §8).
 
 What is in effect does not change by it, but for the `logging` sections, which a watcher reads again.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from svc.clock import Clock
-from svc.config.build import Config
+from svc.config.build import Config, build
 from svc.config.document import Document, read_marked, write_text
 from svc.config.origins import Origins
 from svc.config.overrides import copy_before_writing, rebuilt
@@ -44,16 +48,29 @@ def edit_file(config: Config, change: Callable[[Document], Document], clock: Clo
     OSError if it cannot be written.
     """
     assert config.file is not None, "a configuration without a file cannot be edited"
-    with _EDITING:
+    with _EDITING, _locked(config.file.parent):
         marked = read_marked(config.file)
         after = change(marked.copy())
         origins = Origins(config.file.name, {path: line for path, line in marked.lines.items() if _same(marked.document, after, path)})
         result = rebuilt(config, after, origins)
+        if config.overrides:
+            build(after, config.root, file=config.file, origins=origins)  # a start without the overrides of this one is possible as well
         if after == marked.document:
             return Edit(marked.document, after, result)
         notes = copy_before_writing(config.file, config.root, clock)
         write_text(config.file, patched_text(marked, after))
         return Edit(marked.document, after, result, tuple(notes))
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """No other process edits the file: the server, or `svc config set` beside it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)  # the lock goes with it
 
 
 def _same(before: Document, after: Document, path: tuple[str, ...]) -> bool:

@@ -1,8 +1,8 @@
 """Whole objects from the environment: `SVC_DEFAULT_CONFIG`, `SVC_CONFIG_JSON`, `SVC_SET_CONFIG` (spec: configuration §3.2).
 
 High to low: SVC_SET_CONFIG, single values (command line, environment), SVC_CONFIG_JSON, edits in the file, SVC_DEFAULT_CONFIG, built-in
-defaults. The result is written into the file, so the file alone does not distinguish edits of its owner from values of variables. The
-state file does; both together give the owner's document, and every start applies the layers to that one again:
+defaults. The result without the single values is written into the file, so the file alone does not distinguish edits of its owner from values of
+variables. The state file does; both together give the owner's document, and every start applies the layers to that one again:
 
     backup/.svc-config-state.json
       version    1
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from svc.config.document import Document, changed, write_private
+from svc.config.document import Document, changed, remove_value, write_private
 from svc.config.settings import BY_NAME
 from svc.config.values import is_given, lookup
 from svc.errors import ConfigError
@@ -48,12 +48,15 @@ class LayerState:
 
 @dataclass
 class Merged:
-    """The document to run with and to write. `needs_copy`: a single value changed it, so the file before is kept as `.bak`."""
+    """A document with the layers on it. `state`: where its values came from, None without variables."""
 
     document: Document
-    needs_copy: bool
     state: LayerState | None
     state_file: Path
+
+    def leaves_of_variable(self, name: str) -> set[Leaf]:
+        """The values that a variable has set."""
+        return set() if self.state is None else {leaf for leaf, source in self.state.sources.items() if source == name}
 
     def save_state(self) -> None:
         """Keep where each value came from. No variable, no file."""
@@ -82,18 +85,17 @@ def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, s
     given = {name: leaves_of(_parsed(name, environ[name])) for name in LAYERS if environ.get(name)}
     state = _read_state(state_file)
     if not given and state is None:
-        document = changed(file, dict(singles))
-        return Merged(document, document != file, None, state_file)
+        return Merged(changed(file, dict(singles)), None, state_file)
     state = state or LayerState(copy.deepcopy(file))
     owner, edited = _owner_document(file, state)
     for leaf, name in state.sources.items():
         if name == SET and leaf not in given.get(SET, {}):
-            _remove(owner, leaf)
-    before_singles, owner = owner, changed(owner, dict(singles))
+            remove_value(owner, leaf)
+    owner = changed(owner, dict(singles))
     document, sources = _layered(owner, given, {tuple(name.split(".")) for name in singles}, edited, root)
     originals = {leaf: lookup(owner, leaf) for leaf in sources if is_given(owner, leaf)}
     kept = LayerState(copy.deepcopy(document), sources, originals, edited) if given else None
-    return Merged(document, owner != before_singles, kept, state_file)
+    return Merged(document, kept, state_file)
 
 
 def _owner_document(file: Document, state: LayerState) -> tuple[Document, set[Leaf]]:
@@ -103,11 +105,11 @@ def _owner_document(file: Document, state: LayerState) -> tuple[Document, set[Le
         if leaf in state.originals:
             _set(owner, leaf, state.originals[leaf])
         else:
-            _remove(owner, leaf)
+            remove_value(owner, leaf)
     now, before = leaves_of(file), leaves_of(state.written)
     edited = set(state.edited)
     for leaf in before.keys() - now.keys():
-        _remove(owner, leaf)
+        remove_value(owner, leaf)
         edited.discard(leaf)
     for leaf, value in now.items():
         if leaf not in before or before[leaf] != value:
@@ -194,15 +196,6 @@ def _set(document: Document, leaf: Leaf, value: object) -> None:
             inner = document[part] = {}
         document = inner
     document[leaf[-1]] = copy.deepcopy(value)
-
-
-def _remove(document: Document, leaf: Leaf) -> None:
-    """Delete a key, and the mappings that it leaves empty."""
-    inner = lookup(document, leaf[:-1])
-    if isinstance(inner, dict):
-        inner.pop(leaf[-1], None)
-        if not inner and len(leaf) > 1:
-            _remove(document, leaf[:-1])
 
 
 def _read_state(file: Path) -> LayerState | None:

@@ -1,7 +1,7 @@
-"""Overrides: the environment and the command line beat the file and are written into it (spec: configuration §3).
+"""Overrides: the environment and the command line beat the file for one run (spec: configuration §3).
 
-Names are paths joined by `_` in any case: `HTTP_PORT`, `--http_port`. The same flat names serve `set_configuration`. Whole objects come
-through the variables of `layers`. Only this module writes the file after the installation; it leaves a copy in `backup/` first.
+Names are paths joined by `_` in any case: `HTTP_PORT`, `--http_port`. The same flat names serve `set_configuration` and `svc config set`. Whole
+objects come through the variables of `layers`, whose values a start writes into the file; `editing` makes all other changes of it.
 """
 
 import os
@@ -28,19 +28,16 @@ _FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Examined:
-    """A configuration with all overrides, of which nothing has been written yet. `marked`: the file; `singles`: by dotted name."""
+    """A configuration with all overrides, of which nothing has been written yet. `marked`: the file; `singles`: the values of the environment and
+    the command line, by dotted name; `merged`: the document of this run; `stored`: what a start writes, without `singles`."""
 
     config: Config
     origins: Origins
     file: Path
     marked: Marked
     merged: layers.Merged
+    stored: layers.Merged
     singles: Mapping[str, object]
-
-    @property
-    def before(self) -> Document:
-        """The file's document."""
-        return self.marked.document
 
 
 def examine(
@@ -59,20 +56,37 @@ def examine(
     if "rootPath" in singles:
         singles["rootPath"] = str(root)  # normalized
     merged = layers.merge(before, singles, environ or {}, root)
+    stored = layers.merge(before, {}, environ or {}, root)
+    if stored.document == before:  # where the root has been moved, nothing but that
+        stored.document = marked.document
     sources = {".".join(leaf): variable for leaf, variable in (merged.state.sources.items() if merged.state else ())}
     origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
     config = build(merged.document, root, file=file, origins=origins)
     notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}))
-    return Examined(replace(config, notes=notes), origins, file, marked, merged, singles)
+    forced = merged.leaves_of_variable(layers.SET)
+    overrides = {name: value for name, value in singles.items() if tuple(name.split(".")) not in forced}
+    return Examined(replace(config, notes=notes, overrides=overrides), origins, file, marked, merged, stored, singles)
 
 
-def start_faults(examined: Examined) -> list[str]:
+def with_singles(document: Document, root: Path, environ: Mapping[str, str], options: Mapping[str, str]) -> Document:
+    """The first document of a root with the values of the environment and the command line set in it. Raises ConfigError if a start with it, and with
+    all other overrides, would fail."""
+    singles = single_values(document, environ, options)
+    singles.pop("rootPath", None)  # it is in the document, normalized
+    origins = Origins(CONFIG_FILE, {}, single_sources(environ, options))
+    faults = start_faults(build(layers.merge(document, singles, environ, root).document, root, origins=origins), origins)
+    if faults:
+        raise ConfigError(faults)
+    return changed(document, singles)
+
+
+def start_faults(config: Config, origins: Origins) -> list[str]:
     """Errors in valid settings that this version cannot start with."""
-    if examined.config.instances == 1:
+    if config.instances == 1:
         return []
     return [
         "'instances' must be 1, or be left out: this version runs one process for each root, whose one event loop serves all of its ports"
-        + examined.origins("instances")
+        + origins("instances")
     ]
 
 
@@ -84,23 +98,20 @@ def load_config(
     dev: bool = False,
     file: Path | None = None,
 ) -> Config:
-    """Read the configuration of a root directory, apply all overrides and write those that last into the file.
+    """Read the configuration of a root directory and apply all overrides. Values of the variables of `layers` are written into the file.
 
-    `environ` and `options` are looked at for settings only; `dev` adds the values of development for this run, without writing them.
-    Raises ConfigError; then nothing has been written. A copy that cannot be made is a note at `error` and stops nothing.
+    `environ` and `options` are looked at for settings only; `dev` adds the values of development. Raises ConfigError; then nothing has been written.
     """
     examined = examine(root, environ=environ, options=options, file=file)
-    faults = start_faults(examined)
+    faults = start_faults(examined.config, examined.origins)
     if faults:
         raise ConfigError(faults)
-    result, merged, file = examined.config, examined.merged, examined.file
+    result, stored, file = examined.config, examined.stored, examined.file
     notes = list(result.notes)
     try:
-        if merged.document != examined.before:
-            if merged.needs_copy:
-                notes += copy_before_writing(file, result.root)
-            write_text(file, patched_text(examined.marked, merged.document))
-        merged.save_state()
+        if stored.document != examined.marked.document:
+            write_text(file, patched_text(examined.marked, stored.document))
+        stored.save_state()
     except OSError as error:  # a file system that is read-only: what was given counts for this run
         notes.append(("error", f"The configuration could not be written to {file}: {error.strerror}"))
     if dev:
@@ -108,12 +119,13 @@ def load_config(
         for name in ACCESS_LISTS & development.keys():  # besides those that the file lists
             listed = [origin for origin in result.values[name] or () if origin not in (None, "*", "null")]
             development[name] = list(dict.fromkeys([*LOOPBACK_ORIGINS, *listed]))
-        result = replace(build(changed(merged.document, development), result.root, dev=True, file=file), development=development)
+        document = changed(examined.merged.document, development)
+        result = replace(build(document, result.root, dev=True, file=file), overrides={**result.overrides, **development})
     return replace(result, notes=tuple(notes))
 
 
 def reread(config: Config) -> Config:
-    """The configuration as the file says now, with the values of development if they hold in this run. Writes nothing.
+    """The configuration as the file says now, with the overrides of this run. Writes nothing.
 
     For what may change while the server runs: the `logging` sections. Raises ConfigError if the file is not usable.
     """
@@ -123,11 +135,11 @@ def reread(config: Config) -> Config:
 
 
 def rebuilt(config: Config, document: Document, origins: Origins | None = None) -> Config:
-    """The same configuration with another document. Raises ConfigError."""
-    changes = dict(config.development)
-    document = changed(document, changes) if changes else document
+    """The same configuration, and the same overrides, with another document of the file. Raises ConfigError."""
+    if config.overrides:
+        document = changed(relocated(document, config.root), dict(config.overrides))
     result = build(document, config.root, dev=config.dev, file=config.file, origins=origins)
-    return replace(result, development=config.development)
+    return replace(result, overrides=config.overrides)
 
 
 def _doubled_notes(marked: Marked, file: Path) -> list[tuple[str, str]]:

@@ -1,11 +1,12 @@
 """A changed document as YAML text that keeps what its owner wrote: comments, order, quotes (spec: configuration §1, hand edits).
 
-Single values are replaced in place and new ones added behind their siblings. For anything else - removed keys, values over several lines,
-aliases - and if the result does not parse to the wanted document, the whole file is rewritten.
+Single values are replaced in place, new ones added behind their siblings, removed ones taken out with the comment on their line. For anything else -
+values over several lines, aliases - and if the result does not parse to the wanted document, the whole file is rewritten.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from svc.config.document import Document, Marked, parse_marked, render_document
@@ -48,10 +49,17 @@ class _Patch:
         return text
 
     def _mapping(self, node: Any, before: Document, after: Document, depth: int) -> None:
-        if node.id != "mapping" or any(key not in after for key in before) or any(key.value == "<<" for key, _ in node.value):
+        if node.id != "mapping" or any(key.value == "<<" for key, _ in node.value):
             raise _TooDifficult
         nodes = {str(key.value): value for key, value in node.value}
+        removed = before.keys() - after.keys()
+        if removed:
+            if len(removed) == len(before) or len(nodes) < len(node.value):  # nothing stays, or a key is there twice
+                raise _TooDifficult
+            self._remove(node, removed)
         for name, value in before.items():
+            if name in removed:
+                continue
             new = after[name]
             if new == value and type(new) is type(value):
                 continue
@@ -70,6 +78,28 @@ class _Patch:
         space = " " if start.index == end.index else ""  # a key without a value
         self.edits.append((start.index, end.index, space + _flow(value)))
 
+    def _remove(self, node: Any, names: Set[str]) -> None:
+        pairs = node.value
+        for number, (key, value) in enumerate(pairs):
+            if str(key.value) not in names:
+                continue
+            last = _last_of(value, in_sequences=True)
+            if node.flow_style:
+                if node.end_mark.line != node.start_mark.line or len(names) > 1:
+                    raise _TooDifficult
+                if number + 1 < len(pairs):
+                    self.edits.append((key.start_mark.index, pairs[number + 1][0].start_mark.index, ""))
+                else:
+                    self.edits.append((pairs[number - 1][1].end_mark.index, value.end_mark.index, ""))
+                continue
+            if last.id == "scalar" and last.style in ("|", ">"):
+                raise _TooDifficult
+            start = self.text.rfind("\n", 0, key.start_mark.index) + 1
+            end = self.text.find("\n", last.end_mark.index) + 1 or len(self.text)
+            if self.text[start : key.start_mark.index].strip():
+                raise _TooDifficult
+            self.edits.append((start, end, ""))
+
     def _add(self, node: Any, added: Document) -> None:
         if node.flow_style:
             if node.end_mark.line != node.start_mark.line:
@@ -78,9 +108,7 @@ class _Patch:
             end = node.end_mark.index - 1
             self.edits.append((end, end, f", {text}" if node.value else text))
             return
-        last = node
-        while last.id == "mapping" and not last.flow_style and last.value:
-            last = last.value[-1][1]
+        last = _last_of(node)
         if (last.id == "sequence" and not last.flow_style) or (last.id == "scalar" and last.style in ("|", ">")):
             raise _TooDifficult
         line_end = self.text.find("\n", last.end_mark.index)
@@ -88,6 +116,13 @@ class _Patch:
         indent = " " * node.start_mark.column
         block = render_document(added).rstrip("\n").split("\n")
         self.edits.append((at, at, "".join(f"\n{indent}{line}" for line in block)))
+
+
+def _last_of(node: Any, *, in_sequences: bool = False) -> Any:
+    """The last value below a block mapping, or a block sequence: the marks at the ends of these themselves are behind the comments that follow."""
+    while node.value and not getattr(node, "flow_style", True) and (node.id == "mapping" or (node.id == "sequence" and in_sequences)):
+        node = node.value[-1][1] if node.id == "mapping" else node.value[-1]
+    return node
 
 
 def _flow(value: object) -> str:

@@ -13,7 +13,7 @@ Made from `svc/config/settings.py` by `python -m svc.config.reference`; do not e
 
 The file is `svc-config.yaml` in the root directory: nested mappings with the names below. Each setting can also be given as an environment
 variable (`HTTP_PORT=8080`) or an option (`--HTTP_PORT 8080`): its path joined by `_`, in any case. Options beat the environment, both beat
-the file and are written into it.
+the file, and hold for what is started with them; `svc config set http.port 8080` writes into the file.
 
 A duration is a number in the unit shown, or a string: a number and `s`, `m`, `h`, `d`, `w` or `M` (30 days). A size is a number of bytes, or a
 string: a number and `K`, `M` or `G` (powers of 1024). Relative paths start at the root directory.

@@ -52,11 +52,17 @@ class WrongUser(Exception):
 
 
 def install(
-    installation: Installation, environ: Mapping[str, str], options: Mapping[str, str], *, clock: Clock = SYSTEM_CLOCK
+    installation: Installation,
+    environ: Mapping[str, str],
+    options: Mapping[str, str],
+    document: Document | None = None,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Installation:
     """The part of the first run that concerns files: directories, configuration, boot file. Returns the installation.
 
-    Users, keys and the system database are made by the server's start. Raises ConfigError for a root that is something else's.
+    `document`: of the configuration, by default `first_document`. Users, keys and the system database are made by the server's start. Raises
+    ConfigError for a root that is something else's.
     """
     root = installation.root
     if installation.installed:
@@ -68,7 +74,8 @@ def install(
         raise ConfigError(
             f"The directory {root} is not empty ('{sorted(foreign)[0]}') and holds no {CONFIG_FILE}; name another one with --ROOTPATH"
         )
-    document = first_document(root, environ, options, installation.template)
+    if document is None:
+        document = first_document(root, environ, options, installation.template)
     make_directories(root)
     begin_database(root)
     write_document(root / CONFIG_FILE, document)

@@ -33,7 +33,7 @@ def test_bash_completes_commands_and_operations() -> None:
     assert bash("svc", "re") == ["restart", "renew-certs"]
     assert {command.name for command in COMMANDS} | {"paint", "coat"} == set(bash("svc", ""))
     assert bash("svc", "help", "pai") == ["paint"]
-    assert bash("svc", "config", "") == ["check", "show"]
+    assert bash("svc", "config", "") == ["check", "show", "set", "unset"]
     assert bash("svc", "completion", "z") == ["zsh"]
     assert bash("svc", "paint", "--in") == ["--insecure"]
 

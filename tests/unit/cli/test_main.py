@@ -168,6 +168,15 @@ def test_a_broken_configuration_starts_nothing(tmp_path: Path, capsys: pytest.Ca
         assert message.count("\n") == 1
 
 
+def test_options_that_are_not_valid_install_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "start", "install"):
+        assert main([command, "--ROOTPATH", str(tmp_path / "r"), "--HTTP_PORT", "9927"]) == 1
+        assert capsys.readouterr().err == (
+            "svc config file validation error: http.port and http.securePort cannot be the same value (option --HTTP_PORT)\n"
+        )
+    assert not (tmp_path / "r").exists()
+
+
 # status, stop, install
 
 
@@ -207,7 +216,7 @@ def test_install_makes_everything_and_leaves_it_alone_afterwards(tmp_path: Path,
     assert password not in captured.out
     assert len(password) >= 22  # 128 bits in base64
     assert read_document(tmp_path / "r" / "svc-config.yaml")["http"]["port"] == 8080
-    assert len(list((tmp_path / "r" / "backup").glob("*.bak"))) == 1
+    assert not list((tmp_path / "r" / "backup").glob("*.bak"))  # there was no file before
     for file in (tmp_path / "r").rglob("*"):
         assert file.name == "initial-admin-password" or not file.is_file() or password.encode() not in file.read_bytes()
     assert main(["install"]) == 0  # found by the boot file

@@ -1,5 +1,7 @@
 """Changes of the file while the server runs."""
 
+import fcntl
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,27 @@ def test_an_edit_keeps_a_copy_and_the_comments(config: Config) -> None:
 def test_an_edit_that_changes_nothing_writes_nothing(config: Config) -> None:
     assert not edit(config, http__port=9926).changed
     assert not (config.root / "backup").exists()
+
+
+def test_an_edit_is_checked_with_and_without_the_overrides_of_this_run(config: Config) -> None:
+    run = load_config(config.root, options={"HTTP_PORT": "7", "LOGGING_LEVEL": "debug"})
+    assert edit(run, http__port=80).config.http.port == 7
+    assert waiting_for_restart(run, edit(run, http__timeout=5).config) == ["http.timeout", "operationsApi.network.timeout"]
+    with pytest.raises(ConfigError):
+        edit(run, http__port=9927)  # right with the option, wrong without
+
+
+def test_edits_of_two_processes_come_one_after_the_other(config: Config) -> None:
+    """What flock admits, in this process by two descriptors, is one edit at a time."""
+    descriptor = os.open(config.root, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    thread = threading.Thread(target=edit, args=(config,), kwargs={"http__port": 80}, daemon=True)
+    thread.start()
+    assert config.file is not None
+    assert config.file.read_text() == FILE
+    os.close(descriptor)
+    thread.join(60)
+    assert config.file.read_text() == FILE.replace("9926", "80")
 
 
 def test_a_fault_leaves_the_file(config: Config) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svc.config import Config, load_config
+from svc.config import Config, load_config, reread
 from svc.config.document import Document, changed, read_document, write_document
 from svc.errors import ConfigError
 
@@ -126,19 +126,30 @@ def test_other_dollar_keys_are_ordinary_and_lists_replace(root: Root) -> None:
     assert config.components["shop"] == {"list": [3], "m": {"a": 1, "$set": [1]}}
 
 
-def test_single_values_stay_when_the_layers_go(root: Root) -> None:
-    root.start(json={"http": {"port": 1}}, env={"HTTP_PORT": "13", "LOGGING_LEVEL": "debug"})
-    config = root.start()
+def test_single_values_go_with_their_run_and_layers_stay_in_the_file(root: Root) -> None:
+    config = root.start(json={"http": {"port": 1, "timeout": 5000}}, env={"HTTP_PORT": "13", "LOGGING_LEVEL": "debug"})
     assert (config.http.port, config.logging.level) == (13, "debug")
+    assert root.document["http"] == {"port": 1, "corsAccessList": [None], "timeout": 5000}
+    assert "logging" not in root.document
+    assert root.start(json={"http": {"port": 1}}).http.port == 1
+    assert root.start().http.port == 9926
 
 
-def test_layers_make_no_copies_and_single_values_do(root: Root) -> None:
+def test_the_value_of_an_option_is_no_hand_edit(root: Root) -> None:
+    root.start(default={"http": {"port": 11}}, env={"HTTP_PORT": "13"})
+    assert root.start(default={"http": {"port": 12}}).http.port == 12
+
+
+def test_a_forced_value_beats_an_option_when_the_file_is_read_again(root: Root) -> None:
+    config = root.start(set={"logging": {"level": "info"}}, env={"LOGGING_LEVEL": "debug", "LOGGING_FILE": "false"})
+    assert config.overrides == {"logging.file": False}
+    assert reread(config).logging.level == "info"
+
+
+def test_layers_make_no_copies(root: Root) -> None:
     root.start(json={"http": {"port": 1}})
-    root.start(json={"http": {"port": 2}})
+    root.start(json={"http": {"port": 2}}, env={"NODE_HOSTNAME": "n2"})
     assert not list(root.path.glob("backup/*.bak"))
-    root.start(json={"http": {"port": 2}}, env={"NODE_HOSTNAME": "n2"})
-    root.start(json={"http": {"port": 2}}, env={"NODE_HOSTNAME": "n2"})
-    assert len(list(root.path.glob("backup/*.bak"))) == 1
 
 
 @pytest.mark.parametrize("name", ["SVC_DEFAULT_CONFIG", "SVC_CONFIG_JSON", "SVC_SET_CONFIG"])

@@ -1,4 +1,4 @@
-"""The environment and the command line over the file, and what is written back."""
+"""The environment and the command line over the file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from svc.clock import FakeClock
-from svc.config import Config, load_config, reread
+from svc.config import Config, Document, load_config, reread
 from svc.config.document import read_document, write_document
-from svc.config.overrides import copy_before_writing
+from svc.config.overrides import copy_before_writing, with_singles
 from svc.config.settings import LOOPBACK_ORIGINS
 from svc.errors import ConfigError
 
@@ -27,17 +27,22 @@ def copies(root: Path) -> list[Path]:
     return sorted((root / "backup").glob("*.bak")) if (root / "backup").exists() else []
 
 
-def test_an_override_is_written_with_one_copy_of_the_file_before(root: Path) -> None:
+def test_overrides_hold_for_their_run_and_are_not_written(root: Path) -> None:
     before = (root / "svc-config.yaml").read_bytes()
-    assert load(root, {"HTTP_PORT": "8080"}).http.port == 8080
-    assert load(root).http.port == 8080
-    assert read_document(root / "svc-config.yaml")["http"]["port"] == 8080
-    load(root, {"HTTP_PORT": "8080"})
-    (copy,) = copies(root)
-    assert copy.read_bytes() == before
-    assert copy.name.endswith("Z-svc-config.yaml.bak")
-    assert ":" not in copy.name
-    assert copy.stat().st_mode & 0o777 == 0o600
+    config = load(root, {"HTTP_PORT": "8080"}, {"LOGGING_LEVEL": "debug"})
+    assert (config.http.port, config.logging.level) == (8080, "debug")
+    assert config.document["http"]["port"] == 8080
+    assert config.overrides == {"http.port": 8080, "logging.level": "debug"}
+    assert (root / "svc-config.yaml").read_bytes() == before and not copies(root)
+    assert load(root).http.port == 9926
+
+
+def test_overrides_hold_when_the_file_is_read_again(root: Path) -> None:
+    config = load(root, {"LOGGING_LEVEL": "debug"})
+    write_document(root / "svc-config.yaml", {"logging": {"level": "error", "file": False}})
+    again = reread(config)
+    assert (again.logging.level, again.logging.file) == ("debug", False)
+    assert reread(again).logging.level == "debug"
 
 
 def test_the_command_line_beats_the_environment(root: Path) -> None:
@@ -78,7 +83,6 @@ def test_example_6(root: Path) -> None:
     ],
 )
 def test_more_than_one_process_is_refused_by_name(root: Path, environ: dict[str, str], options: dict[str, str], place: str) -> None:
-    """And is not written, or every later start would be refused too."""
     if not environ and not options:
         (root / "svc-config.yaml").write_text("http:\n  port: 9926\ninstances: 2\n")
     before = (root / "svc-config.yaml").read_bytes()
@@ -90,7 +94,7 @@ def test_more_than_one_process_is_refused_by_name(root: Path, environ: dict[str,
     assert load(root, {"INSTANCES": "1"}).instances == 1
 
 
-def test_former_names_write_todays(root: Path) -> None:
+def test_former_names_set_todays(root: Path) -> None:
     config = load(
         root, {"LOG_LEVEL": "debug", "HTTPS_ON": "true", "DISABLE_TRANSACTION_LOG": "true", "NODE_ENV": "production", "THREADS_COUNT": "1"}
     )
@@ -99,11 +103,8 @@ def test_former_names_write_todays(root: Path) -> None:
     assert config.operations_api.network.port is None
     assert config.logging.audit_log is False
     assert config.instances == 1
-    document = read_document(root / "svc-config.yaml")
-    assert document["logging"] == {"level": "debug", "auditLog": False}
-    again = load(root, {"HTTPS_ON": "true"})
-    assert again.operations_api.network.secure_port == 9925
-    assert len(copies(root)) == 1
+    assert config.document["logging"] == {"level": "debug", "auditLog": False}
+    assert "log_level" not in config.overrides
 
 
 def test_todays_name_beats_a_former_one(root: Path) -> None:
@@ -121,14 +122,6 @@ def test_the_root_is_written_as_it_was_found(root: Path, monkeypatch: pytest.Mon
     load_config(Path("~") / root.name, environ={"ROOTPATH": f"~/{root.name}"})
     assert read_document(root / "svc-config.yaml")["rootPath"] == str(root)
     assert not copies(root)
-
-
-def test_a_copy_that_cannot_be_made_is_noted(root: Path) -> None:
-    (root / "backup").write_text("in the way")
-    config = load(root, {"HTTP_PORT": "8080"})
-    assert config.notes[0][0] == "error"
-    assert "could not be copied" in config.notes[0][1]
-    assert read_document(root / "svc-config.yaml")["http"]["port"] == 8080
 
 
 def test_development_values_hold_for_this_run_and_are_not_written(root: Path) -> None:
@@ -150,7 +143,7 @@ def test_addresses_that_are_given_win_in_development(root: Path) -> None:
 
 
 def test_development_lists_loopback_origins_besides_those_of_the_file(root: Path) -> None:
-    load(root, {"HTTP_CORSACCESSLIST": '["https://shop.example", "*"]'})
+    write_document(root / "svc-config.yaml", {"http": {"corsAccessList": ["https://shop.example", "*"]}})
     config = load(root, dev=True)
     assert config.http.cors_access_list == (*LOOPBACK_ORIGINS, "https://shop.example")
     assert config.operations_api.network.cors_access_list == tuple(LOOPBACK_ORIGINS)
@@ -278,3 +271,12 @@ def test_copies_of_one_moment_do_not_overwrite_each_other(root: Path) -> None:
         "2026-01-01T00-00-00.000Z-svc-config.yaml.bak",
     ]
     assert copy_before_writing(root / "none", root, clock)[0][0] == "error"
+
+
+def test_the_first_document_with_the_options_of_its_installation(root: Path) -> None:
+    first: Document = {"rootPath": str(root), "http": {"port": 9926}}
+    kept = with_singles(first, root, {"HTTP_PORT": "8080", "ROOTPATH": "elsewhere"}, {"LOG_LEVEL": "info"})
+    assert kept == {"rootPath": str(root), "http": {"port": 8080}, "logging": {"level": "info"}}
+    for environ in ({"HTTP_PORT": "9927"}, {"INSTANCES": "2"}, {"SVC_CONFIG_JSON": '{"http": {"port": 9927}}'}):
+        with pytest.raises(ConfigError):
+            with_singles(first, root, environ, {})

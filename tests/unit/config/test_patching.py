@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from svc.config.document import Document, changed, parse_marked
+from svc.config.document import changed, parse_marked, without_values
 from svc.config.patching import patched_text
 
 FILE = """\
@@ -85,11 +85,46 @@ def test_what_is_difficult_is_written_anew(text: str) -> None:
     patched(text, c__d=[1, {"e": None}])
 
 
-def test_a_key_that_goes_is_written_anew() -> None:
-    marked = parse_marked(FILE, "f")
-    after: Document = {**marked.document}
-    del after["mqtt"]
-    assert parse_marked(patched_text(marked, after), "f").document == after
+def removed(text: str, *names: str) -> str:
+    marked = parse_marked(text, "f")
+    after = without_values(marked.document, names)
+    result = patched_text(marked, after)
+    assert parse_marked(result, "f").document == after
+    return result
+
+
+def test_keys_that_go_leave_the_comments_of_others() -> None:
+    assert removed(FILE, "http.cors") == FILE.replace("  cors: true # for the studio\n", "")
+    assert removed(FILE, "http.port", "http.corsAccessList") == FILE.replace("  port: 9926\n", "").replace("  corsAccessList: [null]\n", "")
+    assert removed(FILE, "logging.level") == FILE.replace('    level: "warn"\n', "")
+    assert removed(FILE, "logging.rotation.maxSize") == FILE.replace("    rotation:\n        maxSize: 64M\n", "")
+    assert removed(FILE, "mqtt") == FILE.replace("mqtt:\n", "")
+    assert removed(FILE, "tls") == FILE.replace("tls:\n  - certificate: a.pem\n  - certificate: b.pem\n", "")
+    assert removed(FILE, "operationsApi.network.port") == FILE.replace("port: 9925, ", "")
+    assert removed(FILE, "operationsApi.network.securePort") == FILE.replace(", securePort: null", "")
+    assert removed(FILE, "operationsApi.network.port", "operationsApi.network.securePort") == FILE.replace(
+        "operationsApi: {network: {port: 9925, securePort: null}}\n", ""
+    )
+    assert removed(FILE, "ü") == FILE.replace("ü: {}\n", "")
+    assert removed("a: 1\nb: 2", "b") == "a: 1\n"
+    assert removed(FILE, "http.nothing", "nothing.at.all") == FILE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\n",
+        "{a: 1, b: 2}\n",
+        "{a: 1,\n b: 2}\n",
+        "a: |\n  text\n\nb: 1\n",
+        "a: &x 1\nb: *x\n",
+        "--- \na: 1\nb: 2\n...\n",
+        "a: 1\na: 2\nb: 1\n",
+        "? a\n: 1\nb: 2\n",
+    ],
+)
+def test_keys_that_go_from_difficult_files(text: str) -> None:
+    removed(text, "a")
 
 
 def test_odd_values() -> None:
@@ -143,3 +178,4 @@ def test_chance_changes() -> None:
         after = changed(marked.document, {name: random_.choice(values) for name in random_.sample(names, 2)})
         text = patched_text(marked, after)
         assert parse_marked(text, "f").document == after
+        text = removed(text, random_.choice(names))

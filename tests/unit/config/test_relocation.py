@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from svc.config import Config, load_config
+from svc.config import Config, load_config, reread
 from svc.config.document import read_document, write_document
 from svc.config.relocation import relocated
 
@@ -56,8 +56,11 @@ def test_a_copy_has_its_own_paths(tmp_path: Path) -> None:
         "http": {"port": 9926},
     }
     write_document(copy / "svc-config.yaml", document)
-    for _ in range(2):  # also when the new root has been written into the file
-        for options in ({}, {"ROOTPATH": str(copy)}, {"ROOTPATH": str(copy), "HTTP_PORT": "1"}):
-            assert load_config(copy, options=options).storage.path == copy / "database"
+    for options in ({}, {"ROOTPATH": str(copy)}, {"ROOTPATH": str(copy), "HTTP_PORT": "1"}):
+        config = load_config(copy, options=options)
+        assert config.storage.path == copy / "database"
+        assert reread(config).storage.path == copy / "database"
     assert Config.from_document(document, copy).storage.path == copy / "database"
+    assert read_document(copy / "svc-config.yaml") == document
+    load_config(copy, environ={"SVC_CONFIG_JSON": '{"http": {"port": 1}}'})  # which is written into the file, and with it the path
     assert read_document(copy / "svc-config.yaml")["storage"]["path"] == "database"
