@@ -182,6 +182,35 @@ class RecordExists(ClientError):
         super().__init__(message)
 
 
+class StillReferenced(ClientError):
+    """A record that would be deleted is named by foreign keys with `onDelete: restrict` (spec: schema-and-store §4.4).
+
+    `table`, `key`: the record, in `database`. `other`, `attribute`: the table and attribute of the foreign keys; `example`: the key of one of
+    these records. `count`: of them, in words. The message names none of this, `explained` does: for a user who may read both tables.
+    """
+
+    status_code = 409
+    code = "STILL_REFERENCED"
+
+    def __init__(self, database: str, table: str, key: object, other: str, attribute: str, example: object, count: str) -> None:
+        super().__init__("A record cannot be deleted: other records refer to it")
+        self.database = database
+        self.table = table
+        self.key = key
+        self.other = other
+        self.attribute = attribute
+        self.example = example
+        self.count = count
+
+    def explained(self) -> ClientError:
+        refer = "1 record refers" if self.count == "1" else f"{self.count} records refer"
+        return ClientError(
+            f"{self.table} {self.key!r} cannot be deleted: {refer} to it by {self.other}.{self.attribute}, such as {self.other} {self.example!r}",
+            self.status_code,
+            self.code,
+        )
+
+
 class PreconditionFailed(ClientError):
     status_code = 412
     code = "PRECONDITION_FAILED"

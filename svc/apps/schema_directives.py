@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, Protocol
 
 from svc.apps.schema_syntax import Directive, SourcePosition, Value
-from svc.store.schema import VectorIndex
+from svc.store.schema import ON_DELETE, VectorIndex
 
 
 class Report(Protocol):
@@ -154,7 +154,7 @@ VECTOR_ARGUMENTS: Mapping[str, tuple[str, Reader]] = {
 FIELD_DIRECTIVES: Specification = {
     "primaryKey": {},
     "indexed": {"type": text, **{argument: reader for argument, (_, reader) in VECTOR_ARGUMENTS.items()}},
-    "relationship": {"from": name, "to": name},
+    "relationship": {"from": name, "to": name, "onDelete": one_of(*ON_DELETE)},
     "computed": {"from": text, "version": text},
     "createdTime": {},
     "updatedTime": {},

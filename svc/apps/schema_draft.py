@@ -198,7 +198,12 @@ class TypeDraft:
     def _relationship(self, item: FieldDeclaration, arguments: Arguments) -> Relationship:
         if not arguments:
             self.fail(f"@relationship of {self.name}.{item.name} needs from: or to:", item.position)
-        return Relationship(item.type, arguments.get("from"), arguments.get("to"))
+        if "onDelete" in arguments and ("to" in arguments or "from" not in arguments):
+            self.fail(
+                f"onDelete: of {self.name}.{item.name} needs from: alone: it belongs to the relationship that begins at the foreign key",
+                item.position,
+            )
+        return Relationship(item.type, arguments.get("from"), arguments.get("to"), arguments.get("onDelete"))
 
     def _computed(self, item: FieldDeclaration, arguments: Arguments) -> tuple[str, str | None]:
         text = arguments.get("from", "").strip()

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from svc.apps.schema_draft import TypeDraft
+from svc.apps.schema_syntax import SourcePosition
 from svc.errors import SchemaError
-from svc.store.schema import SCALAR_TYPES, Attribute, Relationship, Structure, TableDefinition, may_be_key, unite
+from svc.store.schema import SCALAR_TYPES, SET_NULL, Attribute, Relationship, Structure, TableDefinition, may_be_key, unite
 
 KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
 """Database -> type name -> definition, of the applications loaded before."""
@@ -133,6 +134,8 @@ class Resolver:
             elif relationship.to is None and source.type != "Any" and source.elements != attribute.elements:
                 expected = f"[{attribute.type}]" if source.elements else attribute.type
                 draft.fail(f"the relationship {where} starts from {relationship.from_}, so its type must be {expected}", position)
+            elif relationship.on_delete is not None:
+                self._check_on_delete(draft, attribute, source, position)
         if relationship.to is not None:
             target = self._find(attribute.type, draft.database)
             definition = target.definition if isinstance(target, TypeDraft) else target
@@ -145,6 +148,20 @@ class Resolver:
                 draft.fail(f"the relationship {where} leads to {relationship.to}, which is not stored", position)
             elif not foreign.indexed and not foreign.primary_key:
                 draft.fail(f"the relationship {where} leads to {attribute.type}.{relationship.to}, which must be @indexed", position)
+
+    def _check_on_delete(self, draft: TypeDraft, attribute: Attribute, key: Attribute, position: SourcePosition) -> None:
+        """`attribute`: a relationship with `onDelete:`. `key`: its foreign key."""
+        where = f"onDelete: of {draft.name}.{attribute.name}"
+        if not key.indexed and not key.primary_key:
+            draft.fail(f"{where} needs an index to find the records: declare {key.name} @indexed", position)
+        assert attribute.relationship is not None
+        if attribute.relationship.on_delete == SET_NULL and not key.elements and (key.required or key.primary_key):
+            what = "the primary key" if key.primary_key else "required (!)"
+            draft.fail(f"{where}: setNull is not possible, {key.name} is {what} and cannot be null", position)
+        target = self._find(attribute.type, draft.database)
+        definition = target.definition if isinstance(target, TypeDraft) else target
+        if definition is not None and definition.split_segments:
+            draft.fail(f"{where} cannot lead to {attribute.type}: its keys are lists (@splitSegments)", position)
 
     def _unite(self, draft: TypeDraft, definition: TableDefinition, united: dict[tuple[str, str], TableDefinition]) -> None:
         """Add the definition to those that may be applied (§1.6)."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svc.errors import AccessViolation, Problem
+from svc.errors import AccessViolation, ClientError, Problem, StillReferenced
 from svc.store.schema import TableDefinition
 from svc.store.system import SYSTEM, USER_SECRETS, USER_TABLE
 from svc.store.values.records import decode
@@ -167,6 +167,13 @@ def rights(user: HasRole | None, database: str, table: str) -> TableRights:
     if user is None or user.role is None:
         return NO_RIGHTS
     return user.role.rights(database, table)
+
+
+def explained_to(user: HasRole | None, problem: StillReferenced) -> ClientError:
+    """The problem with the table and key of what refers to a record, for a user who may read these; else as it is."""
+    other = rights(user, problem.database, problem.other)
+    may_see = other.read and (other.attributes is None or problem.attribute in other.readable)
+    return problem.explained() if may_see and rights(user, problem.database, problem.table).read else problem
 
 
 def covers(role: Role, permission: Mapping[str, Any], databases: Mapping[str, Database]) -> bool:

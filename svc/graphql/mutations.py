@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from svc.api.transactions import Transaction
+from svc.auth.roles import explained_to
+from svc.auth.users import user_of
 from svc.content.values import json_form
-from svc.errors import ClientError, Problem, ServerError
+from svc.errors import ClientError, Problem, ServerError, StillReferenced
 from svc.graphql.changes import Change, Inputs, changes_of
 from svc.graphql.code_fields import refuse_nested_arguments, selected
 from svc.graphql.faults import problem_of_abort, with_location
@@ -89,6 +91,8 @@ class MutationRun:
             self._settle(writes)
         except BaseException as error:
             transaction.abort()
+            if isinstance(error, StillReferenced):
+                error = explained_to(user_of(request), error)
             if isinstance(error, Problem):
                 raise self._located(error) from None
             raise

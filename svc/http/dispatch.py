@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.identify import Identifier, Pending, challenge
 from svc.auth.origin_policy import explained
+from svc.auth.roles import explained_to
+from svc.auth.users import user_of
 from svc.clock import Clock
-from svc.errors import REASONS, NotFound, PeerError, Problem, ServerError, release_frames
+from svc.errors import REASONS, NotFound, PeerError, Problem, ServerError, StillReferenced, release_frames
 from svc.http.cors import Cors
 from svc.http.listeners import Chain, ChainPass, is_ours
 from svc.http.response_check import check_response
@@ -281,6 +283,8 @@ class Dispatcher:
         if request is not None and request.foreign is not None:
             error = explained(error, request)
         problem = self._as_problem(error)
+        if isinstance(problem, StillReferenced) and request is not None:
+            problem = explained_to(user_of(request), problem)
         if problem is not None:
             try:
                 response = self._handler.problem(problem, request)
@@ -295,7 +299,7 @@ class Dispatcher:
             self._log_error(f"request {self._defects}: {where}", error)
             response = self._handler.problem(ServerError("Internal Server Error"), request, str(self._defects))
         else:
-            if problem is error:
+            if isinstance(error, Problem):
                 release_frames(error)
             if problem.status_code == 401 and request is not None:
                 response = challenge(request, response, self._identifier.login_path)

@@ -54,6 +54,7 @@ from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
 from svc.store.values.records import decode, has_files
+from svc.store.writing.references import Reference
 
 if TYPE_CHECKING:
     from svc.store.indexes.index import IndexChange
@@ -90,6 +91,7 @@ class Database:
         self._index_changes: list[IndexChange] = []
         self.new_files: list[BlobFile] = []  # the same for the files of blobs
         self.guard: Guard | None = None
+        self._references: dict[str, tuple[Reference, ...]] | None = None  # by the table they lead to; None: to be found
         self._generation = -1
         self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
@@ -213,6 +215,12 @@ class Database:
 
     # -- definitions
 
+    def references_to(self, table: Table) -> tuple[Reference, ...]:
+        """The foreign keys that say what becomes of their records when one of `table` is deleted."""
+        if self._references is None:
+            self._references = _find_references(self.tables)
+        return self._references.get(table.name, ())
+
     def define_table(self, definition: TableDefinition, *, only_new: bool = False) -> Table:
         """Make a table, or give it a new definition (spec: schema-and-store §7). Commits, and what the turn has written before it. `only_new`: a table that is
         there, perhaps made by another process just now, stays what it is.
@@ -280,6 +288,7 @@ class Database:
             self.forget_table(writer, table)
             self._raise_generation(writer)
         del self.tables[name]
+        self._references = None
         self.store.table_dropped(table)
         logger.info("database %s: dropped the table %s", self.name, name)
 
@@ -335,6 +344,7 @@ class Database:
                 raise store_problem(error, self.env.path) from error
             raise
         self._handles.keep_made()
+        self._references = None
 
     def _create(self, writer: Txn, definition: TableDefinition) -> Table:
         next_number = writer.get(NEXT_TABLE_KEY, None, self.definitions)
@@ -412,6 +422,7 @@ class Database:
 
     def _raise_generation(self, writer: Txn) -> None:
         self._generation += 1
+        self._references = None
         writer.put(GENERATION_KEY, self._generation.to_bytes(8, "big"), True, True, False, self.definitions)
         self.env.touch()
 
@@ -476,6 +487,7 @@ class Database:
                 self._mark_removed()
             return
         self._generation = int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big")
+        self._references = None
         self.log.counts.forget()  # another process may have removed entries of one table
         cursor = snapshot.cursor(self.definitions)
         found: dict[str, StoredTable] = {}
@@ -559,3 +571,20 @@ class Database:
         self.fetch_locks.close()
         self.env.end_snapshot()
         self.env.abort()
+
+
+def _find_references(tables: Mapping[str, Table]) -> dict[str, tuple[Reference, ...]]:
+    found: dict[str, tuple[Reference, ...]] = {}
+    for table in tables.values():
+        for attribute in table.definition.attributes:
+            link = attribute.relationship
+            if link is None or link.on_delete is None or link.from_ is None or link.table not in tables:
+                continue
+            key = table.attributes.get(link.from_)
+            if (
+                key is not None
+                and (key.name in table.indexes or key.name == table.primary_key)
+                and not tables[link.table].definition.split_segments
+            ):
+                found[link.table] = (*found.get(link.table, ()), Reference(table, key.name, link.on_delete))
+    return found

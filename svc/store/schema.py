@@ -17,14 +17,20 @@ _KEY_KINDS = {"ID": "text", "String": "text", "Int": "number", "Long": "number",
 
 DEFAULT_DATABASE = "data"  # of tables that name none
 
+RESTRICT, CASCADE, SET_NULL = ON_DELETE = ("restrict", "cascade", "setNull")
+
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """`from_` / `to`: names of the foreign key attribute in this table / in the other one (spec: schema-and-store §4). `table` is the target."""
+    """`from_` / `to`: names of the foreign key attribute in this table / in the other one (spec: schema-and-store §4). `table` is the target.
+
+    `on_delete`: what becomes of the records of this table whose `from_` names a deleted record, one of ON_DELETE; None: nothing.
+    """
 
     table: str
     from_: str | None = None
     to: str | None = None
+    on_delete: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,8 @@ class BulkBatch:
                 self.written += removed
                 self._skipped += (not removed) + len(self._later.get(stored, ()))
                 yield
+                yield from write_set.follow()
+            yield from write_set.check_references()
         else:
             self.deferred = None if self.defer is None else DeferredBatch(self.defer, write_set)
             yield from BatchWriter(write_set, self.table, self, self.deferred).steps(order, items)

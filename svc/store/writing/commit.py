@@ -14,6 +14,7 @@ from typing import Protocol
 from svc.errors import Problem
 from svc.messages import AppliedWrites, Spans
 from svc.store.env import WriterBusy
+from svc.store.writing.references import NeedsLongWrite
 from svc.store.writing.transaction import Transaction
 
 COMMIT = "commit"
@@ -45,6 +46,8 @@ def commit(transaction: Transaction, holder: TransactionHolder, content_length: 
         transaction.apply(wait=False)
     except WriterBusy:
         return _apply_in_turn(transaction, holder)
+    except NeedsLongWrite:
+        return transaction.apply_long()
     holder.pending_commit = transaction
     return None
 
@@ -64,7 +67,11 @@ async def _save_and_commit(transaction: Transaction, holder: TransactionHolder, 
 
 
 async def _apply_in_turn(transaction: Transaction, holder: TransactionHolder) -> None:
-    await transaction.apply_in_turn()
+    try:
+        await transaction.apply_in_turn()
+    except NeedsLongWrite:
+        await transaction.apply_long()
+        return
     holder.pending_commit = transaction
 
 

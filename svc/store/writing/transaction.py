@@ -28,6 +28,7 @@ from svc.store.values.keys import MAX_STORED, Key, decode_key, encode_primary, i
 from svc.store.values.records import decode, encode, encode_payload
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.merge_rules import merge
+from svc.store.writing.references import AT_ONCE, NeedsLongWrite
 from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, Write, WriteList, apply_write, assign_keys
 from svc.store.writing.write_set import Decide, Found, WriteSet
 
@@ -349,6 +350,8 @@ class Transaction:
     def apply(self, *, wait: bool = True) -> None:
         """Carry out what was collected, as part of the turn. Raises the Problem that prevents it, with nothing done.
 
+        With `wait=False` it raises NeedsLongWrite if deletions concern too many other records for a turn, and what was collected stays.
+
         While a long write is under way in the database it makes that begin again; with `wait=False` it raises WriterBusy, and what was
         collected stays.
         """
@@ -367,7 +370,7 @@ class Transaction:
         databases = self._databases()
         store.open_writers(databases, wait=wait)
         store.check_tables(self._tables)  # from here on no other process can change them
-        is_keyless = self._is_keyless
+        is_keyless, tables = self._is_keyless, self._tables
         writes = self._take()
         if not self._are_assigned:
             self.assigned = []
@@ -384,10 +387,16 @@ class Transaction:
         write: Write | None = None
         try:
             for database in databases:
-                sets.append(WriteSet(database, version, wall_ms, self.user, self.operation, None, self.trace_id))
+                write_set = WriteSet(database, version, wall_ms, self.user, self.operation, None, self.trace_id)
+                sets.append(write_set)
+                write_set.may_repeat = not wait and len(databases) == 1
+                write_set.reference_limit = LONG_WRITES if write_set.may_repeat else AT_ONCE
                 for write in writes:
                     if write.table.database is database:
-                        deleted += apply_write(write, sets[-1])
+                        deleted += apply_write(write, write_set)
+                        if write_set.references is not None:
+                            for _ in write_set.references.steps():
+                                pass
                 write = None
                 sets[-1].check()
         except BaseException as error:
@@ -395,6 +404,8 @@ class Transaction:
             _rollback(sets)
             if isinstance(error, LmdbError):
                 raise store_problem(error, database.env.path) from error
+            if isinstance(error, NeedsLongWrite):
+                self._writes, self._tables, self._are_assigned = writes, tables, True
             raise
         skipped = sets[0].skipped if len(sets) == 1 else [key for write_set in sets for key in write_set.skipped]
         while sets:
@@ -414,7 +425,7 @@ class Transaction:
             pass
 
     async def apply_in_turn(self) -> None:
-        """`apply`, after the long write that is under way in the database, and after the writers before it. Raises Overloaded."""
+        """`apply`, after the long write that is under way in the database, and after the writers before it. Raises Overloaded, NeedsLongWrite."""
 
         def attempt() -> None:
             self._store.check_tables(self._tables)

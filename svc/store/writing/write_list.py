@@ -135,6 +135,8 @@ class WriteList:
         for write in self._writes:
             self.deleted += apply_write(write, write_set)
             yield
+            yield from write_set.follow()
+        yield from write_set.check_references()
 
     def forget(self, slices: Slices) -> None:
         slices.discard(self._writes)

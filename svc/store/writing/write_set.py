@@ -7,7 +7,7 @@ turn's commit; `rollback` therefore has to restore no more than the log's counte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_ha
 from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, refreshed_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import log_changes, merge
+from svc.store.writing.references import ReferenceActions
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -61,8 +62,11 @@ class WriteSet:
         "index_changes",
         "is_long",
         "log",
+        "may_repeat",
         "new_files",
         "operation",
+        "reference_limit",
+        "references",
         "skipped",
         "trace_id",
         "txn",
@@ -101,6 +105,9 @@ class WriteSet:
             set()
         )  # had no cache when `BatchWriter` changed them: a cache that comes before the commit does not know
         self.written_bytes = 0  # of the records that `BatchWriter` has stored
+        self.references: ReferenceActions | None = None  # what the deletions entail
+        self.reference_limit: int | None = None  # of records that these may touch
+        self.may_repeat = False  # as a long write, if they touch more
         self._outdated: dict[Index, None] = {}
         self.changes_copies = False  # of what a source has, without an entry of the log
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
@@ -122,7 +129,13 @@ class WriteSet:
             self.database.outdated(self._outdated)
 
     def check(self) -> None:
-        """Call the guard of the database while the writes can still be rolled back alone. Raises what it raises."""
+        """What speaks against the writes as a whole, while they can still be rolled back alone: foreign keys, and the guard of the database.
+
+        Raises StillReferenced, and what the guard raises.
+        """
+        if self.references is not None:
+            for _ in self.references.check():
+                pass
         guard = self.database.guard
         if guard is not None and self.entries:
             guard(self.txn, {entry.table for entry in self.entries})
@@ -261,7 +274,19 @@ class WriteSet:
         if raw is None or not live or (found is not None and lsn_of(raw) > found.lsn and not found.holds(stored, raw)):
             return False
         self.remove_record(table, DELETE, key, stored, raw, decode(raw))
+        if self.database.references_to(table):
+            if self.references is None:
+                self.references = ReferenceActions(self, self.reference_limit, self.may_repeat)
+            self.references.deleted(table, key)
         return True
+
+    def follow(self) -> Iterator[None]:
+        """What the deletions so far entail for records that name what was deleted, in short steps. To be called after each `delete`."""
+        return iter(()) if self.references is None else self.references.steps()
+
+    def check_references(self) -> Iterator[None]:
+        """The end of it, once all is written, in short steps: part of `check` in a turn. Raises StillReferenced."""
+        return iter(()) if self.references is None else self.references.check()
 
     def expire(self, table: Table, stored: bytes, before_ms: float) -> bool:
         """Remove a record whose expiry is before `before_ms`; False if it is not such a record (any more)."""

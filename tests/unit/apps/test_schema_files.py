@@ -355,6 +355,9 @@ class TestFieldDirectives:
         assert result.definitions[0].attribute("a") is not None
 
 
+ALONE = "needs from: alone: it belongs to the relationship that begins at the foreign key"
+
+
 class TestRelationships:
     SHOW = 'type Show @table(table: "shows") { id: Long name: String @indexed other: String ids: [Long] @indexed twin: Show }'
 
@@ -415,6 +418,41 @@ class TestRelationships:
         )
         assert result.errors == [f"1.graphql:2:5: {fault}"]
         assert [definition.type_name for definition in result.definitions] == ["Show", "Far"]
+
+    @pytest.mark.parametrize(
+        ("declared", "expected"),
+        [
+            ("u: ID @indexed r: U @relationship(from: u, onDelete: cascade)", "cascade"),
+            ('u: [ID!]! @indexed r: [U] @relationship(from: u, onDelete: "setNull")', "setNull"),
+            ("r: U @relationship(from: id, onDelete: restrict)", "restrict"),
+        ],
+    )
+    def test_what_deletions_entail(self, declared: str, expected: str) -> None:
+        result = load(f"type T @table {{ id: ID {declared} }} type U @table {{ id: ID }}")
+        found = result.definitions[0].attribute("r")
+        assert not result.faults and found is not None and found.relationship is not None and found.relationship.on_delete == expected
+
+    @pytest.mark.parametrize(
+        ("declared", "fault"),
+        [
+            ("r: U @relationship(from: u, onDelete: erase)", "@relationship: onDelete must be one of restrict, cascade, setNull"),
+            ("r: U @relationship(from: u, onDelete: cascade)", "onDelete: of T.r needs an index to find the records: declare u @indexed"),
+            ("r: U @relationship(from: need, onDelete: setNull)", "onDelete: of T.r: setNull is not possible, need is required (!) and cannot be null"),
+            ("r: U @relationship(from: id, onDelete: setNull)", "onDelete: of T.r: setNull is not possible, id is the primary key and cannot be null"),
+            ("r: Split @relationship(from: need, onDelete: cascade)", "onDelete: of T.r cannot lead to Split: its keys are lists (@splitSegments)"),
+            ("r: Far @relationship(from: need, onDelete: cascade)", "the relationship T.r leads to Far in another database, far"),
+        ]
+        + [
+            (f"r: [U] @relationship({ends}, onDelete: cascade)", f"onDelete: of T.r {ALONE}")
+            for ends in ("to: t", "from: need, to: t")
+        ],
+    )  # fmt: skip
+    def test_faults_of_on_delete(self, declared: str, fault: str) -> None:
+        others = (
+            "type U @table { id: ID t: ID @indexed } type Split @table @splitSegments { id: ID } type Far @table(database: far) { id: ID }"
+        )
+        result = load(f"type T @table {{ id: ID @primaryKey u: ID need: ID! @indexed\n  {declared} }} {others}")
+        assert [error.partition(": ")[2] for error in result.errors] == [fault]
 
     def test_an_unknown_target_is_a_warning(self) -> None:
         result = load("type T @table { id: ID one: Long r: Nowhere @relationship(from: one) }")
