@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svc.auth.passwords import DEFAULT_HASH_FUNCTION, is_acceptable
+from svc.auth.passwords import DEFAULT_HASH_FUNCTION, DEFAULT_MIN_LENGTH, is_acceptable, length_fault
 from svc.auth.users import SUPER_USER_ROLE, new_user_record
 from svc.errors import ConfigError
 from svc.store import Store, Table
@@ -37,6 +37,7 @@ def ensure_first_super_user(
     *,
     password_file: Path | None = None,
     hash_function: str = DEFAULT_HASH_FUNCTION,
+    min_length: int = DEFAULT_MIN_LENGTH,
 ) -> FirstSuperUser | None:
     """Create the role `super_user` and a user with it, if there is no active super user yet. Returns None if there is one: the usual case.
 
@@ -58,6 +59,8 @@ def ensure_first_super_user(
             _write_private(password_file, password + "\n")
     elif not is_acceptable(password):
         raise ConfigError("The password of the first super user is empty")
+    elif fault := length_fault(password, min_length):
+        raise ConfigError(f"The first super user's {fault}")
     transaction = store.begin()
     if SUPER_USER_ROLE not in super_roles:
         role = {"id": SUPER_USER_ROLE, "role": SUPER_USER_ROLE, "permission": {"super_user": True}}

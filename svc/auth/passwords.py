@@ -23,6 +23,7 @@ from argon2 import PasswordHasher, Type
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 DEFAULT_HASH_FUNCTION = "argon2id"
+DEFAULT_MIN_LENGTH = 8  # characters
 
 # OWASP's minimum for argon2id: 25 ms on the machines measured, and 19 MiB that an attacker needs once per guess.
 _ARGON2 = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1, hash_len=32, salt_len=16, type=Type.ID)
@@ -52,6 +53,15 @@ def is_acceptable(password: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def length_fault(password: str, min_length: int) -> str | None:
+    """What is wrong with the length of a new password, None if it is long enough. Those that are stored already are not asked.
+
+    >>> length_fault("s3cret", 8), length_fault("p\u00e4ssw\u00f6rd", 8)
+    ('password must have at least 8 characters', None)
+    """
+    return None if len(password) >= min_length else f"password must have at least {min_length} characters"
 
 
 def hash_password(password: str, function: str = DEFAULT_HASH_FUNCTION) -> str:

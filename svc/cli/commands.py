@@ -167,6 +167,17 @@ COMMANDS = (
         "rejectUnauthorized=false or --insecure: the certificate of the server is not verified.",
         flags=("insecure",),
     ),
+    Command(
+        "passwd",
+        "svc passwd [USER]",
+        "Set the password of a user: of the server of this root, or the own one at target=URL.",
+        _of("svc.cli.passwd", "passwd"),
+        "Asks for the new password twice. On the machine of the server the current one is not needed, and USER is the first super user unless given.\n"
+        "With target=URL it is the user that svc login, auth_username= or SVC_CLI_USERNAME name, and the current password is asked for; a super\n"
+        "user may name another USER. All other sessions and tokens of the user end.\n"
+        "Without a terminal: password_file=FILE and current_password_file=FILE, - is standard input.",
+        flags=("insecure",),
+    ),
     Command("logout", "svc logout [URL]", "Forget the tokens for one server, or all.", _of("svc.cli.login", "logout")),
     Command(
         "renew-certs",

@@ -122,6 +122,7 @@ def _create_system(config: Config, administrator: Administrator) -> None:
             administrator.password,
             password_file=config.root / PASSWORD_FILE,
             hash_function=config.authentication.hash_function,
+            min_length=config.authentication.password_min_length,
         )
     finally:
         store.close()

@@ -124,6 +124,7 @@ class AuthenticationSection(Section):
     operation_token_timeout: float
     refresh_token_timeout: float
     hash_function: str
+    password_min_length: int
     cookie: CookieSection
     failure_delay: bool
     logging: Fields | None

@@ -244,6 +244,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("authentication.operationTokenTimeout", "duration", "1d", "Life of an operation token.", "s", low=0),
     Setting("authentication.refreshTokenTimeout", "duration", "30d", "Life of a refresh token.", "s", low=0),
     Setting("authentication.hashFunction", "choice", "argon2id", "How new passwords are stored.", choices=("sha256", "argon2id")),
+    Setting("authentication.passwordMinLength", "integer", 8, "Characters that a new password has at least.", low=1, high=128),
     Setting("authentication.cookie.domains", "strings", None, "Domains the session cookie is set for.", null=True),
     Setting(
         "authentication.cookie.expires",

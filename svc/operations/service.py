@@ -20,6 +20,7 @@ from svc.operations.fields import DATABASE, TABLE, named_by_text, read_fields
 from svc.operations.impersonation import impersonated
 from svc.operations.node import Node
 from svc.operations.operation import Operation
+from svc.operations.own_password import is_own_change
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.resources import PlannedQuery
@@ -60,7 +61,7 @@ class Operations:
         caller = user
         if "impersonate" in body:
             user = self._impersonated(body["impersonate"], user, name, authorized=authorized)
-        if authorized and user is not None and row.permission.kind != "none":
+        if authorized and user is not None and row.permission.kind != "none" and not is_own_change(row, body, user):
             authorize(row, name, body, user, self.node)
         call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
         if not isinstance(body.get("replicated", False), bool):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from svc.auth.passwords import hash_password, is_acceptable
+from svc.auth.passwords import hash_password, is_acceptable, length_fault
 from svc.auth.permission_check import check_permission
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import ending_logins
@@ -79,6 +79,8 @@ def _check_user(call: Call, record: dict[str, Any]) -> None:
         raise ValidationError(
             "password cannot be an empty string" if isinstance(record["password"], str) else "'password' must be a string"
         )
+    if "password" in record and (fault := length_fault(record["password"], call.node.config.authentication.password_min_length)):
+        raise ValidationError(fault)
     role = record.get("role")
     if isinstance(role, str) and call.node.directory.get_role(role) is None:
         raise NotFound(f"{role} role not found")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from svc.auth.passwords import hash_password, is_acceptable
+from svc.auth.passwords import hash_password, is_acceptable, length_fault
 from svc.auth.users import login_id_of, new_user_record
 from svc.errors import NotFound, Problem, ValidationError
 from svc.operations.accounts import (
@@ -23,6 +23,7 @@ from svc.operations.accounts import (
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
+from svc.operations.own_password import changed_meanwhile, verify_current
 from svc.operations.roles import is_role_name
 from svc.store import Table, Transaction
 from svc.store.env import Txn
@@ -96,7 +97,8 @@ def user_info(call: Call) -> Any:
 
 async def add_user(call: Call) -> Any:
     username, role_name, active = call["username"], call["role"], call["active"]
-    faults = []
+    fault = length_fault(call["password"], _min_length(call))
+    faults = [] if fault is None else [fault]
     if not is_role_name(role_name):
         faults.append("Role is invalid")
     if not isinstance(active, bool):
@@ -128,18 +130,24 @@ async def add_user(call: Call) -> Any:
 
 async def alter_user(call: Call) -> Any:
     username, password, role_name, active = call["username"], call["password"], call["role"], call["active"]
-    _check_changes(password, role_name, active)
+    _check_changes(password, role_name, active, _min_length(call))
     directory, users = call.node.directory, _users(call)
+    current = call["current_password"]
+    if current is not None and password is None:
+        raise ValidationError("'current_password' needs the new 'password'")
+    verified = None if current is None else await verify_current(call, username, current)
 
     def check(txn: Txn | None) -> dict[str, Any]:
         """The record as it is, with the id of its new role."""
         record = directory.user_record(username, txn)
         if record is None:
             raise NotFound(f"User {username} does not exist")
+        if verified is not None and record.get("password") != verified:
+            raise changed_meanwhile()
         held = directory.role_record(record["role"], txn) if isinstance(record.get("role"), str) else None
         if held is not None:
             check_not_super(call, held.get("permission"))
-            if password is not None:  # setting it gives access as that user
+            if password is not None and verified is None:  # setting it gives access as that user
                 check_grant(call, held.get("permission"), held.get("access"))
         if role_name is not None:
             role = directory.role_named(role_name, txn)
@@ -184,12 +192,14 @@ async def alter_user(call: Call) -> Any:
     return await forgetting_initial_password(call, {username: password}, lambda: change_accounts(call, UPDATE, work))
 
 
-def _check_changes(password: Any, role_name: Any, active: Any) -> None:
+def _check_changes(password: Any, role_name: Any, active: Any, min_length: int) -> None:
     if password is None and role_name is None and active is None:
         raise ValidationError("nothing to update, must supply active, role or password to update")
     faults = []
     if password is not None and not is_acceptable(password):
         faults.append("password cannot be an empty string" if isinstance(password, str) else "password must be a string")
+    elif password is not None and (fault := length_fault(password, min_length)):
+        faults.append(fault)
     if role_name is not None and (not isinstance(role_name, str) or not role_name.strip()):
         faults.append("If role is specified, it cannot be empty." if isinstance(role_name, str) else "role must be a string")
     if active is not None and not isinstance(active, bool):
@@ -228,9 +238,14 @@ def _function(call: Call) -> str:
     return call.node.config.authentication.hash_function
 
 
+def _min_length(call: Call) -> int:
+    return call.node.config.authentication.password_min_length
+
+
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------
 
 _USERNAME = Field("username", "string", "Name of the user.", required=True)
+_LENGTH = "of `authentication.passwordMinLength` characters (8) or more"
 _LAST = "The last active super user can be neither dropped nor deactivated, nor given another role: 409."
 
 _EXAMPLE_ROLE = {
@@ -281,7 +296,14 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=add_user,
         fields=(
             _USERNAME.but(check=_username_fault),
-            Field("password", "string", "A string that is not only white space.", required=True, secret=True, check=_password_fault),
+            Field(
+                "password",
+                "string",
+                f"A string that is not only white space, {_LENGTH}.",
+                required=True,
+                secret=True,
+                check=_password_fault,
+            ),
             Field("role", "any", "Name of the role.", required=True),
             Field("active", "any", "Whether the user may log in: true or false.", required=True),
             REPLICATED,
@@ -301,7 +323,8 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=alter_user,
         fields=(
             _USERNAME.but(missing="username is required"),
-            Field("password", "any", "New password: a string that is not only white space.", secret=True),
+            Field("password", "any", f"New password: a string that is not only white space, {_LENGTH}.", secret=True),
+            Field("current_password", "string", "The password until now: with it every user may change the own password.", secret=True),
             Field("role", "any", "Name of the new role."),
             Field("active", "any", "true or false; an inactive user cannot log in."),
             REPLICATED,
@@ -309,7 +332,9 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         returns="`{message, new_attributes, txn_time, update_hashes, skipped_hashes}`",
         notes=f"One of `password`, `role`, `active` has to be given. A new password, and `active: false`, end all sessions and tokens of the user, "
-        f"but the session or token that changed the own password. {_LAST}",
+        f"but the session or token that changed the own password. {_LAST}\n\n"
+        "Every user, whatever its role, may change the own password: `username` is then its name, `current_password` the password until now, and neither "
+        "`role` nor `active` is given. A wrong `current_password` is 403, and counts as a failed login: the sixth in a row has to wait.",
         example={"username": "ann", "active": False},
         example_answer={
             "message": "updated 1 of 1 records",

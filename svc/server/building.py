@@ -77,6 +77,7 @@ def create_first_super_user(
         password,
         password_file=config.root / PASSWORD_FILE,
         hash_function=config.authentication.hash_function,
+        min_length=config.authentication.password_min_length,
     )
     if created is not None and on_created is not None:
         on_created(created)

@@ -192,11 +192,11 @@ def test_a_user_made_with_the_credentials_of_another(machine: Machine) -> None:
     """Acceptance example 12: username and password are the new user's, auth_... those of the caller."""
     machine.fine("add_role", "role=reader", 'permission={"super_user": false}')
     remote = (f"target={machine.url}", "auth_username=admin", f"auth_password={PASSWORD}")
-    assert machine.answer("add_user", "username=bob", "password=12", "role=reader", "active=true", *remote) == {
+    assert machine.answer("add_user", "username=bob", "password=12345678", "role=reader", "active=true", *remote) == {
         "message": "bob successfully added"
     }
-    assert machine.answer("user_info", f"target={machine.url}", "username=bob", "password=12")["username"] == "bob"
-    done = machine.run("user_info", f"target={machine.url}", "auth_username=bob", "auth_password=13")
+    assert machine.answer("user_info", f"target={machine.url}", "username=bob", "password=12345678")["username"] == "bob"
+    done = machine.run("user_info", f"target={machine.url}", "auth_username=bob", "auth_password=12345679")
     assert (done.returncode, done.stderr) == (1, "error: Login failed\n")
     assert machine.run("user_info", f"target={machine.url}").stderr == "error: Must login\n"
 

@@ -23,7 +23,7 @@ BAD = "def f(:\n"
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     machine = Machine(tmp_path_factory.mktemp("home"))
     place_token_keys(machine.root)
-    machine.env |= {"SVC_ADMIN_PASSWORD": "secret"}
+    machine.env |= {"SVC_ADMIN_PASSWORD": "secret-word"}
     for name, _, text in re.findall(r"^`(shop/[\w.]+)`\n\n```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE):
         (machine.home / name).parent.mkdir(exist_ok=True)
         (machine.home / name).write_text(text)
@@ -113,9 +113,9 @@ def test_a_remote_server_wants_a_login_before_anything_is_sent(machine: Machine)
     assert done.returncode == 1
     assert "Must login" in done.stderr
     assert "sent to" not in done.stderr
-    done = machine.run("deploy", "shop", f"target={machine.url}", "username=admin", "password=secret")
+    done = machine.run("deploy", "shop", f"target={machine.url}", "username=admin", "password=secret-word")
     assert done.returncode == 0, done.stderr
-    done = machine.run("package", "shop", f"target={machine.url}", "username=admin", "password=secret", "out=remote.tar.gz")
+    done = machine.run("package", "shop", f"target={machine.url}", "username=admin", "password=secret-word", "out=remote.tar.gz")
     assert done.returncode == 0, done.stderr
     assert tarfile.is_tarfile(machine.home / "remote.tar.gz")
 

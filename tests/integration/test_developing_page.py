@@ -49,7 +49,7 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("home", "work"):
         (tmp_path / name).mkdir()
     shop = pages.Shop(tmp_path / "work")
-    shop.environment |= {"HOME": str(tmp_path / "home"), "ROOTPATH": str(tmp_path / "home" / "svc"), "SVC_ADMIN_PASSWORD": "secret"}
+    shop.environment |= {"HOME": str(tmp_path / "home"), "ROOTPATH": str(tmp_path / "home" / "svc"), "SVC_ADMIN_PASSWORD": "secret-word"}
     place = checked = 0
     try:
         for block in pages.blocks():

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from svc.operations.registry import by_name
-from tests.integration.conftest import Process
+from tests.integration.conftest import PASSWORD, Process
 
 ERROR = "This operation is not authorized due to role restrictions and/or invalid database items"
 CRUD = ("read", "insert", "update", "delete")
@@ -57,7 +57,7 @@ type Other @table @export { id: ID @primaryKey }
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """An application with tables and with the roles above in its `roles.yaml`; a user for each, whose password is its name."""
+    """An application with tables and with the roles above in its `roles.yaml`; a user for each."""
     root = tmp_path_factory.mktemp("matrix")
     app = root / "app"
     app.mkdir()
@@ -73,15 +73,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     for name in ("plant", "keeper"):
         must("insert", database=DATABASE, table=name, records=[{"id": 1, "name": "a", "pin": "x"}])
     for name in ROLES:
-        must("add_user", username=f"m-{name}", password=f"m-{name}", role=f"m-{name}", active=True)
-    must("add_user", username="m-idle", password="m-idle", role="m-writer", active=False)
+        must("add_user", username=f"m-{name}", password=PASSWORD, role=f"m-{name}", active=True)
+    must("add_user", username="m-idle", password=PASSWORD, role="m-writer", active=False)
     yield process
     assert process.stop() == 0, process.output()
     assert "Traceback" not in process.logged() + process.output()
 
 
 def ask(world: Process, who: str | None, operation: str, **fields: Any) -> tuple[int, Any]:
-    auth = None if who is None else (f"m-{who}", f"m-{who}")
+    auth = None if who is None else (f"m-{who}", PASSWORD)
     response = world.operate(operation, auth, **{"database": DATABASE, **fields})
     return response.status_code, response.json()
 
@@ -200,10 +200,10 @@ def test_impersonation(world: Process) -> None:
 
 def test_a_change_counts_at_once(world: Process) -> None:
     """Acceptance examples 7 and 13."""
-    token = world.operate("create_authentication_tokens", None, username="m-deleter", password="m-deleter").json()["operation_token"]
+    token = world.operate("create_authentication_tokens", None, username="m-deleter", password=PASSWORD).json()["operation_token"]
 
     def statuses() -> list[Any]:
-        basic = world.operate("user_info", ("m-deleter", "m-deleter"))
+        basic = world.operate("user_info", ("m-deleter", PASSWORD))
         bearer = httpx.post(world.operations_url, headers={"Authorization": f"Bearer {token}"}, json={"operation": "user_info"}, timeout=60)
         return [basic.status_code, bearer.status_code]
 
@@ -212,7 +212,7 @@ def test_a_change_counts_at_once(world: Process) -> None:
     assert statuses() == [401, 401]
     world.operate("alter_user", username="m-deleter", active=True)
     assert statuses() == [200, 401]  # the token has ended with the deactivation (spec: security §3)
-    token = world.operate("create_authentication_tokens", None, username="m-deleter", password="m-deleter").json()["operation_token"]
+    token = world.operate("create_authentication_tokens", None, username="m-deleter", password=PASSWORD).json()["operation_token"]
     assert statuses() == [200, 200]
     world.operate("delete", database="system", table="svc_role", ids=["m-deleter"])
     text = "User m-deleter has no role or permissions.  Please assign the user a valid role."
@@ -223,7 +223,7 @@ def test_a_change_counts_at_once(world: Process) -> None:
 
 def test_the_same_on_the_application_port(world: Process) -> None:
     """Acceptance examples 5 and 11: what the list of operations forbids, REST allows; names are no secret there."""
-    with httpx.Client(base_url=world.url, auth=("m-doc", "m-doc"), timeout=60) as client:
+    with httpx.Client(base_url=world.url, auth=("m-doc", PASSWORD), timeout=60) as client:
         assert client.post("/Doc/", json={"id": "matrix"}).status_code == 201
         assert client.delete("/Doc/matrix").status_code == 204
         refused = client.get("/Other/")

@@ -473,7 +473,7 @@ def mutual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
         "data": {"tables": {"Product": {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}}}
     }
     assert process.operate("add_role", role="reader", permission=permission).status_code == 200
-    assert process.operate("add_user", username="ann", password="secret", role="reader", active=True).status_code == 200
+    assert process.operate("add_user", username="ann", password="secret-word", role="reader", active=True).status_code == 200
     yield process
     assert process.stop() == 0, process.output()
     assert "Traceback" not in process.logged()
@@ -492,7 +492,7 @@ def test_a_certificate_is_a_user(mutual: Secure) -> None:
         assert refused.json()["error"] == "Login failed"
     with mutual.https() as client:
         assert client.get("/Product/1").status_code == 401
-        assert client.get("/Product/1", auth=("ann", "secret")).status_code == 200
+        assert client.get("/Product/1", auth=("ann", "secret-word")).status_code == 200
     events = [line.partition("]: ")[2] for line in mutual.logged().splitlines() if "[auth-event]" in line]
     found = {(event["username"], event["status"]) for event in map(json.loads, events) if event["auth_strategy"] == "mTLS"}
     assert found == {("admin", "success"), ("ann", "success"), ("nobody", "failure")}
@@ -518,9 +518,9 @@ def test_a_certificate_may_only_admit(mutual: Secure) -> None:
     ask = {"operation": "user_info"}
     with httpx.Client(verify=client_context(certificate=authority().make("whoever"))) as client:
         assert client.post(url, json=ask).status_code == 401
-        assert client.post(url, json=ask, auth=("ann", "secret")).json()["username"] == "ann"
+        assert client.post(url, json=ask, auth=("ann", "secret-word")).json()["username"] == "ann"
     with pytest.raises((httpx.ConnectError, httpx.ReadError)), httpx.Client(verify=client_context()) as client:
-        client.post(url, json=ask, auth=("ann", "secret"))
+        client.post(url, json=ask, auth=("ann", "secret-word"))
 
 
 def test_revoked_certificates(tmp_path: Path) -> None:

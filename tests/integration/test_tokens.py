@@ -98,9 +98,9 @@ def test_a_session_outlives_the_process(tmp_path: Path) -> None:
 def test_inactive_at_once(server: Process) -> None:
     """Acceptance example 7."""
     server.operate("add_role", role="reader", permission={})
-    server.operate("add_user", username="ann", password="s3cret", role="reader", active=True)
-    tokens = server.operate("create_authentication_tokens", auth=None, username="ann", password="s3cret").json()
-    basic, bearer = httpx.BasicAuth("ann", "s3cret"), {"Authorization": f"Bearer {tokens['operation_token']}"}
+    server.operate("add_user", username="ann", password="s3cret-word", role="reader", active=True)
+    tokens = server.operate("create_authentication_tokens", auth=None, username="ann", password="s3cret-word").json()
+    basic, bearer = httpx.BasicAuth("ann", "s3cret-word"), {"Authorization": f"Bearer {tokens['operation_token']}"}
     body = {"operation": "user_info"}
     assert httpx.post(server.operations_url, json=body, auth=basic).status_code == 200
     assert httpx.post(server.operations_url, json=body, headers=bearer).status_code == 200
@@ -112,6 +112,39 @@ def test_inactive_at_once(server: Process) -> None:
         assert (response.status_code, response.json()["error"]) == (401, "Cannot complete request: User is inactive")
 
 
+def test_the_login_that_changes_the_own_password_stays(server: Process) -> None:
+    """security §3: all others of the account end. The user has no right on anything."""
+    server.operate("add_role", role="nothing", permission={"operations": []})
+    server.operate("add_user", username="own", password="blue-heron-17", role="nothing", active=True)
+
+    def token(password: str) -> str:
+        asked = server.operate("create_authentication_tokens", auth=None, username="own", password=password)
+        return str(asked.json()["operation_token"])
+
+    def status(client: httpx.Client) -> int:
+        return client.get(f"{server.url}/plant/").status_code  # the role allows nothing: 403 as long as the login counts
+
+    def change(client: httpx.Client, current: str, password: str) -> httpx.Response:
+        body = {"operation": "alter_user", "username": "own", "password": password, "current_password": current}
+        return client.post(server.operations_url, json=body)
+
+    with httpx.Client() as browser, httpx.Client() as other, httpx.Client() as program:
+        for client in (browser, other):
+            client.post(
+                server.operations_url, json={"operation": "login", "username": "own", "password": "blue-heron-17"}
+            ).raise_for_status()
+        program.headers["Authorization"] = f"Bearer {token('blue-heron-17')}"
+        assert [status(client) for client in (browser, other, program)] == [403] * 3
+        wrong = change(browser, "grey-heron-17", "grey-heron-18")
+        assert (wrong.status_code, wrong.json()["error"]) == (403, "current_password is wrong")
+        assert [status(client) for client in (browser, other, program)] == [403] * 3
+        assert change(browser, "blue-heron-17", "grey-heron-18").status_code == 200
+        assert [status(client) for client in (browser, other, program)] == [403, 401, 401]
+        program.headers["Authorization"] = f"Bearer {token('grey-heron-18')}"
+        assert change(program, "grey-heron-18", "white-heron-19").status_code == 200
+        assert [status(client) for client in (browser, program)] == [401, 403]
+
+
 def test_a_change_of_accounts_by_another_process_of_the_directory(tmp_path: Path) -> None:
     """It keeps what it read of users, and hears of the commits of others."""
     first = Process(tmp_path / "svc").start()
@@ -120,8 +153,8 @@ def test_a_change_of_accounts_by_another_process_of_the_directory(tmp_path: Path
     try:
         second.start()
         first.operate("add_role", role="reader", permission={"data": {"tables": {}}})
-        first.operate("add_user", username="ann", password="s3cret", role="reader", active=True)
-        tokens = first.operate("create_authentication_tokens", auth=None, username="ann", password="s3cret").json()
+        first.operate("add_user", username="ann", password="s3cret-word", role="reader", active=True)
+        tokens = first.operate("create_authentication_tokens", auth=None, username="ann", password="s3cret-word").json()
         headers = {"Authorization": f"Bearer {tokens['operation_token']}"}
 
         def status() -> int:

@@ -29,6 +29,11 @@ from svc.store.writing.commit import wait_committed
 from tests.support.prepared import open_prepared
 
 
+def with_short_passwords(settings: dict[str, Any] | None) -> dict[str, Any]:
+    """The settings of `authentication`; the users of tests may have short passwords unless the length is what is tested."""
+    return {"authentication": {"passwordMinLength": 1, **(settings or {}).get("authentication", {})}}
+
+
 class OperationsNode:
     """`run("insert", table=..., records=...)` does what a request of `user` does (default: the super user) and returns the 200 body.
 
@@ -38,7 +43,7 @@ class OperationsNode:
     def __init__(self, path: Path, *, clock: FakeClock | None = None, settings: dict[str, Any] | None = None) -> None:
         self.clock = FakeClock() if clock is None else clock
         self.root = path
-        self.config = Config.from_document(settings or {}, path)
+        self.config = Config.from_document({**(settings or {}), **with_short_passwords(settings)}, path)
         self.loop, selector = new_loop(self.clock)
         self.executor = ThreadPoolExecutor(2)
         self.store = open_prepared(path / "database", clock=self.clock)

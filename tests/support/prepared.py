@@ -19,7 +19,7 @@ from svc.store.system import ensure_system
 def open_prepared(path: Path, **options: Any) -> Store:
     """The store in `path`; a new one is a copy of the prepared one."""
     if not path.exists():
-        shutil.copytree(_prepared(), path, ignore=shutil.ignore_patterns("lock.mdb"))
+        shutil.copytree(prepared_database(), path, ignore=shutil.ignore_patterns("lock.mdb"))
     store = Store(path, **options)
     ensure_system(store)
     ensure_first_super_user(store, "admin", "password")
@@ -27,7 +27,8 @@ def open_prepared(path: Path, **options: Any) -> Store:
 
 
 @functools.cache
-def _prepared() -> Path:
+def prepared_database() -> Path:
+    """The prepared store, to be copied. Tests that replace the hashing of passwords have it made before."""
     path = Path(tempfile.mkdtemp(prefix="prepared-")) / "database"
     store = Store(path, clock=FakeClock())
     ensure_system(store)

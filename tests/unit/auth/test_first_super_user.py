@@ -40,19 +40,19 @@ def test_made_up_password(store: Store, tmp_path: Path) -> None:
 
 
 def test_configured(store: Store, tmp_path: Path) -> None:
-    created = ensure_first_super_user(store, "root", "pw", password_file=tmp_path / "file")
+    created = ensure_first_super_user(store, "root", "long enough", password_file=tmp_path / "file")
     assert created is not None and (created.username, created.password) == ("root", None)
-    assert not (tmp_path / "file").exists() and stored_password(store, "root") == "hash:pw"
+    assert not (tmp_path / "file").exists() and stored_password(store, "root") == "hash:long enough"
 
 
-@pytest.mark.parametrize(("name", "password", "expected"), [(None, "pw", "admin"), ("root", None, "root")])
+@pytest.mark.parametrize(("name", "password", "expected"), [(None, "long enough", "admin"), ("root", None, "root")])
 def test_half_configured(store: Store, name: str | None, password: str | None, expected: str) -> None:
     created = ensure_first_super_user(store, name, password)
     assert created is not None and created.username == expected and (created.password is None) == (password is not None)
 
 
 def test_nothing_happens_with_a_super_user(store: Store, tmp_path: Path) -> None:
-    ensure_first_super_user(store, "root", "pw")
+    ensure_first_super_user(store, "root", "long enough")
     raw = store.databases[SYSTEM].tables[USER_TABLE].get_raw("root")
     assert ensure_first_super_user(store, "root", "other", password_file=tmp_path / "file") is None
     assert ensure_first_super_user(store) is None
@@ -68,7 +68,7 @@ def test_kept_over_a_restart(tmp_path: Path) -> None:
 
 
 def test_existing_role_is_kept_and_inactive_super_users_do_not_count(store: Store) -> None:
-    ensure_first_super_user(store, "root", "pw")
+    ensure_first_super_user(store, "root", "long enough")
     users, roles = store.databases[SYSTEM].tables[USER_TABLE], store.databases[SYSTEM].tables[ROLE_TABLE]
     role = roles.get_raw("super_user")
     transaction = store.begin()
@@ -85,6 +85,9 @@ def test_existing_role_is_kept_and_inactive_super_users_do_not_count(store: Stor
 def test_empty_password_is_a_configuration_fault(store: Store) -> None:
     with pytest.raises(ConfigError):
         ensure_first_super_user(store, "root", "  ")
+    with pytest.raises(ConfigError, match="The first super user's password must have at least 8 characters"):
+        ensure_first_super_user(store, "root", "1234567")
+    assert ensure_first_super_user(store, "root", "123", min_length=3) is not None
 
 
 def test_failed_commit_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,4 +97,4 @@ def test_failed_commit_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Database, "commit", fail)
     with pytest.raises(Problem):
-        ensure_first_super_user(store, "root", "pw")
+        ensure_first_super_user(store, "root", "long enough")

@@ -15,8 +15,8 @@ http: port securePort host cors corsAccessList corsAccessControlAllowHeaders com
     maxHeaderSize maxRequestBodySize requestQueueLimit mtls http2 sessionAffinity logging
 operationsApi: network.port network.securePort network.host network.cors network.corsAccessList network.domainSocket network.timeout network.headersTimeout
     network.keepAliveTimeout network.http2 network.mtls tls componentFile.maxSize sysInfo.network sysInfo.disk importRoots importHosts
-authentication: authorizeLocal cacheTTL enableSessions operationTokenTimeout refreshTokenTimeout hashFunction cookie.domains cookie.expires
-    failureDelay logging
+authentication: authorizeLocal cacheTTL enableSessions operationTokenTimeout refreshTokenTimeout hashFunction passwordMinLength
+    cookie.domains cookie.expires failureDelay logging
 tls: certificate privateKey certificateAuthority host hosts ciphers uses logging
 mqtt: network.port network.securePort network.host network.mtls webSocket requireAuthentication maxPacketSize logging
 logging: level file root path stdStreams console colors auditLog auditRetention external rotation.enabled rotation.compress rotation.interval

@@ -26,17 +26,17 @@ FILES = {
 def test_a_visitor_logs_in_and_out(tmp_path: Path) -> None:
     with svc.testing.app(write_application(tmp_path / "shop", FILES)) as shop:
         shop.operation("add_role", role="visitor", permission={})
-        shop.operation("add_user", username="ann", password="secret", role="visitor", active=True)
+        shop.operation("add_user", username="ann", password="blue-heron", role="visitor", active=True)
         visitor, other = shop.as_user(None), shop.as_user(None)
         assert visitor.get("/Who").json == {"user": None}
         assert visitor.post("/login", {"username": "ann", "password": "wrong"}).status == 401
-        assert visitor.post("/login", {"username": "ann", "password": "secret"}).status == 200
+        assert visitor.post("/login", {"username": "ann", "password": "blue-heron"}).status == 200
         assert visitor.get("/Who").json == {"user": "ann"} and other.get("/Who").json == {"user": None}
         shop.clock.advance(86_400 * 20)
         assert visitor.get("/Who").json == {"user": "ann"}
         visitor.post("/logout", {})
         assert visitor.get("/Who").json == {"user": None} and not visitor.cookies
-        visitor.post("/login", {"username": "ann", "password": "secret"})
+        visitor.post("/login", {"username": "ann", "password": "blue-heron"})
         shop.clock.advance(86_400 * 31)
         assert visitor.get("/Who").json == {"user": None}
 

@@ -52,7 +52,7 @@ def test_anybody_sees_the_report(shop: Application) -> None:
 
 def test_ann_alone_changes_the_shelf(shop: Application) -> None:
     for name in ("ann", "bob"):
-        shop.operation("add_user", username=name, password="secret", role="clerk", active=True)
+        shop.operation("add_user", username=name, password="blue-heron", role="clerk", active=True)
     assert shop.get("/Shelf/pen", user=None).status == 200
     assert [shop.patch("/Shelf/pen", {"stock": 9}, user=name).status for name in (None, "bob", "ann")] == [401, 403, 204]
     assert shop.delete("/Shelf/pen", user="ann").status == 403

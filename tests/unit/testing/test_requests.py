@@ -73,12 +73,12 @@ def test_who_asks(shop: Application) -> None:
     assert shop.get("/Product/", user=reader).status == 200
     assert shop.post("/Product/", {"id": "1"}, user=reader).status == 403
     shop.operation("add_role", role="keeper", permission={})
-    shop.operation("add_user", username="ann", password="secret", role="keeper", active=True)
+    shop.operation("add_user", username="ann", password="blue-heron", role="keeper", active=True)
     assert shop.get("/Echo", user={"role": "keeper"}).json["role"] == "keeper"
     assert shop.get("/Echo", user="ann").json == {"user": "ann", "role": "keeper"}
     ann = shop.as_user("ann")
     assert ann.get("/Echo").json["user"] == "ann" and ann.get("/Echo", user=None).status == 401
-    assert shop.get("/Echo", headers={"Authorization": "Basic YW5uOnNlY3JldA=="}).json["user"] == "ann"
+    assert shop.get("/Echo", headers={"Authorization": "Basic YW5uOmJsdWUtaGVyb24="}).json["user"] == "ann"
     assert shop.get("/Echo", headers={"Authorization": "Basic YW5uOndyb25n"}).status == 401
     shop.operation("alter_user", username="ann", active=False)
     assert ann.get("/Echo").status == 401
