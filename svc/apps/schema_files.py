@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from svc.apps.schema_draft import SchemaFault, TypeDraft
+from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_resolver import KnownTypes, Resolver
-from svc.apps.schema_syntax import SourcePosition, TypeDeclaration, parse_schema
+from svc.apps.schema_syntax import EnumDeclaration, SourcePosition, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
 from svc.store.schema import TableDefinition
 
@@ -43,6 +44,7 @@ def load_schema_files(
     """
     result = SchemaResult()
     drafts: list[TypeDraft] = []
+    enums = EnumTypes(result.faults)
     for path, text in sorted(files):
         try:
             declarations = parse_schema(text)
@@ -55,8 +57,11 @@ def load_schema_files(
                 draft = TypeDraft(path, declaration, directory, result.faults)
                 draft.read()
                 drafts.append(draft)
+            elif isinstance(declaration, EnumDeclaration):
+                enums.add(path, declaration)
             else:
-                message = f"{declaration.kind} {declaration.name}".rstrip() + " declares no table or structure and was ignored"
+                message = f"{declaration.kind} {declaration.name}".rstrip() + " declares no table, structure or enum and was ignored"
                 result.faults.append(SchemaFault(path, message, declaration.position, False))
-    result.definitions += Resolver(drafts, known_types or {}).resolve()
+    enums.read({draft.name for draft in drafts})
+    result.definitions += Resolver(drafts, enums, known_types or {}).resolve()
     return result

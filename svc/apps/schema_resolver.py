@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from svc.apps.schema_draft import TypeDraft
+from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_syntax import SourcePosition
 from svc.errors import SchemaError
-from svc.store.schema import SCALAR_TYPES, SET_NULL, Attribute, Relationship, Structure, TableDefinition, may_be_key, unite
+from svc.store.schema import SCALAR_TYPES, SET_NULL, Attribute, Enumeration, Relationship, Structure, TableDefinition, may_be_key, unite
 
 KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
 """Database -> type name -> definition, of the applications loaded before."""
@@ -17,8 +18,9 @@ KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
 class Resolver:
     """Resolves the type names of drafts, then checks and unites their definitions."""
 
-    def __init__(self, drafts: list[TypeDraft], known: KnownTypes) -> None:
+    def __init__(self, drafts: list[TypeDraft], enums: EnumTypes, known: KnownTypes) -> None:
         self._drafts = drafts
+        self._enums = enums
         self._known = known
         self._by_name: dict[str, list[TypeDraft]] = {}
         for draft in drafts:
@@ -54,6 +56,16 @@ class Resolver:
                 return draft
         return self._known.get(database, {}).get(name) or (drafts[0] if drafts else None)
 
+    def _enum(self, name: str, database: str) -> Enumeration | None:
+        """The enum of this name: of this application, else one that a table of another one in the same database has."""
+        if name in self._enums.valid or name in self._enums.rejected or name in self._by_name:
+            return self._enums.valid.get(name)
+        for definition in self._known.get(database, {}).values():
+            for attribute in definition.attributes:
+                if attribute.enum is not None and attribute.enum.name == name:
+                    return attribute.enum
+        return None
+
     def _typed(self, draft: TypeDraft, attribute: Attribute) -> Attribute:
         """The attribute with what its type name turned out to be: unknown types become `Any`, relationships get their table."""
         relationship = attribute.relationship
@@ -63,9 +75,17 @@ class Resolver:
             if relationship is not None:
                 draft.fail(f"the relationship {where} needs a table as its type, {attribute.type} is not a table", position)
             return attribute
+        enum = self._enum(attribute.type, draft.database)
+        if enum is not None:
+            if relationship is not None:
+                draft.fail(f"the relationship {where} needs a table as its type, {attribute.type} is an enum", position)
+            return replace(attribute, type="String", enum=enum)
         found = self._find(attribute.type, draft.database)
-        if found is None:
+        if found is None and attribute.type in self._enums.rejected:
+            draft.fail(f"the type {attribute.type}, which {where} needs, has errors", position)
+        elif found is None:
             draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted", position)
+        if found is None:
             return replace(attribute, type="Any", relationship=None)
         if relationship is None:
             return attribute
@@ -93,6 +113,8 @@ class Resolver:
             if attribute.primary_key and not may_be_key(attribute):
                 kind = f"[{attribute.type}]" if attribute.elements else attribute.type
                 draft.fail(f"{draft.name}.{attribute.name} cannot be a primary key with type {kind}: keys are strings or numbers", position)
+            if attribute.primary_key and attribute.enum is not None and definition.split_segments:
+                draft.fail(f"@splitSegments of {draft.name}: the segments of a key cannot be the values of an enum", position)
             if attribute.embed is not None and not any(other.name == attribute.embed.source for other in draft.attributes):
                 draft.fail(f"@embed of {draft.name}.{attribute.name}: {draft.name} has no attribute {attribute.embed.source}", position)
         structures = self._structures(draft)

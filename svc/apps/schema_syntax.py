@@ -15,6 +15,7 @@ from graphql.language import (
     BooleanValueNode,
     ConstDirectiveNode,
     DirectiveNode,
+    EnumTypeDefinitionNode,
     EnumValueNode,
     FieldDefinitionNode,
     FloatValueNode,
@@ -99,15 +100,30 @@ class TypeDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
+class EnumDeclaration:
+    """`positions`: of the values. `directives`: of the type and of its values."""
+
+    name: str
+    values: tuple[str, ...]
+    positions: tuple[SourcePosition, ...]
+    directives: tuple[Directive, ...]
+    description: str
+    position: SourcePosition
+
+
+@dataclass(frozen=True, slots=True)
 class OtherDefinition:
-    """A definition that declares nothing for us: an enum, an input type, an extension ..."""
+    """A definition that declares nothing for us: an interface, an input type, an extension ..."""
 
     kind: str
     name: str
     position: SourcePosition
 
 
-def parse_schema(text: str) -> list[TypeDeclaration | OtherDefinition]:
+Declaration = TypeDeclaration | EnumDeclaration | OtherDefinition
+
+
+def parse_schema(text: str) -> list[Declaration]:
     """The definitions of one schema file in their order. Raises SchemaError with line and column for an invalid schema."""
     positions = _Positions(text)
     try:
@@ -216,9 +232,11 @@ class _DeclarationReader:
     def __init__(self, positions: _Positions) -> None:
         self._positions = positions
 
-    def definition(self, node: object) -> TypeDeclaration | OtherDefinition:
+    def definition(self, node: object) -> Declaration:
         loc: Location | None = getattr(node, "loc", None)
         position = self._position(loc)
+        if isinstance(node, EnumTypeDefinitionNode):
+            return self._enum(node)
         if not isinstance(node, ObjectTypeDefinitionNode):
             kind = str(getattr(node, "kind", "")).replace("_", " ").removesuffix(" definition")
             if kind in ("operation", "fragment"):
@@ -229,6 +247,17 @@ class _DeclarationReader:
             node.name.value,
             tuple([self._field(field) for field in node.fields or ()]),
             self._directives(node.directives),
+            node.description.value if node.description else "",
+            self._position(node.name.loc),
+        )
+
+    def _enum(self, node: EnumTypeDefinitionNode) -> EnumDeclaration:
+        return EnumDeclaration(
+            node.name.value,
+            tuple([value.name.value for value in node.values or ()]),
+            tuple([self._position(value.loc) for value in node.values or ()]),
+            self._directives(node.directives)
+            + tuple([found for value in node.values or () for found in self._directives(value.directives)]),
             node.description.value if node.description else "",
             self._position(node.name.loc),
         )

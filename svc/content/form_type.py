@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 from urllib.parse import quote_plus, unquote_to_bytes
@@ -93,7 +94,7 @@ def _converted(text: str, attribute: Attribute | None) -> Any:
     if attribute is None:
         return text
     if attribute.elements and attribute.type in SCALAR_TYPES:
-        attribute = Attribute(attribute.name, attribute.type)
+        attribute = replace(attribute, elements=False)
     function = converter(attribute)
     return text if function is None else function(text)
 

@@ -60,6 +60,8 @@ def converter(attribute: Attribute | None) -> Callable[[str], object] | None:
         return lambda text: _from_json(attribute, text)
     if attribute.type == "Blob":
         return _blob
+    if attribute.enum is not None:
+        return lambda text: text or None  # an empty field: what is no value is left to the validation of the record
     if attribute.type in _TEXT_TYPES:
         return str
     return lambda text: text_to_value(attribute, text)

@@ -31,7 +31,7 @@ def argument_values(
         if name in values or name in options:
             raise fault_at(argument, f"The argument '{name}' is given twice.")
         is_option = extended and name in LIST_OPTIONS
-        value = literal(argument.value, variables, "Argument", lists=is_option)
+        value = literal(argument.value, variables, "Argument", lists=extended)
         if is_option:
             options[name] = value
         else:

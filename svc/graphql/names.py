@@ -11,7 +11,7 @@ from typing import Any
 
 from svc.query.tables import AnyTable
 from svc.resources import Registration, Resources, TableResource
-from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Structure
+from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Enumeration, Structure, enums_of
 
 PROTOCOL = "graphql"
 QUERY_TYPE, MUTATION_TYPE, SUBSCRIPTION_TYPE = "Query", "Mutation", "Subscription"
@@ -45,7 +45,7 @@ class Names:
         self._name_of: dict[int, str] = {}  # of the type, by the id of a registration, which `_by_name` keeps
         self._databases: list[Any] = []  # of the exported tables
         self._generations: list[int] = []
-        self._types: dict[tuple[int, str], tuple[AnyTable, str]] = {}  # by the id of the table, and the name of a structure or ""
+        self._types: dict[tuple[int, str], tuple[AnyTable, str]] = {}  # by the id of the table, and the name of a structure or enum, or ""
 
     @property
     def state(self) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ class Names:
         return self._name_of.get(id(registration), registration.path)
 
     def type_name(self, table: AnyTable, structure: str = "") -> str:
-        """The name of the type of a table's records, or of a type that is embedded in them."""
+        """The name of the type of a table's records, or of a type or an enum that is used in them."""
         self._refresh()
         known = self._types.get((id(table), structure))
         return known[1] if known is not None else graphql_name(structure or table.name) or "_"
@@ -109,6 +109,7 @@ class Names:
                 types[place] = table, _unique(name, table.database.name, taken)
             name_of[id(registration)] = types[place][1]
         structures: dict[tuple[str, Structure], str] = {}
+        enums: dict[tuple[str, Enumeration], str] = {}
         for database in self._databases:
             tables = sorted(database.tables.values(), key=lambda table: table.name)
             for table in tables:
@@ -121,6 +122,11 @@ class Names:
                     if identity not in structures:
                         structures[identity] = _unique(structure.name, database.name, taken)
                     types[id(table), structure.name] = table, structures[identity]
+                for enum in enums_of(table.definition):
+                    named = (database.name, enum)
+                    if named not in enums:
+                        enums[named] = _unique(enum.name, database.name, taken)
+                    types[id(table), enum.name] = table, enums[named]
         self._types, self._name_of = types, name_of  # at once: plans are made on other threads, too
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from graphql import (
     GraphQLArgument,
     GraphQLBoolean,
+    GraphQLEnumType,
+    GraphQLEnumValue,
     GraphQLField,
     GraphQLFloat,
     GraphQLID,
@@ -28,7 +30,8 @@ from svc.graphql.names import MUTATION_TYPE, QUERY_TYPE, SUBSCRIPTION_TYPE
 from svc.graphql.visible import ANY, Kind, Visible, VisibleAttribute, VisibleResource, VisibleType
 from svc.store.schema import SCALAR_TYPES
 
-Input = GraphQLScalarType | GraphQLInputObjectType
+Scalar = GraphQLScalarType | GraphQLEnumType
+Input = Scalar | GraphQLInputObjectType
 
 SCALARS: Mapping[str, GraphQLScalarType] = {
     "ID": GraphQLID,
@@ -69,8 +72,10 @@ class _Builder:
         self._objects: dict[str, GraphQLObjectType] = {}
         self._filters: dict[str, GraphQLInputObjectType] = {}
         self._inputs: dict[str, GraphQLInputObjectType] = {}
+        self._enums: dict[str, GraphQLEnumType] = {}
         self._taken = {*SCALAR_TYPES, QUERY_TYPE, MUTATION_TYPE, SUBSCRIPTION_TYPE, *visible.types}
         self._taken.update(resource.type for resource in visible.resources)
+        self._taken.update(visible.enum_names)
 
     def schema(self) -> GraphQLSchema:
         resources = self._visible.resources
@@ -108,11 +113,11 @@ class _Builder:
         found: dict[str, Input] = {}
         for attribute in record.attributes:
             if attribute.is_condition:
-                type_ = SCALARS[attribute.type] if attribute.kind is Kind.SCALAR else self._filter(attribute.type)
+                type_ = self._scalar(attribute) if attribute.kind is Kind.SCALAR else self._filter(attribute.type)
                 if type_ is not None:
                     found[attribute.name] = type_
         if record.key is not None and all(attribute.name != "id" for attribute in record.attributes):
-            found["id"] = SCALARS[record.key.type]
+            found["id"] = self._scalar(record.key)
         return found
 
     def _filter(self, name: str) -> GraphQLInputObjectType | None:
@@ -131,7 +136,7 @@ class _Builder:
         if not resource.changes:
             return {}
         record = resource.record
-        key = GraphQLNonNull(GraphQLID if record is None or record.key is None else SCALARS[record.key.type])
+        key = GraphQLNonNull(GraphQLID if record is None or record.key is None else self._scalar(record.key))
         made: Input = SCALARS[ANY] if record is None or not record.inputs else self._input(record)
         given = {"input": GraphQLArgument(GraphQLNonNull(made))}
         addressed = {"id": GraphQLArgument(key)}
@@ -175,7 +180,7 @@ class _Builder:
     def _field(self, attribute: VisibleAttribute, options: bool) -> GraphQLField:
         description = attribute.description or None
         if attribute.kind is Kind.SCALAR:
-            scalar = SCALARS[attribute.type]
+            scalar = self._scalar(attribute)
             type_ = GraphQLList(scalar) if attribute.is_list else GraphQLNonNull(scalar) if attribute.is_key else scalar
             return GraphQLField(type_, description=description)
         found = self._record(self._visible.types[attribute.type])
@@ -185,6 +190,17 @@ class _Builder:
             return GraphQLField(found, description=description)
         arguments = _list_options(after=False) if options else {}
         return GraphQLField(GraphQLNonNull(GraphQLList(GraphQLNonNull(found))), arguments, description=description)
+
+    def _scalar(self, attribute: VisibleAttribute) -> Scalar:
+        """An enum is one in the extended form, where its values may be written as names or as strings; the other form knows strings only."""
+        if attribute.enum is None or not self._extended:
+            return SCALARS[attribute.type]
+        name, enum = attribute.enum
+        found = self._enums.get(name)
+        if found is None:
+            values = {value: GraphQLEnumValue(value) for value in enum.values}
+            found = self._enums[name] = GraphQLEnumType(name, values, description=enum.description or None)
+        return found
 
     def _input(self, record: VisibleType) -> GraphQLInputObjectType:
         found = self._inputs.get(record.name)
@@ -196,7 +212,7 @@ class _Builder:
 
     def _input_field(self, attribute: VisibleAttribute) -> GraphQLInputField:
         embedded = attribute.kind is Kind.EMBEDDED
-        type_: Input = self._input(self._visible.types[attribute.type]) if embedded else SCALARS[attribute.type]
+        type_: Input = self._input(self._visible.types[attribute.type]) if embedded else self._scalar(attribute)
         return GraphQLInputField(GraphQLList(type_) if attribute.is_list else type_, description=attribute.description or None)
 
     def _name(self, name: str, what: str) -> str:

@@ -17,7 +17,7 @@ from svc.graphql.names import Names, is_name
 from svc.query.resolve import is_many, related_table
 from svc.query.tables import AnyTable
 from svc.resources import Registration, TableResource
-from svc.store.schema import SCALAR_TYPES, Attribute
+from svc.store.schema import SCALAR_TYPES, Attribute, Enumeration
 
 ANY = "Any"
 CHANGES = ("post", "put", "patch", "delete")
@@ -40,6 +40,7 @@ class VisibleAttribute:
     is_key: bool
     is_condition: bool
     description: str
+    enum: tuple[str, Enumeration] | None = None  # the name of the type that its strings are values of, in the extended form
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ class Visible:
 
     resources: list[VisibleResource]
     types: dict[str, VisibleType]
+
+    @property
+    def enum_names(self) -> set[str]:
+        records = [*self.types.values(), *[resource.record for resource in self.resources if resource.record is not None]]
+        return {each.enum[0] for record in records for each in (*record.attributes, *record.inputs) if each.enum is not None}
 
 
 def visible_resources(names: Names, user: User | None) -> Generator[None, None, Visible]:
@@ -199,7 +205,9 @@ class _View:
             and attribute.vector is None
             and (attribute.stored or (attribute.computed_from is not None and attribute.indexed))
         )
-        return VisibleAttribute(attribute.name, type_name, kind, attribute.elements, is_key, is_condition, attribute.description)
+        enum = attribute.enum
+        known = (self._names.type_name(table, enum.name), enum) if enum is not None and all(map(is_name, enum.values)) else None
+        return VisibleAttribute(attribute.name, type_name, kind, attribute.elements, is_key, is_condition, attribute.description, known)
 
     def _relationship(self, attribute: Attribute, table: AnyTable) -> VisibleAttribute | None:
         try:

@@ -124,6 +124,8 @@ def describe_attribute(attribute: Attribute, structures: Mapping[str, Structure]
         shown["type"], shown["elements"] = "array", attribute.type
     elif attribute.type != "Any":
         shown["type"] = attribute.type
+    if attribute.enum is not None:
+        shown["enum"] = list(attribute.enum.values)
     if attribute.primary_key:
         shown["is_primary_key"] = True
     if attribute.indexed:

@@ -15,7 +15,7 @@ from svc.errors import BadValue, QueryError
 from svc.query.hints import for_value
 from svc.query.nodes import Bound, Conversion
 from svc.store.schema import Attribute
-from svc.store.values.conversion import autoconvert, printable, shown, text_to_value
+from svc.store.values.conversion import autoconvert, members, printable, shown, text_to_value
 
 _NUMERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _MAX_DIGITS = 302  # of a number of 1000 bits (spec: schema-and-store §5)
@@ -120,6 +120,8 @@ def _declared_value(value: object, attribute: Attribute | None, name: str) -> ob
         text = text_form(value)
         if text is None:
             raise _bad_value(name, type(value).__name__, type_)
+        if attribute.enum is not None and text not in attribute.enum.values:
+            raise _bad_value(name, text, members(attribute.enum))
         return text
     is_number = type(value) is int or type(value) is float
     if (

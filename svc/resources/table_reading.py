@@ -162,6 +162,8 @@ def describe_attribute(attribute: Attribute) -> dict[str, Any]:
         shown["indexed"] = True
     if attribute.elements:
         shown["elements"] = attribute.type
+    if attribute.enum is not None:
+        shown["enum"] = list(attribute.enum.values)
     if attribute.relationship is not None:
         relationship = attribute.relationship
         shown["relationship"] = {k: v for k, v in (("from", relationship.from_), ("to", relationship.to)) if v}

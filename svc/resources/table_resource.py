@@ -12,7 +12,7 @@ from svc.resources.subscribing import subscribed_query, subscription_request
 from svc.resources.table_writing import TableWriting
 from svc.resources.target import RequestTarget
 from svc.store import Store, Table
-from svc.store.schema import key_type
+from svc.store.schema import key_enum, key_type
 from svc.store.system import SYSTEM
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def table_resource(
             "allow_full_scan": allow_full_scan,
             "shows_record_count": shows_record_count,
             "is_system": table.database.name == SYSTEM,
-            "text_keys": key_type(table.definition) in ("ID", "String") and not table.definition.split_segments,
+            "text_keys": key_type(table.definition) in ("ID", "String")
+            and not table.definition.split_segments
+            and key_enum(table.definition) is None,
             "untyped_keys": key_type(table.definition) == "Any",
             "properties": {a.name: a for a in table.definition.attributes},
         },

@@ -56,9 +56,18 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
+class Enumeration:
+    """An `enum` of a schema file: a type of strings, of which there are no others than `values`."""
+
+    name: str
+    values: tuple[str, ...]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Attribute:
     """One declared attribute. `type` is one of SCALAR_TYPES, or the name of a structure in `TableDefinition.structures`,
-    or, for a relationship, the name of the related table's type. `elements`: it is a list of `type`."""
+    or, for a relationship, the name of the related table's type. `elements`: it is a list of `type`. `enum`: the type is String, limited to its values."""
 
     name: str
     type: str = "Any"
@@ -79,6 +88,7 @@ class Attribute:
     vector: VectorIndex | None = None
     embed: Embed | None = None
     allow: tuple[str, ...] = ()  # roles of `@allow`: kept, not enforced (spec: schema-and-store §3)
+    enum: Enumeration | None = None
 
     @property
     def stored(self) -> bool:
@@ -190,6 +200,18 @@ def key_type(definition: TableDefinition) -> str:
     return attribute.type if attribute is not None else "Any"
 
 
+def enums_of(definition: TableDefinition) -> tuple[Enumeration, ...]:
+    """Those that its attributes use, those of nested objects included, each once."""
+    places = (definition.attributes, *[structure.attributes for structure in definition.structures])
+    return tuple(dict.fromkeys([found.enum for attributes in places for found in attributes if found.enum is not None]))
+
+
+def key_enum(definition: TableDefinition) -> Enumeration | None:
+    """The values that keys are limited to."""
+    attribute = definition.attribute(definition.primary_key)
+    return None if attribute is None else attribute.enum
+
+
 def key_kind(definition: TableDefinition) -> str:
     """`text`, `number` or `any`."""
     return _KEY_KINDS.get(key_type(definition), "any")
@@ -205,7 +227,8 @@ def _index_identity(attribute: Attribute) -> tuple[object, ...]:
     version = attribute.computed_from if attribute.computed_version is None else attribute.computed_version
     computed = attribute.computed_from is not None
     # What does not fit the declaration is null where it is computed.
-    return attribute.type, attribute.elements, computed, version, computed and attribute.element_required
+    values = attribute.enum.values if computed and attribute.enum is not None else ()
+    return attribute.type, attribute.elements, computed, version, computed and attribute.element_required, values
 
 
 def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:

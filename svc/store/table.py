@@ -89,7 +89,7 @@ class Table:
         self.index_list: list[Index] = list(self.indexes.values())
         self._compute()
         key = self.attributes.get(self.primary_key)
-        self._key_type = "Any" if key is None else key.type
+        self._key_type = "Any" if key is None else "enum" if key.enum is not None else key.type
         self._sequence: KeySequence | None = None
         self._key_of = projection((self.primary_key,))
 

@@ -5,9 +5,10 @@ In generated text `_b` is `builtins`, `_d` `datetime`, `_y` `typing` and `_t` `s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
-from svc.store.schema import Attribute, Structure, TableDefinition, key_type
+from svc.store.schema import Attribute, Enumeration, Structure, TableDefinition, key_enum, key_type
 
 _READ = {
     "ID": "_b.str",
@@ -53,13 +54,14 @@ class PythonTypes:
         if self._definition.split_segments:
             return "_t.SegmentedKey"
         kind = key_type(self._definition)
-        return "_t.AnyKey" if kind == "Any" else _READ[kind]
+        enum = key_enum(self._definition)
+        return "_t.AnyKey" if kind == "Any" else _READ[kind] if enum is None else _literal(enum)
 
     def read(self, attribute: Attribute) -> str:
         """What `record.name` is."""
         if self.is_key(attribute):
             return self.key
-        kind = _READ.get(attribute.type) or self._structures.get(attribute.type, "_y.Any")
+        kind = _scalar(_READ, attribute) or self._structures.get(attribute.type, "_y.Any")
         if attribute.elements:
             kind = f"_b.list[{optional(kind, attribute.element_required)}]"
         return optional(kind, attribute.required)
@@ -68,7 +70,7 @@ class PythonTypes:
         """What may be stored."""
         if self.is_key(attribute):
             return self.key
-        kind = _WRITTEN.get(attribute.type) or self._structures.get(attribute.type, "_y.Any")
+        kind = _scalar(_WRITTEN, attribute) or self._structures.get(attribute.type, "_y.Any")
         if attribute.elements:
             kind = f"_b.list[{kind}]" if attribute.element_required or kind == "_y.Any" else f"_b.list[{kind}] | _b.list[{kind} | None]"
         elif increment and attribute.type in NUMBERS:
@@ -87,6 +89,18 @@ class PythonTypes:
     def structure(self, attribute: Attribute) -> Structure | None:
         """The structure of nested objects."""
         return next((each for each in self._definition.structures if each.name == attribute.type), None)
+
+
+def _scalar(types: Mapping[str, str], attribute: Attribute) -> str | None:
+    return types.get(attribute.type) if attribute.enum is None else _literal(attribute.enum)
+
+
+def _literal(enum: Enumeration) -> str:
+    """
+    >>> _literal(Enumeration("Status", ("OPEN", "CLOSED")))
+    '_y.Literal["OPEN", "CLOSED"]'
+    """
+    return f"_y.Literal[{', '.join([json.dumps(value) for value in enum.values])}]"
 
 
 def optional(kind: str, required: bool) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from svc.store.schema import DEFAULT_DATABASE, Attribute, Structure, TableDefinition, key_type
+from svc.store.schema import DEFAULT_DATABASE, Attribute, Enumeration, Structure, TableDefinition, key_enum, key_type
 from svc.stubs.names import Names, capitalized
 from svc.stubs.schema import ApplicationSchema
 
@@ -116,7 +116,8 @@ class _Writer:
         if definition.split_segments:
             return "string | number | readonly (string | number)[]"
         kind = key_type(definition)
-        return "string | number" if kind in ("Any", "BigInt") else _READ[kind]
+        enum = key_enum(definition)
+        return "string | number" if kind in ("Any", "BigInt") else _READ[kind] if enum is None else _union(enum)
 
     def _nested(self, definition: TableDefinition, attribute: Attribute) -> str:
         return next(
@@ -135,7 +136,7 @@ class _Writer:
             return f"{kind}[]" if attribute.elements else _nullable(kind)
         if attribute.name == definition.primary_key:
             return self._key(definition).replace("readonly (string | number)[]", "(string | number)[]")
-        kind = _READ.get(attribute.type) or self._nested(definition, attribute)
+        kind = _scalar(_READ, attribute) or self._nested(definition, attribute)
         if attribute.elements:
             kind = f"({kind if attribute.element_required else _nullable(kind)})[]"
         return kind if attribute.required else _nullable(kind)
@@ -143,7 +144,7 @@ class _Writer:
     def _written(self, definition: TableDefinition, attribute: Attribute, *, increment: bool = False) -> str:
         if attribute.name == definition.primary_key:
             return self._key(definition)
-        kind = _WRITTEN.get(attribute.type) or self._nested(definition, attribute)
+        kind = _scalar(_WRITTEN, attribute) or self._nested(definition, attribute)
         if attribute.elements:
             kind = f"readonly ({kind if attribute.element_required else _nullable(kind)})[]"
         elif increment and attribute.type in _NUMBERS:
@@ -153,7 +154,7 @@ class _Writer:
     def _compared(self, definition: TableDefinition, attribute: Attribute) -> str:
         if attribute.name == definition.primary_key:
             return self._key(definition)
-        return _COMPARED.get(attribute.type, "any")
+        return _scalar(_COMPARED, attribute) or "any"
 
     # --- the client ----------------------------------------------------------------------------------------------------------------------
 
@@ -213,6 +214,18 @@ _OF_CLIENT = frozenset(
 def typescript(schema: ApplicationSchema) -> str:
     """The text of the file."""
     return "\n".join(_Writer(schema).text()).rstrip() + "\n"
+
+
+def _scalar(types: Mapping[str, str], attribute: Attribute) -> str | None:
+    return types.get(attribute.type) if attribute.enum is None else _union(attribute.enum)
+
+
+def _union(enum: Enumeration) -> str:
+    """
+    >>> _union(Enumeration("Status", ("OPEN", "CLOSED")))
+    '"OPEN" | "CLOSED"'
+    """
+    return " | ".join([json.dumps(value) for value in enum.values])
 
 
 def _nullable(kind: str) -> str:

@@ -204,7 +204,7 @@ class TablePaths(ResourcePaths):
         description = attribute.description
         if attribute.elements:
             description = f"{description} One of its elements.".lstrip()
-        if attribute.type not in ("ID", "String", "Any", "Bytes"):
+        if attribute.enum is not None or attribute.type not in ("ID", "String", "Any", "Bytes"):
             parameter["allowEmptyValue"] = True
             parameter["schema"] = nullable(schema)
             description = f"{description} Empty or `null`: records without it.".lstrip()

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from svc.rest.openapi.access import TableAccess
-from svc.store.schema import Attribute, Structure, TableDefinition, key_type
+from svc.store.schema import Attribute, Enumeration, Structure, TableDefinition, key_enum, key_type
 from svc.store.values.conversion import INT_MAX, INT_MIN, KEY_LIMIT, LONG_MAX, MAX_DATE_MS, MIN_DATE_MS
 from svc.store.values.keys import MAX_KEY_CHARACTERS
 
@@ -115,13 +115,31 @@ def nullable(schema: Schema) -> Schema:
         return schema | {"anyOf": [nullable(schema["anyOf"][0]), *schema["anyOf"][1:]]}
     if "$ref" in schema or "allOf" in schema:
         return {"anyOf": [schema, _NULL]}
+    if "enum" in schema:
+        return schema | {"nullable": True, "enum": [*schema["enum"], None]}
     return schema | {"nullable": True} if "type" in schema else schema
+
+
+def shown_type(attribute: Attribute) -> Schema | None:
+    """A value, of a list an element, as it is answered; None: of a type that is no scalar."""
+    return SHOWN.get(attribute.type) if attribute.enum is None else _values_of(attribute.enum)
+
+
+def taken_type(attribute: Attribute) -> Schema | None:
+    """The same as it may be written."""
+    return TAKEN.get(attribute.type) if attribute.enum is None else _values_of(attribute.enum)
+
+
+def _values_of(enum: Enumeration) -> Schema:
+    return described({"type": "string", "enum": list(enum.values)}, enum.description)
 
 
 def query_schema(attribute: Attribute) -> Schema | None:
     """What a value of `attribute=value` in a query must be, None if it cannot be compared so."""
     if attribute.relationship is not None or attribute.type == "Blob":
         return None
+    if attribute.enum is not None:
+        return _values_of(attribute.enum)
     if attribute.type in _QUERIED:
         return _QUERIED[attribute.type]
     return {"type": "string"} if attribute.type in SHOWN else None
@@ -129,6 +147,9 @@ def query_schema(attribute: Attribute) -> Schema | None:
 
 def key_in_path(definition: TableDefinition) -> Schema:
     """The key as part of an address: several segments are sent with %2F between them, or as they are."""
+    enum = key_enum(definition)
+    if enum is not None:
+        return _values_of(enum)
     kind = key_type(definition)
     if definition.split_segments or kind not in _KEYS:
         return {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS}
@@ -149,6 +170,9 @@ _KEYS: Mapping[str, Schema] = {
 
 
 def key_in_record(definition: TableDefinition) -> Schema:
+    enum = key_enum(definition)
+    if enum is not None:
+        return _values_of(enum)
     kind = key_type(definition)
     alone: Schema = _KEYS.get(kind) or {"anyOf": [_KEYS["String"], {"type": "number"}]}
     if not definition.split_segments:
@@ -181,13 +205,13 @@ def key_in_body(definition: TableDefinition) -> Schema:
 
 def key_may_be_missing(definition: TableDefinition) -> bool:
     """Whether POST makes one."""
-    return key_type(definition) != "Float"
+    return key_type(definition) != "Float" and key_enum(definition) is None
 
 
 def _form_value(schema: Schema) -> Schema:
     """An empty field and the word stand for null, unless its type is text."""
     if schema.get("type") == "string":
-        return schema
+        return schema | {"enum": [*schema["enum"], ""]} if "enum" in schema else schema
     return {"anyOf": [*schema.get("anyOf", [schema]), {"type": "string", "enum": ["", "null"]}]}
 
 
@@ -236,7 +260,7 @@ class TableSchemas:
         properties: dict[str, Schema] = {definition.primary_key: _form_value(key)}
         required: list[str] = []
         for attribute in self._access.writable:
-            schema = TAKEN.get(attribute.type)
+            schema = taken_type(attribute)
             if schema is not None and attribute.type not in ("Any", "Blob"):
                 may_be_null = not (attribute.element_required if attribute.elements else attribute.required)
                 schema = _form_value(schema) if may_be_null else schema
@@ -336,10 +360,10 @@ class TableSchemas:
 
     def _shown(self, attribute: Attribute) -> Schema:
         """A value as it is answered, null aside."""
-        return self._list(attribute, SHOWN.get(attribute.type), body=False)
+        return self._list(attribute, shown_type(attribute), body=False)
 
     def _taken_property(self, attribute: Attribute) -> Schema:
-        schema = self._list(attribute, TAKEN.get(attribute.type), body=True)
+        schema = self._list(attribute, taken_type(attribute), body=True)
         description = attribute.description
         if attribute.created_time or attribute.updated_time:
             description = f"{description} A given value is replaced by the time of the write.".lstrip()

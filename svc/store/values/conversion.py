@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from math import isfinite
 
 from svc.errors import BadValue, ValidationError
-from svc.store.schema import Attribute, TableDefinition, key_type
+from svc.store.schema import Attribute, Enumeration, TableDefinition
 
 Key = str | int | float | tuple["Key", ...]
 
@@ -159,9 +159,13 @@ def text_to_value(attribute: Attribute | None, text: str) -> object:
 
     Raises BadValue if the text cannot be converted. Numbers are not held to the range of their type: no record is beyond it.
     """
-    if attribute is None or attribute.type in _TEXT_TYPES:
+    if attribute is None:
         return text
+    if attribute.enum is not None:
+        return _member_from_text(attribute.name, attribute.enum, text)
     kind = attribute.type
+    if kind in _TEXT_TYPES:
+        return text
     if kind == "Bytes":
         return text.encode("utf-8", "surrogatepass")  # half a pair equals no stored bytes
     if not text:
@@ -174,6 +178,25 @@ def text_to_value(attribute: Attribute | None, text: str) -> object:
         if value is not None:
             return value
     raise bad_text(attribute.name, text, kind)
+
+
+def _member_from_text(name: str, enum: Enumeration, text: str) -> str | None:
+    """Null is written as for numbers: no enumeration has a value of that name."""
+    if text in enum.values:
+        return text
+    if text in ("", "null"):
+        return None
+    raise bad_text(name, text, members(enum))
+
+
+def members(enum: Enumeration) -> str:
+    """What a message says that a value of this type must be.
+
+    >>> members(Enumeration("Status", ("OPEN", "CLOSED"))), members(Enumeration("Number", tuple(map(str, range(30)))))[-30:]
+    ('one of OPEN, CLOSED', '6, 17, 18, 19 or another of 30')
+    """
+    shown = ", ".join(map(printable, enum.values[:_SHOWN_ENUM_VALUES]))
+    return f"one of {shown}" + (f" or another of {len(enum.values)}" if len(enum.values) > _SHOWN_ENUM_VALUES else "")
 
 
 def autoconvert(text: str) -> object:
@@ -210,9 +233,12 @@ def key_from_text(definition: TableDefinition, text: str, raw: str = "") -> Key:
     `raw`: the text before it was percent-decoded, "" if it is the same. A numeral of an untyped key whose digits are escaped (`%35`) is a string: else
     the string "5" had no address. Raises BadValue. The limit on the length of keys is the concern of `keys.encode_primary`.
     """
-    kind = key_type(definition)
+    attribute = definition.attribute(definition.primary_key)
+    kind = "Any" if attribute is None else attribute.type
     if kind == "Any" and "%" in raw:
         return _untyped_from_raw(definition, text, raw)
+    if attribute is not None and attribute.enum is not None and text not in attribute.enum.values:
+        raise bad_text(definition.primary_key, text, members(attribute.enum))
     if definition.split_segments and "/" in text:
         return tuple([_segment_from_text(definition.primary_key, kind, segment) for segment in text.split("/")])
     if kind == "ID" or kind == "String":
@@ -273,8 +299,11 @@ def check_key(definition: TableDefinition, value: object) -> Key:
 
     With @splitSegments a list is a key, a text with slashes is the list it spells, and a list of one is its element.
     """
-    kind = key_type(definition)
     name = definition.primary_key
+    attribute = definition.attribute(name)
+    kind = "Any" if attribute is None else attribute.type
+    if attribute is not None and attribute.enum is not None and value not in attribute.enum.values:
+        raise ValidationError(refusal(value, name, members(attribute.enum)))
     if definition.split_segments:
         if type(value) is list or type(value) is tuple:
             segments = tuple([_check_segment(name, kind, segment, "strings or numbers without slashes") for segment in value])
@@ -318,6 +347,7 @@ _KEY_EXPECTED = {
 
 _SHOWN_CHARACTERS = 100
 _SHOWN_MEMBERS = 5
+_SHOWN_ENUM_VALUES = 20
 
 
 def is_encodable(text: str) -> bool:

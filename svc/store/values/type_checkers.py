@@ -19,7 +19,7 @@ from typing import Any
 
 from svc.errors import ClientError
 from svc.store.blobs import Blob, BlobDescription, create_blob, is_stream, maybe_description
-from svc.store.schema import Attribute, Structure, TableDefinition
+from svc.store.schema import Attribute, Enumeration, Structure, TableDefinition
 from svc.store.values.conversion import (
     INT_MAX,
     INT_MIN,
@@ -28,6 +28,7 @@ from svc.store.values.conversion import (
     MAX_DIGITS,
     check_key,
     is_encodable,
+    members,
     printable,
     refusal,
     shown,
@@ -74,6 +75,19 @@ def _check_string(value: Any, path: Path, failures: list[str], depth: int) -> An
     if isinstance(value, str):
         return _check_string(str.__str__(value), path, failures, depth)
     return _refuse(failures, value, path, "a string")
+
+
+def _enum_checker(enum: Enumeration) -> Checker:
+    values, expected = frozenset(enum.values), members(enum)
+
+    def check(value: Any, path: Path, failures: list[str], depth: int) -> Any:
+        if value is None or (type(value) is str and value in values):
+            return value
+        if type(value) is not str and isinstance(value, str):
+            return check(str.__str__(value), path, failures, depth)
+        return _refuse(failures, value, path, expected)
+
+    return check
 
 
 def _integer_checker(low: int, high: int) -> Checker:
@@ -451,6 +465,9 @@ def compile_checkers(definition: TableDefinition, source: str) -> dict[str, Chec
         if attribute.computed_from is not None:
             return _refuse_computed
         check: Checker = scalars.get(attribute.type) or structures.get(attribute.type) or check_any
+        if attribute.enum is not None:
+            check = _enum_checker(attribute.enum)
+            return _list_checker(check, frozenset(), attribute.element_required) if attribute.elements else check
         if attribute.elements:
             return _list_checker(check, _QUICK.get(attribute.type, frozenset()), attribute.element_required)
         return check
@@ -475,6 +492,8 @@ def _key_checker(definition: TableDefinition) -> Checker:
             return value
 
     attribute = definition.attribute(definition.primary_key)
+    if attribute is not None and attribute.enum is not None:
+        return _enum_checker(attribute.enum)
     if not definition.split_segments and attribute is not None and attribute.type in ("ID", "String"):
         return _check_string  # says and does the same, in less time
     return check

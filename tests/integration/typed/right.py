@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from svc import (
     Blob,
@@ -188,7 +188,9 @@ async def write() -> None:
     await tables.Product.delete({"conditions": [{"attribute": "stock", "value": 0}]})
     await tables.Product.publish("pen", {"said": 1})
     await tables.Product.invalidate("pen")
-    posted = await tables.Product.post({"name": "A", "stock": 3})
+    posted = await tables.Product.post({"name": "A", "stock": 3, "state": "NEW", "states": ["USED"]})
+    state: Literal["NEW", "USED"] | None = posted.state
+    print(state)
     print(posted.price)
     updated = await tables.Product.update(posted.id)
     updated.price = 3

@@ -17,7 +17,7 @@ told["missing"] = await client.Product.get("none")
 told["selected"] = await client.Product.get("pen", ["name", "price"])
 told["one"] = await client.Product.get("pen", ["name"])
 
-const made: string = await client.Product.create({ name: "Ink", stock: 0, brandName: "b/1.x" })
+const made: string = await client.Product.create({ name: "Ink", stock: 0, brandName: "b/1.x", state: "NEW", states: ["USED"] })
 told["made"] = typeof made
 told["both"] = (await client.Product.createAll([{ id: "5", name: "Five", stock: 5 }, { id: "null", name: "null", stock: 6 }])).length
 await client.Brand.put("b/1.x", { country: "FR" })

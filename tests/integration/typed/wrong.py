@@ -35,6 +35,7 @@ async def wrong() -> None:
     tables.Product.search(conditions=[{"attribute": "nmae", "value": "x"}])  # wrong: unknown attribute
     await tables.Product.create({"stock": 3})  # wrong: the name is missing
     await tables.Product.create({"name": "Pen", "stock": "3"})  # wrong: a number
+    await tables.Product.create({"name": "Pen", "stock": 3, "state": "OLD"})  # wrong: no value of the enum
     await tables.Product.create({"name": "Pen", "stock": 3, "nmae": 1})  # wrong: unknown attribute
     await tables.Product.create({"name": None, "stock": 3})  # wrong: null is refused
     await tables.Product.create({"name": "Pen", "stock": 3, "label": "x"})  # wrong: it is computed

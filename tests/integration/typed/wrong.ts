@@ -6,6 +6,7 @@ const client = new Client()
 export const missing: ProductData = { stock: 3 } // wrong: the name is missing
 export const unknown: ProductData = { name: "Pen", stock: 3, nmae: 1 } // wrong: unknown attribute
 export const mistaken: ProductData = { name: "Pen", stock: "3" } // wrong: a number
+export const old: ProductData = { name: "Pen", stock: 3, state: "OLD" } // wrong: no value of the enum
 export const empty: ProductData = { name: null, stock: 3 } // wrong: null is refused
 const pen = await client.Product.get("pen")
 console.log(pen.name) // wrong: it may be null

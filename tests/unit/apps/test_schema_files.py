@@ -183,7 +183,7 @@ class TestTypeDirectives:
             ("type T @table @export(http: true) { id: ID }", "1:15: @export has no argument http: it was ignored"),
             ("type T @table @sealed @sealed { id: ID }", "1:23: @sealed is repeated: the first counts"),
             ("type T @table { id: ID a(b: Int): Int }", "1:24: the arguments of T.a have no meaning and were ignored"),
-            ("type T @table { id: ID } enum E { A }", "1:26: enum type E declares no table or structure and was ignored"),
+            ("type T @table { id: ID } union E = T", "1:26: union type E declares no table, structure or enum and was ignored"),
             ("type T @table { id: ID } type S @export { a: Int }", "1:31: @export has no effect on S, which has no @table"),
             ("type T @table { id: ID } type S { a: Int @indexed }", "1:35: @indexed has no effect on S.a: S has no @table"),
         ],

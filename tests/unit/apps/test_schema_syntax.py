@@ -102,7 +102,7 @@ class TestFieldsWithoutType:
         )
         assert [type(declaration).__name__ for declaration in declarations] == [
             "TypeDeclaration",
-            "OtherDefinition",
+            "EnumDeclaration",
             "OtherDefinition",
             "OtherDefinition",
             "TypeDeclaration",
@@ -170,5 +170,5 @@ def test_other_definitions_are_named() -> None:
         "enum E { A }\nscalar S\nextend type T { a: Int }\nschema { query: Q }\nunion U = A\ninterface I { a: Int }"
     )
     assert [(other.kind, other.name) for other in declarations if isinstance(other, OtherDefinition)] == [
-        ("enum type", "E"), ("scalar type", "S"), ("object type extension", "T"), ("schema", ""), ("union type", "U"), ("interface type", "I"),
+        ("scalar type", "S"), ("object type extension", "T"), ("schema", ""), ("union type", "U"), ("interface type", "I"),
     ]  # fmt: skip

@@ -165,3 +165,23 @@ def test_base64_pattern_takes_what_the_store_takes(text: str) -> None:
         accepted = False
     assert bool(re.search(BASE64_TAKEN.replace("$", r"\Z"), text)) == accepted
     assert not re.search(BASE64_SHOWN.replace("$", r"\Z"), text) or accepted
+
+
+def test_enums_list_their_values_and_null(document_of: Documents) -> None:
+    document = document_of(
+        'enum U { KG PIECE } type A @table @export { id: U @primaryKey a: U! @indexed b: U c: [U] p: P } type P { x: U } "Y" enum V { Z }'
+    )
+    schemas = document["components"]["schemas"]
+    values = {"type": "string", "enum": ["KG", "PIECE"]}
+    or_null = {"type": "string", "enum": ["KG", "PIECE", None], "nullable": True}
+    for name in ("A", "A.body"):
+        shown = schemas[name]["properties"]
+        assert (shown["a"], shown["b"]) == (values, or_null)
+        assert shown["c"] == {"type": "array", "items": or_null, "nullable": True}
+    assert schemas["A"]["properties"]["id"] == values
+    assert schemas["P"]["properties"]["x"] == or_null
+    assert schemas["A.form"]["properties"]["b"] == {"type": "string", "enum": ["KG", "PIECE", ""]}
+    path = document["paths"]["/A/{id}"]
+    assert [each["schema"] for each in path["parameters"]] == [values]
+    conditions = {each["name"]: each["schema"] for each in document["paths"]["/A/"]["get"]["parameters"] if "name" in each}
+    assert conditions["a"] == or_null
