@@ -16,7 +16,7 @@ from typing import Any
 
 from svc.apps.packages import DIRECTORY as PACKAGES
 
-IGNORED = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", PACKAGES))
+IGNORED = frozenset((".git", ".svc", ".venv", "venv", "__pycache__", "node_modules", PACKAGES))
 """Names of directories that hold no files of the application."""
 
 _WILD = re.compile(r"[*?\[]")

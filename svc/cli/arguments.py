@@ -16,7 +16,7 @@ FAILED, RUNNING = 1, 4
 FIRST_RUN_OPTIONS = frozenset({"svc_admin_username", "svc_admin_password", "defaults_mode", "default_mode", "tc_agreement", "svc_config"})
 """Options that are no settings; in lower case."""
 
-FLAGS = frozenset({"https", "insecure", "json", "new-database", "typescript"})
+FLAGS = frozenset({"all", "https", "insecure", "json", "new-database", "typescript"})
 """Options without a value."""
 
 
@@ -136,7 +136,9 @@ def complete_installation(arguments: Arguments) -> "Installation":
     """As `existing_installation`, for commands that need an installation. Raises UsageError if nothing is installed."""
     installation = existing_installation(arguments)
     if not installation.installed:
-        raise UsageError(f"Error: svc is not installed in {installation.root}; svc install does it, --ROOTPATH names another root")
+        from svc.cli.roots import without_server
+
+        raise UsageError(f"Error: {without_server(installation)}")
     return installation
 
 

@@ -112,12 +112,13 @@ COMMANDS = (
     ),
     Command(
         "status",
-        "svc status",
-        "Show whether the server is running, and its process id.",
+        "svc status [--all]",
+        "Show whether the server is running, its process id and its root; --all: of all roots of this user.",
         _of("svc.cli.processes", "status"),
         "status is running, stopped or not installed. interpreter is the Python of this command, which the server runs on too unless another\n"
-        "started it. The output is YAML, with --json JSON.",
-        flags=("json",),
+        "started it. The output is YAML, with --json JSON.\n\n"
+        "--all lists the roots that were installed or started by this user on this machine. No other command takes a root from that list.",
+        flags=("all", "json"),
     ),
     Command(
         "config",
@@ -144,7 +145,7 @@ COMMANDS = (
         "next restart, restart=rolling renews one instance after the other. package=REFERENCE lets the server fetch the application instead, for example\n"
         "package=acme/shop#v2 or package=pypi:shop. Other names are the fields of deploy_component: svc help deploy_component.\n\n"
         "svc deploy . target=https://db.example project=shop\n\n"
-        ".git, .venv, venv, __pycache__, node_modules and .packages are not sent: what requirements.txt or pyproject.toml names is installed there.\n"
+        ".git, .svc, .venv, venv, __pycache__, node_modules and .packages are not sent: what requirements.txt or pyproject.toml names is installed there.\n"
         "If anything fails, the version before goes on serving, and the exit status is 1.",
         flags=("insecure", "json"),
     ),
@@ -247,7 +248,7 @@ Settings are in <root>/svc-config.yaml. Each can be given as an option or an env
   svc --HTTP_PORT 8080 --LOGGING_LEVEL=info        HTTP_PORT=8080 svc
 An option beats the environment, both beat the file, and hold for what is started with them. To keep a value: svc config set http.port 8080.
 
-The root is --ROOTPATH, else ROOTPATH, else that of the last installation, else ~/svc.
+The root is --ROOTPATH, else the environment variable ROOTPATH, else ./.svc if it is installed, else ~/svc.
 
 Operations go to the server of this root through its Unix socket, as super user, or with target=URL to another one.
 On a terminal they answer with tables and YAML, in a pipe with JSON; json=true and json=false choose.

@@ -41,7 +41,7 @@ class SavedLogins:
 
     @classmethod
     def of_user(cls, environ: Mapping[str, str]) -> SavedLogins:
-        from svc.root.location import boot_file
+        from svc.root.known_roots import boot_file
 
         return cls(boot_file(environ).with_name(CREDENTIALS_FILE))
 

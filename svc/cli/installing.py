@@ -42,8 +42,17 @@ def install(arguments: Arguments) -> int:
                 print(f"Warning: {warning}", file=sys.stderr)
     except (AlreadyRunning, ConfigError, WrongUser, Problem) as error:
         return report_failed_start(error, sys.stderr)
-    print(f"svc {__version__} is installed in {installation.root}. Start it with: svc")
+    print(f"svc {__version__} is installed in {installation.root}. Start it with: {_start_command(installation)}")
     return 0
+
+
+def _start_command(installation: Installation) -> str:
+    """What starts this root from the same directory and environment."""
+    if not installation.chosen.startswith("named by --"):
+        return "svc"
+    import shlex
+
+    return f"svc --ROOTPATH {shlex.quote(str(installation.root))}"
 
 
 def _may_begin(installation: Installation, arguments: Arguments) -> bool:

@@ -62,11 +62,12 @@ def remote_client(address: str, arguments: Arguments, words: OperationArguments,
 
 def local_client(arguments: Arguments) -> Client:
     """A client of the running server of this root, over its Unix socket. Raises UsageError with the messages of the specification."""
+    from svc.cli.roots import without_server
     from svc.errors import ConfigError
 
     installation = existing_installation(arguments)
     if not installation.installed:
-        raise NotRunning(MUST_RUN)
+        raise NotRunning(f"{MUST_RUN}\n{without_server(installation)}")
     try:
         target = local_target(installation, os.environ)
     except ConfigError as error:
@@ -77,7 +78,9 @@ def local_client(arguments: Arguments) -> Client:
             return client
     from svc.root.lock import running_pid
 
-    raise NotRunning(MUST_RUN) if running_pid(installation.root) is None else UsageError(NO_SOCKET)
+    if running_pid(installation.root) is not None:
+        raise UsageError(NO_SOCKET)
+    raise NotRunning(f"{MUST_RUN}\n{without_server(installation)}")
 
 
 def perform(client: Client, row: Operation, body: dict[str, Any], words: OperationArguments, arguments: Arguments) -> int:

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc.cli.arguments import FAILED, Arguments, UsageError, existing_installation, installation_of, named_directory
 
@@ -48,7 +48,10 @@ def stop(arguments: Arguments) -> int:
     installation = existing_installation(arguments)
     pid = running_pid(installation.root) if installation.installed else None
     if pid is None:
-        print("svc is not running.")
+        from svc.cli.roots import without_server
+
+        print("svc is not running.", flush=True)
+        print(without_server(installation), file=sys.stderr)
         return 0
     print("Stopping svc.", flush=True)
     return stop(installation.root, pid)
@@ -111,16 +114,15 @@ def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, 
 
 
 def status(arguments: Arguments) -> int:
+    from svc.cli.output import yaml_text
+    from svc.cli.roots import roots_of_user, state_of
     from svc.interpreter import running_interpreter
-    from svc.root.lock import running_pid
 
     arguments.no_words()
-    installation = existing_installation(arguments)
-    pid = running_pid(installation.root) if installation.installed else None
-    status = "not installed" if not installation.installed else "stopped" if pid is None else "running"
-    known = {"status": status} | ({"pid": pid} if pid is not None else {}) | {"interpreter": str(running_interpreter())}
-    if "json" in arguments.flags:
-        print(json.dumps({"svc": known}))
+    if "all" in arguments.flags:
+        known: dict[str, Any] = {"roots": roots_of_user()}
     else:
-        print("\n".join(["svc:", *(f"  {name}: {value}" for name, value in known.items())]))
+        root = existing_installation(arguments).root
+        known = {"svc": {**state_of(root), "root": str(root), "interpreter": str(running_interpreter())}}
+    print(json.dumps(known) if "json" in arguments.flags else yaml_text(known).rstrip("\n"))
     return 0

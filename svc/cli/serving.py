@@ -73,7 +73,7 @@ def serve(
             config = _compact_on_start(config)
             if https:
                 _make_local_certificate(config)
-            _note_socket(config)
+            remember(config)
             _log_notes(config)
             from svc.server import Server
 
@@ -158,13 +158,15 @@ def _make_local_certificate(config: Config) -> None:
         raise UsageError(f"Error: no certificate can be made: {problem.message}") from problem
 
 
-def _note_socket(config: Config) -> None:
-    """Record the path of the operations socket for the command line, if it is not the configured one."""
-    from svc.root.location import record_socket
+def remember(config: Config) -> None:
+    """Note the root in the boot file, with the path of the operations socket if it is not the configured one."""
+    from svc.config.build import CONFIG_FILE
+    from svc.root.known_roots import remember_root
     from svc.root.socket_path import socket_path
 
     configured = config.operations_api.network.domain_socket
-    record_socket(os.environ, configured, None if configured is None else socket_path(configured))
+    used = None if configured is None else socket_path(configured)
+    remember_root(os.environ, config.file or config.root / CONFIG_FILE, used if used != configured else None)
 
 
 def _compact_on_start(config: Config) -> Config:

@@ -92,7 +92,7 @@ def local_target(installation: Installation, environ: Mapping[str, str]) -> Serv
     from svc.config.document import read_document
     from svc.config.relocation import relocated
     from svc.config.values import is_given, lookup
-    from svc.root.location import recorded_socket
+    from svc.root.known_roots import recorded_socket
     from svc.root.socket_path import socket_path
 
     name = ("operationsApi", "network", "domainSocket")

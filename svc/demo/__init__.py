@@ -16,7 +16,7 @@ from pathlib import Path
 
 from svc.auth.first_super_user import DEFAULT_ADMIN
 from svc.cli.arguments import FAILED, RUNNING, Arguments, fail
-from svc.cli.serving import run_server
+from svc.cli.serving import remember, run_server
 from svc.config import load_config
 from svc.config.build import CONFIG_FILE
 from svc.config.document import write_document
@@ -81,13 +81,13 @@ def main(args: Sequence[str]) -> int:
 
 
 def _serve(root: Path, settings: dict[str, str]) -> int:
-    """As `svc run`, but without the boot file: the demo must not become the default root of `svc`."""
     administrator = take_administrator(os.environ, settings)
     file = root / CONFIG_FILE
     if not file.exists():
         write_document(file, first_document(root, os.environ, settings))
     config = load_config(root, environ=os.environ, options=settings)
     make_directories(root, config)
+    remember(config)
     server = Server(
         config,
         apps=[APP],

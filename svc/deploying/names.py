@@ -15,7 +15,7 @@ MAX_PART = 255  # bytes of a name in a directory
 BAD_PROJECT = "Project name can only contain alphanumeric, dash and underscores characters"
 BAD_PATH = "Invalid file path"
 
-HIDDEN = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", ".packages"))
+HIDDEN = frozenset((".git", ".svc", ".venv", "venv", "__pycache__", "node_modules", ".packages"))
 """Directories that are no part of an application's own files."""
 
 BUILT_IN = frozenset(

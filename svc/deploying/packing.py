@@ -13,7 +13,7 @@ from svc.deploying.names import HIDDEN
 from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 
-ALWAYS_LEFT_OUT = frozenset((".git", ".venv", "venv", "__pycache__"))
+ALWAYS_LEFT_OUT = frozenset((".git", ".svc", ".venv", "venv", "__pycache__"))
 PACKAGES = frozenset(("node_modules", ".packages"))
 LEVEL = 6
 

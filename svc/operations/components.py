@@ -395,7 +395,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("skip_symlinks", "bool", "Leave out symbolic links.", default=False),
         ),
         returns="`project` and `payload`, a tar archive, gzipped; base64, in CBOR bytes.",
-        notes="`.git`, `.venv`, `venv` and `__pycache__` are never in it. A link that leads out of the directory is 400, unless links are left out.",
+        notes="`.git`, `.svc`, `.venv`, `venv` and `__pycache__` are never in it. A link that leads out of the directory is 400, unless links are left out.",
         example={"project": "shop", "skip_packages": True},
         example_answer={"project": "shop", "payload": "H4sIAAAAAAAC..."},
     ),

@@ -17,7 +17,8 @@ from svc.config.settings import BY_NAME, DEVELOPMENT
 from svc.errors import ConfigError, Problem
 from svc.logs.lines import prefix, timestamp
 from svc.root.administrator import PASSWORD_FILE
-from svc.root.location import Installation, first_value, write_boot_file
+from svc.root.known_roots import remember_root
+from svc.root.location import Installation, first_value
 from svc.root.lock import LOCK_FILE, PID_FILE
 from svc.store.system import SYSTEM
 
@@ -79,9 +80,9 @@ def install(
     make_directories(root)
     begin_database(root)
     write_document(root / CONFIG_FILE, document)
-    write_boot_file(environ, root / CONFIG_FILE)
+    remember_root(environ, root / CONFIG_FILE)
     _record(root, f"svc {__version__} installed in {root}", clock)
-    return Installation(root, root / CONFIG_FILE, True)
+    return Installation(root, root / CONFIG_FILE, True, None, installation.chosen)
 
 
 def begin_database(root: Path) -> None:

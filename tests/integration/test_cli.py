@@ -353,12 +353,14 @@ def test_restart_keeps_the_process_and_takes_up_what_changed(tmp_path: Path) -> 
         assert machine.run("restart", "--HTTP_PORT", "1").returncode == 1
     finally:
         machine.run("stop")
-    assert machine.run("status").stdout == f"svc:\n  status: stopped\n  interpreter: {running_interpreter()}\n"
-    assert machine.run("user_info").stderr == "svc must be running to perform this operation\n"
+    assert machine.run("status").stdout == f"svc:\n  status: stopped\n  root: {machine.root}\n  interpreter: {running_interpreter()}\n"
+    assert machine.run("user_info").stderr.startswith(
+        f"svc must be running to perform this operation\nNo server runs in {machine.root} (named by "
+    )
     done = machine.run("restart")  # not running: start
     assert done.stdout == f"svc is running (pid: {machine.pid}).\n"
     assert json.loads(machine.fine("status", "--json")) == {
-        "svc": {"status": "running", "pid": machine.pid, "interpreter": str(running_interpreter())}
+        "svc": {"status": "running", "pid": machine.pid, "root": str(machine.root), "interpreter": str(running_interpreter())}
     }
     machine.fine("stop")
 

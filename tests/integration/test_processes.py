@@ -82,7 +82,7 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
 
 def test_from_nothing_to_stopped(commands: Commands) -> None:
     commands.own_keys = True
-    assert commands.run("status").stdout == "svc:\n  status: not installed\n" + INTERPRETER
+    assert commands.run("status").stdout == f"svc:\n  status: not installed\n  root: {commands.root}\n" + INTERPRETER
 
     started = commands.run("start", HTTP_PORT=str(commands.port))
     assert started.returncode == 0, started.stderr
@@ -91,7 +91,7 @@ def test_from_nothing_to_stopped(commands: Commands) -> None:
     assert started.stderr.count(password) == 1
     assert file.stat().st_mode & 0o777 == 0o600
     assert started.stdout == f"svc is running (pid: {commands.pid()}).\n"
-    assert commands.run("status").stdout == f"svc:\n  status: running\n  pid: {commands.pid()}\n" + INTERPRETER
+    assert commands.run("status").stdout == f"svc:\n  status: running\n  pid: {commands.pid()}\n  root: {commands.root}\n" + INTERPRETER
 
     second = commands.run()
     assert second.returncode == 4
@@ -101,7 +101,7 @@ def test_from_nothing_to_stopped(commands: Commands) -> None:
 
     stopped = commands.run("stop")
     assert (stopped.returncode, stopped.stdout) == (0, "Stopping svc.\n")
-    assert commands.run("status").stdout == "svc:\n  status: stopped\n" + INTERPRETER
+    assert commands.run("status").stdout == f"svc:\n  status: stopped\n  root: {commands.root}\n" + INTERPRETER
     assert not (commands.root / "svc.pid").exists()
 
     assert read_document(commands.root / "svc-config.yaml")["http"]["port"] == 9926  # a start writes none of its options
@@ -141,7 +141,7 @@ def test_a_password_is_not_to_be_seen_from_outside(commands: Commands, form: str
     with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             wait_until(lambda: (commands.root / "operations-server").exists())
-            assert commands.run("status").stdout == f"svc:\n  status: running\n  pid: {server.pid}\n" + INTERPRETER
+            assert commands.run("status").stdout == f"svc:\n  status: running\n  pid: {server.pid}\n  root: {commands.root}\n" + INTERPRETER
             assert b"HTTP_PORT=" in shown(server.pid) and b"horse" not in shown(server.pid)
             restarted = commands.run("restart")
             assert restarted.returncode == 0, restarted.stderr
@@ -186,9 +186,11 @@ def test_a_copy_of_a_running_root_is_served_beside_it(commands: Commands, tmp_pa
     other = Commands(tmp_path / "other")
     other.root.parent.mkdir()
     shutil.copytree(commands.root, other.root, ignore=lambda directory, names: [name for name in names if name == "operations-server"])
-    assert other.run("status").stdout == "svc:\n  status: stopped\n" + INTERPRETER
+    assert other.run("status").stdout == f"svc:\n  status: stopped\n  root: {other.root}\n" + INTERPRETER
     assert other.run("stop").stdout == "svc is not running.\n"
-    assert other.run("describe_all").stderr == "svc must be running to perform this operation\n"
+    refused = other.run("describe_all", HOME=str(commands.home)).stderr
+    assert refused.startswith(f"svc must be running to perform this operation\nNo server runs in {other.root} (named by ")
+    assert f"{commands.root} (running)" in refused
     try:
         started = other.run("start", HTTP_PORT=str(other.port))
         assert started.returncode == 0, started.stderr
@@ -215,7 +217,7 @@ def test_the_installed_command(commands: Commands) -> None:
     script = Path(sys.executable).with_name("svc")
     env = {name: value for name, value in commands.env.items() if name != "PYTHONPATH"}
     done = subprocess.run([script, "status"], env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("svc:\n  status: not installed\n" + INTERPRETER, "")
+    assert (done.stdout, done.stderr) == (f"svc:\n  status: not installed\n  root: {commands.root}\n" + INTERPRETER, "")
 
 
 def test_a_root_without_its_database_is_not_started(commands: Commands) -> None:
@@ -251,7 +253,7 @@ def test_a_killed_server_reads_as_stopped_and_starts_again(commands: Commands) -
     process = psutil.Process(commands.pid())
     process.send_signal(signal.SIGKILL)
     wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
-    assert commands.run("status").stdout == "svc:\n  status: stopped\n" + INTERPRETER
+    assert commands.run("status").stdout == f"svc:\n  status: stopped\n  root: {commands.root}\n" + INTERPRETER
     assert commands.run("start").returncode == 0
 
 
@@ -268,7 +270,7 @@ def test_a_start_that_fails_says_why_where_it_was_started(commands: Commands) ->
     taken = other.run("start", HTTP_PORT=str(commands.port))
     assert taken.returncode == 1
     assert f"http.port {commands.port}" in taken.stderr
-    assert other.run("status").stdout == "svc:\n  status: stopped\n" + INTERPRETER
+    assert other.run("status").stdout == f"svc:\n  status: stopped\n  root: {other.root}\n" + INTERPRETER
 
 
 def test_databases_are_compacted_once(tmp_path: Path) -> None:

@@ -182,16 +182,18 @@ def test_options_that_are_not_valid_install_nothing(tmp_path: Path, capsys: pyte
 
 def test_status_and_stop_without_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
-    assert capsys.readouterr().out == f"svc:\n  status: not installed\n  interpreter: {running_interpreter()}\n"
+    assert capsys.readouterr().out == f"svc:\n  status: not installed\n  root: {tmp_path}/svc\n  interpreter: {running_interpreter()}\n"
     root = tmp_path / "r"
     root.mkdir()
     write_document(root / "svc-config.yaml", {})
     (root / "svc.pid").write_text("999999999\n")
     assert main(["status", "--ROOTPATH", str(root)]) == 0
-    assert capsys.readouterr().out == f"svc:\n  status: stopped\n  interpreter: {running_interpreter()}\n"
+    assert capsys.readouterr().out == f"svc:\n  status: stopped\n  root: {root}\n  interpreter: {running_interpreter()}\n"
     for _ in range(2):
         assert main(["stop", f"--rootpath={root}"]) == 0
-        assert capsys.readouterr().out == "svc is not running.\n"
+        captured = capsys.readouterr()
+        assert captured.out == "svc is not running.\n"
+        assert captured.err.startswith(f"No server runs in {root} (named by --ROOTPATH).")
 
 
 def test_status_of_a_running_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +204,8 @@ def test_status_of_a_running_server(tmp_path: Path, capsys: pytest.CaptureFixtur
         process.stdout.readline()
         (tmp_path / "svc.pid").write_text(f"{process.pid}\n")
         assert main(["status", "--ROOTPATH", str(tmp_path)]) == 0
-        assert capsys.readouterr().out == f"svc:\n  status: running\n  pid: {process.pid}\n  interpreter: {running_interpreter()}\n"
+        expected = f"svc:\n  status: running\n  pid: {process.pid}\n  root: {tmp_path}\n  interpreter: {running_interpreter()}\n"
+        assert capsys.readouterr().out == expected
         assert main(["stop", "--ROOTPATH", str(tmp_path)]) == 0  # SIGTERM ends it
         assert capsys.readouterr().out == "Stopping svc.\n"
         process.communicate()
@@ -214,12 +217,13 @@ def test_install_makes_everything_and_leaves_it_alone_afterwards(tmp_path: Path,
     password = (tmp_path / "r" / "initial-admin-password").read_text().strip()
     assert captured.err.count(password) == 1
     assert password not in captured.out
+    assert captured.out.endswith(f"Start it with: svc --ROOTPATH {tmp_path / 'r'}\n")
     assert len(password) >= 22  # 128 bits in base64
     assert read_document(tmp_path / "r" / "svc-config.yaml")["http"]["port"] == 8080
     assert not list((tmp_path / "r" / "backup").glob("*.bak"))  # there was no file before
     for file in (tmp_path / "r").rglob("*"):
         assert file.name == "initial-admin-password" or not file.is_file() or password.encode() not in file.read_bytes()
-    assert main(["install"]) == 0  # found by the boot file
+    assert main(["install", "--ROOTPATH", str(tmp_path / "r")]) == 0
     assert capsys.readouterr().out == "svc is already installed.\n"
     assert (tmp_path / "r" / "initial-admin-password").read_text().strip() == password
     assert main(["check", str(tmp_path / "r")]) == 0

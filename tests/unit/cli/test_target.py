@@ -85,7 +85,7 @@ def test_the_socket_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_a_socket_whose_path_was_too_long_is_found_where_the_server_put_it(tmp_path: Path) -> None:
-    from svc.root.location import record_socket
+    from svc.root.known_roots import remember_root
     from svc.root.socket_path import socket_path
 
     environ = {"HOME": str(tmp_path)}
@@ -97,6 +97,6 @@ def test_a_socket_whose_path_was_too_long_is_found_where_the_server_put_it(tmp_p
     target = local_target(installation, environ)
     assert target is not None and target.socket == usual != root / "operations-server"
     assert usual is not None
-    record_socket(environ, root / "operations-server", tmp_path / "elsewhere" / usual.name)
+    remember_root(environ, installation.file, tmp_path / "elsewhere" / usual.name)
     target = local_target(installation, environ)
     assert target is not None and target.socket == tmp_path / "elsewhere" / usual.name

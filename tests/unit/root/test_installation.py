@@ -21,10 +21,10 @@ from svc.root.installation import (
     make_keys,
     require_database,
 )
+from svc.root.known_roots import known_roots
 from svc.root.location import (
     Installation,
     find_installation,
-    read_boot_file,
 )
 
 
@@ -46,7 +46,7 @@ def test_an_installation_makes_private_directories_a_configuration_and_the_boot_
     for directory in (root, *(root / name for name in DIRECTORIES)):
         assert directory.stat().st_mode & 0o777 == 0o700
     assert installation.file.stat().st_mode & 0o777 == 0o600
-    assert read_boot_file(env)["settings_path"] == str(installation.file)
+    assert [each.file for each in known_roots(env)] == [installation.file]
     assert (root / "log" / "install.log").read_text().startswith("2026-01-01T00:00:00.000Z [main/0] [notify]: svc ")
 
 

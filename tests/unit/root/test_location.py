@@ -1,4 +1,4 @@
-"""Which root directory is used, and the boot file."""
+"""Which root directory is used."""
 
 import shutil
 from pathlib import Path
@@ -7,19 +7,9 @@ import pytest
 
 from svc.config.document import read_document, write_document
 from svc.errors import ConfigError
-from svc.root.installation import (
-    install,
-)
-from svc.root.location import (
-    Installation,
-    boot_file,
-    find_installation,
-    read_boot_file,
-    record_socket,
-    recorded_socket,
-    root_of,
-    write_boot_file,
-)
+from svc.root.installation import install
+from svc.root.known_roots import boot_file, known_roots
+from svc.root.location import Installation, find_installation, root_of
 
 
 @pytest.fixture
@@ -32,15 +22,48 @@ def environ(home: Path, **more: str) -> dict[str, str]:
     return {"HOME": str(home), **more}
 
 
-def test_the_root_is_found_in_the_contracts_order(home: Path) -> None:
-    one, two, three = home / "one", home / "two", home / "three"
+def chosen(environ: dict[str, str], options: dict[str, str]) -> tuple[Path, str]:
+    found = find_installation(environ, options)
+    return found.root, found.chosen
+
+
+def test_the_root_is_found_in_the_contracts_order(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, project = home / "one", home / "two", home / "project"
+    local = project / ".svc"
+    local.mkdir(parents=True)
+    monkeypatch.chdir(project)
     env = environ(home)
     assert find_installation(env, {}) == Installation(home / "svc", home / "svc" / "svc-config.yaml", False)
-    install(find_installation(env, {"ROOTPATH": str(three)}), env, {})
-    assert find_installation(env, {}) == Installation(three, three / "svc-config.yaml", True)
-    assert find_installation(environ(home, rootpath=str(two)), {}).root == two
-    assert find_installation(environ(home, ROOTPATH=str(two)), {"RootPath": str(one)}).root == one
-    assert find_installation(environ(home, ROOTPATH="~/four/../two"), {}).root == two
+    assert chosen(env, {}) == (home / "svc", "the default root"), "an empty .svc does not count"
+    install(find_installation(env, {"ROOTPATH": ".svc"}), env, {})
+    assert find_installation(env, {}) == Installation(local, local / "svc-config.yaml", True)
+    assert chosen(env, {}) == (local, "the .svc of this directory")
+    assert chosen(environ(home, rootpath=str(two)), {}) == (two, "named by the environment variable ROOTPATH")
+    assert chosen(environ(home, ROOTPATH=str(two)), {"RootPath": str(one)}) == (one, "named by --ROOTPATH")
+    assert chosen(environ(home, ROOTPATH="~/four/../two"), {})[0] == two
+    own = home / "own.yaml"
+    write_document(own, {"rootPath": str(one)})
+    assert chosen(environ(home, SVC_CONFIG=str(own)), {}) == (one, "named by SVC_CONFIG")
+    monkeypatch.chdir(home)
+    assert chosen(env, {}) == (home / "svc", "the default root")
+
+
+def test_no_root_is_taken_from_the_boot_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    env = environ(home)
+    install(find_installation(env, {"ROOTPATH": str(home / "other")}), env, {})
+    assert [each.root for each in known_roots(env)] == [home / "other"]
+    assert find_installation(env, {}).root == home / "svc"
+
+
+def test_a_user_without_a_home_directory_names_the_root(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(Path, "expanduser", fail)
+    with pytest.raises(ConfigError, match="no home directory; name a root with --ROOTPATH"):
+        find_installation({}, {})
 
 
 def test_a_root_with_a_configuration_is_installed_without_boot_file(home: Path) -> None:
@@ -49,15 +72,6 @@ def test_a_root_with_a_configuration_is_installed_without_boot_file(home: Path) 
     write_document(root / "svc-config.yaml", {})
     assert find_installation(environ(home, ROOTPATH=str(root)), {}).installed
     assert not boot_file(environ(home)).exists()
-
-
-def test_a_boot_file_that_points_nowhere_does_not_count(home: Path) -> None:
-    boot = boot_file(environ(home))
-    boot.parent.mkdir()
-    boot.write_text("settings_path=/nowhere/svc-config.yaml\ninstall_user=ann\n")
-    assert find_installation(environ(home), {}).root == home / "svc"
-    boot.write_bytes(b"\xff\xfe")
-    assert not find_installation(environ(home), {}).installed
 
 
 def test_svc_config_is_a_template_first_and_then_what_runs(home: Path) -> None:
@@ -89,16 +103,3 @@ def test_a_configuration_belongs_to_the_root_that_it_lies_in(home: Path) -> None
     assert root_of(own) == installation.root
     write_document(own, {})
     assert root_of(own) == own.parent
-
-
-def test_the_boot_file_knows_a_socket_whose_path_was_too_long(tmp_path: Path) -> None:
-    environ = {"HOME": str(tmp_path)}
-    configured, used = tmp_path / "operations-server", tmp_path / "elsewhere" / "0123.sock"
-    record_socket(environ, configured, configured)
-    assert not boot_file(environ).exists()
-    write_boot_file(environ, tmp_path / "svc-config.yaml")
-    record_socket(environ, configured, used)
-    assert read_boot_file(environ)["settings_path"] == str(tmp_path / "svc-config.yaml")
-    assert recorded_socket(environ, tmp_path / "here" / "0123.sock") == used
-    assert recorded_socket(environ, tmp_path / "here" / "4567.sock") == tmp_path / "here" / "4567.sock"  # of another root
-    assert recorded_socket(environ, configured) == configured
