@@ -384,7 +384,7 @@ class _Records(_Work):
     def new(self, item: BatchItem) -> tuple[dict[str, Any], None]:
         self.tally.made += 1
         self.done.append(self._by_place[item.stored])
-        return dict(item.data), None
+        return self._table.validator.complete(dict(item.data), is_new=True), None
 
     def over(self, item: BatchItem, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
         if not is_live:

@@ -42,6 +42,10 @@ def text(value: Value) -> str:
     raise ValueError("must be a string")
 
 
+def any_value(value: Value) -> Value:
+    return value
+
+
 def name(value: Value) -> str:
     found = text(value)
     if not found:
@@ -162,6 +166,7 @@ FIELD_DIRECTIVES: Specification = {
     "embed": {"source": name, "model": name},
     "enumerable": {},
     "hidden": {},
+    "default": {"value": any_value},
     "allow": {"role": name_list},
 }
 

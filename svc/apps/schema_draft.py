@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 from svc.apps.schema_directives import (
@@ -51,6 +52,7 @@ class TypeDraft:
         self.database = DEFAULT_DATABASE
         self.attributes: list[Attribute] = []
         self.positions: dict[str, SourcePosition] = {}
+        self.default_positions: dict[str, SourcePosition] = {}
         self.sealed = False
         self.definition: TableDefinition | None = None
         self._expressions: dict[str, tuple[Expression, SourcePosition]] = {}
@@ -156,6 +158,7 @@ class TypeDraft:
         is_relationship = relationship is not None
         vector = self._vector_index(item, type_name, found["indexed"], is_relationship) if "indexed" in found else None
         embed = self._embed(item, found["embed"]) if "embed" in found else None
+        default = self._default(item, found) if "default" in found else ""
         self._check_times(item, found)
         return Attribute(
             name=item.name,
@@ -177,6 +180,7 @@ class TypeDraft:
             vector=vector,
             embed=embed,
             allow=found.get("allow", {}).get("role", ()),
+            default=default,
         )
 
     def _vector_index(self, item: FieldDeclaration, type_name: str, arguments: Arguments, is_relationship: bool) -> VectorIndex | None:
@@ -230,6 +234,21 @@ class TypeDraft:
             elif self.sealed and not names.issuperset(expression.names):
                 unknown = ", ".join([name for name in expression.names if name not in names])
                 self.warn(f"@computed of {self.name}.{attribute.name}: {self.name} is sealed and has no attribute {unknown}", position)
+
+    def _default(self, item: FieldDeclaration, found: dict[str, Arguments]) -> str:
+        """The JSON of the value; whether it fits the type is known when that is resolved."""
+        where = f"{self.name}.{item.name}"
+        if "value" not in found["default"]:
+            self.fail(f"@default of {where} needs value:, which is not null", item.position)
+            return ""
+        for directive in ("relationship", "computed", "primaryKey", "createdTime", "updatedTime", "embed"):
+            if directive in found:
+                self.fail(f"@default of {where} has no place beside @{directive}", item.position)
+        if item.type == "Blob":
+            self.fail(f"@default of {where}: a Blob has none", item.position)
+        declared = next(directive for directive in item.directives if directive.name == "default")
+        self.default_positions[item.name] = declared.positions["value"].position
+        return json.dumps(found["default"]["value"], ensure_ascii=False)
 
     def _embed(self, item: FieldDeclaration, arguments: Arguments) -> Embed | None:
         if "source" not in arguments:

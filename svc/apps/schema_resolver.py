@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 from svc.apps.schema_draft import TypeDraft
 from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_syntax import SourcePosition
-from svc.errors import SchemaError
+from svc.errors import ClientError, SchemaError
 from svc.store.schema import SCALAR_TYPES, SET_NULL, Attribute, Enumeration, Relationship, Structure, TableDefinition, may_be_key, unite
+from svc.store.values.conversion import printable
+from svc.store.values.validation import Validator
 
 KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
 """Database -> type name -> definition, of the applications loaded before."""
@@ -119,6 +122,22 @@ class Resolver:
                 draft.fail(f"@embed of {draft.name}.{attribute.name}: {draft.name} has no attribute {attribute.embed.source}", position)
         structures = self._structures(draft)
         draft.definition = replace(definition, attributes=tuple(draft.attributes), structures=tuple(structures.values()))
+        self._check_defaults(draft, draft.definition)
+
+    @staticmethod
+    def _check_defaults(draft: TypeDraft, definition: TableDefinition) -> None:
+        if draft.rejected or not draft.default_positions:
+            return
+        validator = Validator(
+            replace(definition, attributes=tuple([replace(attribute, default="") for attribute in definition.attributes]))
+        )
+        for attribute in definition.attributes:
+            if attribute.default:
+                try:
+                    validator.record({attribute.name: json.loads(attribute.default)}, complete=False)
+                except ClientError as error:
+                    position = draft.default_positions[attribute.name]
+                    draft.fail(f"@default of {draft.name}.{attribute.name}: {printable(error.message)}", position)
 
     def _structures(self, draft: TypeDraft) -> dict[str, Structure]:
         """The types of nested objects that the attributes reach, each once; a type may reach itself."""

@@ -5,6 +5,7 @@ A description is made in steps: of many tables, of many expired records, and of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -136,6 +137,8 @@ def describe_attribute(attribute: Attribute, structures: Mapping[str, Structure]
         shown["assigned_updated_time"] = True
     if attribute.required:
         shown["nullable"] = False
+    if attribute.default:
+        shown["default"] = json.loads(attribute.default)
     if attribute.computed_from is not None:
         shown["computed"] = True
     structure = structures.get(attribute.type)

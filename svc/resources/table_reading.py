@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -158,6 +159,8 @@ def describe_attribute(attribute: Attribute) -> dict[str, Any]:
         shown["isPrimaryKey"] = True
     if attribute.required:
         shown["nullable"] = False
+    if attribute.default:
+        shown["default"] = json.loads(attribute.default)
     if attribute.indexed:
         shown["indexed"] = True
     if attribute.elements:

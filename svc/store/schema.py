@@ -89,6 +89,7 @@ class Attribute:
     embed: Embed | None = None
     allow: tuple[str, ...] = ()  # roles of `@allow`: kept, not enforced (spec: schema-and-store §3)
     enum: Enumeration | None = None
+    default: str = ""  # JSON: of new records that lack it; "" = none
 
     @property
     def stored(self) -> bool:

@@ -450,7 +450,13 @@ def _typed_dict(
     """A dict whose required items are those of required attributes; none of them if not `total`."""
 
     def item(attribute: Attribute, kind: str) -> str:
-        given = attribute.created_time or attribute.updated_time or attribute.embed is not None or attribute.name == optional_name
+        given = (
+            attribute.created_time
+            or attribute.updated_time
+            or attribute.embed is not None
+            or attribute.default
+            or attribute.name == optional_name
+        )
         return f"_y.Required[{kind}]" if total and attribute.required and not given else kind
 
     if all(is_plain(attribute.name) for attribute, _ in items):

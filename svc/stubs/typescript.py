@@ -234,7 +234,9 @@ def _nullable(kind: str) -> str:
 
 def _may_miss(attribute: Attribute) -> bool:
     """Whether what is stored may do without it."""
-    return not attribute.required or attribute.created_time or attribute.updated_time or attribute.embed is not None
+    return (
+        not attribute.required or attribute.created_time or attribute.updated_time or attribute.embed is not None or bool(attribute.default)
+    )
 
 
 def _member(name: str) -> str:

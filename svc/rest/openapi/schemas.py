@@ -16,6 +16,7 @@ place for that word, so it becomes one of two.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -265,7 +266,9 @@ class TableSchemas:
                 may_be_null = not (attribute.element_required if attribute.elements else attribute.required)
                 schema = _form_value(schema) if may_be_null else schema
                 properties[attribute.name] = {"anyOf": [array_of(schema) | {"minItems": 1}, schema]} if attribute.elements else schema
-                if attribute.required and not (partial or attribute.created_time or attribute.updated_time or attribute.embed):
+                if attribute.required and not (
+                    partial or attribute.created_time or attribute.updated_time or attribute.embed or attribute.default
+                ):
                     required.append(attribute.name)
         schema = self._object(properties, required, self._is_closed) | {"minProperties": 1}
         return schema if self._is_closed else schema | {"additionalProperties": {"type": "string"}}
@@ -297,8 +300,8 @@ class TableSchemas:
     def _body(self, attributes: tuple[Attribute, ...]) -> Schema:
         properties = self._key_property()
         for attribute in attributes:
-            properties[attribute.name] = self._taken_property(attribute)
-        required = [a.name for a in attributes if a.required and not (a.created_time or a.updated_time or a.embed)]
+            properties[attribute.name] = self._given_property(attribute)
+        required = [a.name for a in attributes if a.required and not (a.created_time or a.updated_time or a.embed or a.default)]
         return self._object(properties, required, self._is_closed, self._definition.description)
 
     def _keyed(self, *, new: bool) -> Schema:
@@ -368,6 +371,13 @@ class TableSchemas:
         if attribute.created_time or attribute.updated_time:
             description = f"{description} A given value is replaced by the time of the write.".lstrip()
         return described(schema if attribute.required else nullable(schema), description)
+
+    def _given_property(self, attribute: Attribute) -> Schema:
+        """The same in a whole record: a new one that lacks it gets its default."""
+        schema = self._taken_property(attribute)
+        if not attribute.default:
+            return schema
+        return ({"allOf": [schema]} if "$ref" in schema else schema) | {"default": json.loads(attribute.default)}
 
     def _list(self, attribute: Attribute, schema: Schema | None, *, body: bool) -> Schema:
         if schema is None:

@@ -7,7 +7,9 @@ are base64, and "native" (CBOR, MessagePack, Python code), which has types of it
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from copy import deepcopy
 from datetime import datetime
 from math import isfinite
 from typing import Any
@@ -74,7 +76,8 @@ class Validator:
     """Checks, coerces and completes the records of one table. Immutable: a changed definition gets a new one."""
 
     __slots__ = (
-        "_attributes", "_created", "_definition", "_dynamic", "_expires_at", "_json", "_native", "_required", "_sealed", "_times", "_updated",
+        "_attributes", "_created", "_defaults", "_definition", "_dynamic", "_expires_at", "_json", "_native", "_never_null", "_required",
+        "_required_later", "_sealed", "_times", "_updated", "completes",
     )  # fmt: skip
 
     def __init__(self, definition: TableDefinition) -> None:
@@ -90,7 +93,7 @@ class Validator:
         self._times = bool(self._created or self._updated)
         self._expires_at = next((attribute.name for attribute in attributes if attribute.expires_at), None)
         # What is given its value by us is never missing.
-        self._required = tuple(
+        self._never_null = tuple(
             attribute.name
             for attribute in attributes
             if attribute.required
@@ -98,11 +101,19 @@ class Validator:
             and attribute.name != definition.primary_key
             and not (attribute.created_time or attribute.updated_time or attribute.embed)
         )
+        self._defaults = {attribute.name: self._default(attribute) for attribute in attributes if attribute.default}
+        self.completes = bool(self._defaults)  # `complete` has something to do
+        self._required = tuple([name for name in self._never_null if name not in self._defaults])
+        self._required_later = tuple([name for name in self._never_null if name in self._defaults])
+
+    def _default(self, attribute: Attribute) -> Any:
+        return self._json[attribute.name](json.loads(attribute.default), attribute.name, [], 0)
 
     def record(self, data: dict[str, Any], *, source: str = "json", complete: bool = True) -> dict[str, Any]:
         """The record to store for a full write: `data` itself if nothing had to be changed, else a copy with its properties in their order.
 
-        The primary key may be missing or null: then one is assigned. Not `complete`: what is missing may be added, `require_all` follows.
+        The primary key may be missing or null: then one is assigned. Not `complete`: what is missing may be added, `require_all` follows. What has a
+        default may be missing until `complete`.
         Raises ValidationError with all failures.
         """
         failures: list[str] = []
@@ -110,9 +121,14 @@ class Validator:
         for name in self._required if complete else ():
             if data.get(name) is None:
                 failures.append(required_text(name, name in data))  # noqa: PERF401 - a comprehension would cost every good record
+        if self._required_later and complete:
+            failures += self._null_failures(data)
         if failures:
             raise _refused(failures)
         return data | changed if changed else data
+
+    def _null_failures(self, data: dict[str, Any]) -> list[str]:
+        return [required_text(name, True) for name in self._required_later if name in data and data[name] is None]
 
     def changes(self, data: dict[str, Any], *, source: str = "json") -> dict[str, Any]:
         """The properties to set by PATCH; increments become `Add`. Only the given ones are checked.
@@ -126,7 +142,7 @@ class Validator:
                 increments[name] = self._increment(name, value, failures)
         plain = {name: value for name, value in data.items() if name not in increments} if increments else data
         changed = self._check(plain, source, failures)
-        failures += [required_text(name, True) for name in self._required if name in data and data[name] is None]
+        failures += [required_text(name, True) for name in self._never_null if name in data and data[name] is None]
         if failures:
             raise _refused(failures)
         return data | (changed or {}) | increments if changed or increments else data
@@ -150,10 +166,24 @@ class Validator:
         return data | changed if changed else data
 
     def require_all(self, record: dict[str, Any]) -> None:
-        """Raise ValidationError unless a record whose values have been checked has all that a whole one needs."""
+        """Raise ValidationError unless a record whose values have been checked has all that a whole one needs, but for what has a default."""
         failures = [required_text(name, name in record) for name in self._required if record.get(name) is None]
+        failures += self._null_failures(record)
         if failures:
             raise _refused(failures)
+
+    def complete(self, record: dict[str, Any], *, is_new: bool) -> dict[str, Any]:
+        """The record with the defaults of what a new one lacks, as a copy if it lacks any. One that replaces another is stored as it is given.
+
+        Called where it is written, for only there it is known whether there is one. Raises ValidationError if something required is missing.
+        """
+        if not is_new:
+            failures = [required_text(name, False) for name in self._required_later if name not in record]
+            if failures:
+                raise _refused(failures)
+            return record
+        missing = [name for name in self._defaults if name not in record]
+        return record | {name: deepcopy(self._defaults[name]) for name in missing} if missing else record
 
     def merged(self, record: dict[str, Any], names: Iterable[str] | None = None) -> None:
         """Check the result of a merge in place: of the attributes in `names` (those that were incremented), or of all.

@@ -248,7 +248,7 @@ class BulkBatch:
     def new(self, item: BatchItem) -> tuple[Record, Record | None] | None:
         if self.mode == "insert":
             self.written += 1
-            return item.data, None
+            return self.table.validator.complete(item.data, is_new=True), None
         return self._applied(item, None)
 
     def over(self, item: BatchItem, old: Record, is_live: bool) -> tuple[Record, Record | None] | None:
@@ -256,8 +256,7 @@ class BulkBatch:
             if is_live:
                 self._skipped += 1
                 return None
-            self.written += 1
-            return item.data, None
+            return self.new(item)
         return self._applied(item, old if is_live else None)
 
     def _applied(self, item: BatchItem, old: Record | None) -> tuple[Record, Record | None] | None:
@@ -306,8 +305,8 @@ class BulkBatch:
         """A new record of changes that have been checked: what remains is whether it is complete."""
         if Add not in map(type, changes.values()):
             self.table.validator.require_all(changes)
-            return changes
-        return self.table.validator.record(merge({}, changes), source="native")
+            return self.table.validator.complete(changes, is_new=True)
+        return self.table.validator.complete(self.table.validator.record(merge({}, changes), source="native"), is_new=True)
 
 
 def _refuse_descriptions(record: Record) -> None:

@@ -308,7 +308,7 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
     table.database.require_space()
     writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
     try:
-        for _ in BatchWriter(writes, table, ReplaceRules()).steps(sorted(items), items):
+        for _ in BatchWriter(writes, table, ReplaceRules(table)).steps(sorted(items), items):
             pass
         if store.has_listeners(table.database):
             writes.read_entries()
@@ -339,11 +339,14 @@ class ReplaceRules:
 
     kind = PUT
 
+    def __init__(self, table: Table) -> None:
+        self._complete = table.validator.complete
+
     def new(self, item: BatchItem) -> tuple[dict[str, Any], None]:
-        return item.data, None
+        return self._complete(item.data, is_new=True), None
 
     def over(self, item: BatchItem, old: dict[str, Any], is_live: bool) -> tuple[dict[str, Any], None]:
-        return item.data, None
+        return self._complete(item.data, is_new=not is_live), None
 
 
 def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: bool) -> dict[bytes, BatchItem]:

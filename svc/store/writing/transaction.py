@@ -207,6 +207,8 @@ class Transaction:
 
         `record`: if it is new, validated; it belongs to the transaction from now on.
         """
+        if record is not None:
+            record = table.validator.complete(record, is_new=True)  # what the source has no value for, whenever it is asked
         self._collect(FETCHED, table, key, record, None, expires_at)
         self._writes[-1].fetched = fetched
 
@@ -311,6 +313,8 @@ class Transaction:
             if write.kind == PATCH or write.kind == UPDATE:
                 record = merge({} if raw is None else decode(raw), record)
                 record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
+            if raw is None:
+                record = table.validator.complete(record, is_new=True)
             raw = encode(record, self.version, 0, write.expires_at)
         return raw
 

@@ -186,6 +186,8 @@ class WriteSet:
             record = decide(record, old if live else None)
         if precondition is not None:
             precondition.check(old_raw if live else None)
+        if table.validator.completes:
+            record = table.validator.complete(record, is_new=not live)
         if table.stamps:
             table.validator.stamp(record, self.version, old if live else None)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
@@ -213,7 +215,7 @@ class WriteSet:
         if old is None or not live:
             record = merge({}, changes)
             record[table.primary_key] = id
-            record = table.validator.record(record, source="native")
+            record = table.validator.complete(table.validator.record(record, source="native"), is_new=True)
             if table.stamps:
                 table.validator.stamp(record, self.version, None)
             logged = record

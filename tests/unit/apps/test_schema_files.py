@@ -358,6 +358,52 @@ class TestFieldDirectives:
 ALONE = "needs from: alone: it belongs to the relationship that begins at the foreign key"
 
 
+class TestDefaults:
+    @pytest.mark.parametrize(
+        ("declared", "stored"),
+        [
+            ("a: Int @default(value: 3)", "3"),
+            ("a: Float @default(value: 0.5)", "0.5"),
+            ('a: String @default(value: "ß")', '"ß"'),
+            ("a: [String] @default(value: [])", "[]"),
+            ("a: Boolean @default(value: false)", "false"),
+            ('a: Date @default(value: "2026-01-02")', '"2026-01-02"'),
+            ("a: Any @default(value: {x: [1, {y: null}]})", '{"x": [1, {"y": null}]}'),
+        ],
+    )
+    def test_is_kept_as_json(self, declared: str, stored: str) -> None:
+        assert attribute(declared).default == stored
+
+    @pytest.mark.parametrize(
+        ("declared", "message"),
+        [
+            ("a: Int @default", "1:38: @default of T.a needs value:, which is not null"),
+            ("a: Int @default(value: null)", "1:38: @default of T.a needs value:, which is not null"),
+            ('a: Int @default(value: "3")', '1:62: @default of T.a: Value "3" in property a must be an integer from -2147483648 to 2147483647'),
+            ("a: [Int] @default(value: 3)", "1:63: @default of T.a: Value 3 in property a must be a list"),
+            ("a: [Int!] @default(value: [null])", "1:64: @default of T.a: Property a[0] is required and cannot be null"),
+            ("a: E @default(value: C)", '1:59: @default of T.a: Value "C" in property a must be one of A, B'),
+            ("a: P @default(value: {})", "1:59: @default of T.a: Property a.x is required"),
+            ('a: Int @default(value: "soon")', '1:62: @default of T.a: Value "soon" in property a must be an integer from -2147483648 to 2147483647'),
+            ('a: Blob @default(value: "x")', "1:38: @default of T.a: a Blob has none"),
+            ('a: String @computed(from: "id") @default(value: "x")', "1:38: @default of T.a has no place beside @computed"),
+            ("a: Long @createdTime @default(value: 1)", "1:38: @default of T.a has no place beside @createdTime"),
+        ],
+    )  # fmt: skip
+    def test_errors(self, declared: str, message: str) -> None:
+        text = f"type T @table {{ id: ID @primaryKey   {declared} }} enum E {{ A B }} type P {{ x: Int! }}"
+        assert errors(text) == [f"1.graphql:{message}"]
+
+    def test_the_key_has_none(self) -> None:
+        assert errors("type T @table { a: ID @primaryKey @default(value: x) }") == [
+            "1.graphql:1:17: @default of T.a has no place beside @primaryKey"
+        ]
+
+    def test_not_in_nested_objects(self) -> None:
+        result = load("type T @table { id: ID a: P } type P { x: Int @default(value: 1) }")
+        assert result.warnings == ["1.graphql:1:40: @default has no effect on P.x: P has no @table"]
+
+
 class TestRelationships:
     SHOW = 'type Show @table(table: "shows") { id: Long name: String @indexed other: String ids: [Long] @indexed twin: Show }'
 
