@@ -370,6 +370,7 @@ class Request(ContextMembers):
         "peer_certificate",
         "pending_commit",
         "precondition",
+        "proxy",
         "query",
         "refresh_token",
         "restore",
@@ -394,7 +395,8 @@ class Request(ContextMembers):
         self.scheme = "http"
         self.upgraded = False  # a listener has taken the upgrade, so the default one leaves it alone (architecture §11)
         self.offers = ""  # the protocol that the client asks to go on with, in lower case: "websocket"; with HTTP/2 its `:protocol`
-        self.peer = ""  # address of the transport peer, without port
+        self.peer = ""  # address of the client, without port: the transport peer, or what a trusted proxy names (`http.trustedProxies`)
+        self.proxy = ""  # address of the transport peer, if that is a trusted proxy
         self.peer_certificate: Any = None  # tls.PeerCertificate of a TLS client, verified; None without one
         self.arrived = 0.0  # clock.monotonic() when the head was complete
         self.answered = 0.0  # ... and when its answer's head was ready
@@ -443,7 +445,7 @@ class Request(ContextMembers):
 
     @property
     def protocol(self) -> str:
-        """`http` or `https`, as the transport is."""
+        """`http` or `https`, as the client used it."""
         return self.scheme
 
     @property

@@ -94,9 +94,11 @@ def _text(request: Request | None, status: str, strategy: str, username: str | N
     event: dict[str, Any] = {"username": None if username is None else username[:MAX_TEXT], "status": status, "type": "authentication"}
     if request is not None:
         fields = request.block.fields
-        event["originating_ip"] = fields.get("x-forwarded-for", request.peer)[:MAX_TEXT]
-        if event["originating_ip"] != request.peer:
-            event["peer_ip"] = request.peer
+        event["originating_ip"] = request.peer
+        if request.proxy:
+            event["peer_ip"] = request.proxy
+        elif "x-forwarded-for" in fields:
+            event["unverified_ip"] = fields["x-forwarded-for"][:MAX_TEXT]
         event["request_method"] = request.method[:MAX_TEXT]
         event["path"] = request.pathname[:MAX_TEXT]
     event["auth_strategy"] = strategy

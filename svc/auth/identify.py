@@ -34,6 +34,7 @@ UNIX_PEER = "unix"
 
 _MEMO = "auth.user"
 _LOCAL_MEMO = "auth.local"
+_FORWARDED_MEMO = "auth.forwarded"
 _PROXY_FIELDS = frozenset(
     (
         "forwarded", "via", "client-ip", "cdn-loop", "fastly-client-ip", "fastly-ff", "incap-client-ip", "max-forwards", "proxy-connection",
@@ -129,9 +130,9 @@ class Identifier:
             user = self._sessions.user(request)
             if user is not None:
                 return user
-        if self._admit_socket and request.peer == UNIX_PEER:
+        if self._admit_socket and request.peer == UNIX_PEER and not is_forwarded(block):
             return self._directory.first_super_user()
-        if self._authorize_local and is_loopback(request.peer) and self._is_local(block):
+        if self._authorize_local and not request.proxy and is_loopback(request.peer) and self._is_local(block):
             return self._directory.first_super_user()
         return None
 
@@ -252,7 +253,7 @@ class Identifier:
             fields = block.fields
             host, origin = host_name(fields.get("host", "")), fields.get("origin")
             local = (
-                not any(name in _PROXY_FIELDS or name.startswith(_PROXY_PREFIXES) for name in fields)
+                not is_forwarded(block)
                 and (host == "" or host in self._local_names or host.endswith(".localhost") or is_loopback(host))
                 and (origin is None or host_name(origin.partition("://")[2]) == host)
             )
@@ -273,6 +274,14 @@ def decode_basic(text: str) -> tuple[str, str]:
     if not colon:
         raise login_failed()
     return username, password
+
+
+def is_forwarded(block: HeaderBlock) -> bool:
+    """Whether the header says that a proxy has forwarded the request."""
+    found: bool | None = block.memo.get(_FORWARDED_MEMO)
+    if found is None:
+        found = block.memo[_FORWARDED_MEMO] = any(name in _PROXY_FIELDS or name.startswith(_PROXY_PREFIXES) for name in block.fields)
+    return found
 
 
 @lru_cache(256)

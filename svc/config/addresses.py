@@ -1,12 +1,14 @@
-"""Addresses in the configuration that ports are opened at: `*`, `localhost`, IPv4 and IPv6 addresses (spec: configuration §2.2).
+"""Addresses in the configuration: those that ports are opened at, and networks of trusted proxies (spec: configuration §2.2).
 
-Other names are refused: what they resolve to changes, and then a restart would open ports somewhere else.
+Names other than `localhost` are refused: what they resolve to changes, and then ports would be opened somewhere else, and others would be trusted.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import permutations
+
+from svc.config.hosts import Network, parse_network
 
 EVERY_ADDRESS = "*"
 """All addresses of the machine, IPv4 and IPv6."""
@@ -30,10 +32,31 @@ def parse_listen_addresses(value: object) -> tuple[str, ...]:
     return found
 
 
-def split_list(value: object, what: str) -> list[str]:
-    """The strings of a list, or those between the commas of a string, without spaces around them. Raises ValueError unless there is one."""
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list) or not items or not all(isinstance(item, str) for item in items):
+def parse_networks(value: object) -> tuple[Network, ...]:
+    """The addresses and networks of a setting, as networks: a list, or a string with commas between them. Raises ValueError with a predicate.
+
+    >>> parse_networks("10.0.0.0/8, ::1")
+    (IPv4Network('10.0.0.0/8'), IPv6Network('::1/128'))
+    """
+    return tuple(dict.fromkeys(map(_network, split_list(value, "an address or network", may_be_empty=True))))
+
+
+def _network(text: str) -> Network:
+    try:
+        return parse_network(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
+    except ValueError:
+        pass
+    try:
+        wider = ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"has '{text}', which is not an address or network such as 10.0.0.7 or 10.0.0.0/8") from None
+    raise ValueError(f"has '{text}', which is an address in a network; write that as {wider}")
+
+
+def split_list(value: object, what: str, *, may_be_empty: bool = False) -> list[str]:
+    """The strings of a list, or those between the commas of a string, without spaces around them. Raises ValueError."""
+    items = value.split(",") if isinstance(value, str) and (value.strip() or not may_be_empty) else value or []
+    if not isinstance(items, list) or not (items or may_be_empty) or not all(isinstance(item, str) for item in items):
         raise ValueError(f"must be {what}, or a list of them")
     return [item.strip() for item in items]
 

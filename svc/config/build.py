@@ -173,6 +173,10 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
         )
     if not found.faults:
         _defaults_from_others(values)
+        if any(network.prefixlen == 0 for network in values["http.trustedProxies"]):
+            found.note(
+                "warn", "'http.trustedProxies' has every address: any client may claim another address and host", "http.trustedProxies"
+            )
         _check_ports(values, known, found)
     if found.faults:
         raise ConfigError(found.faults)

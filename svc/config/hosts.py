@@ -49,7 +49,7 @@ def parse_host_pattern(text: str) -> HostPattern:
     IPv6Network('fd00::/8')
     """
     try:
-        return HostPattern(network=_network(text))
+        return HostPattern(network=parse_network(text))
     except ValueError:
         pass
     host, colon, port_text = text.rpartition(":")
@@ -62,7 +62,7 @@ def parse_host_pattern(text: str) -> HostPattern:
         host = text
     bracketed = host.startswith("[") and host.endswith("]")
     try:
-        network = _network(host[1:-1] if bracketed else host)
+        network = parse_network(host[1:-1] if bracketed else host)
         if network.version == 6 and not bracketed:
             raise ValueError
         return HostPattern(network=network, port=port)
@@ -75,7 +75,8 @@ def parse_host_pattern(text: str) -> HostPattern:
     return HostPattern(name, port=port)
 
 
-def _network(text: str) -> Network:
+def parse_network(text: str) -> Network:
+    """An address is a network of its own; IPv4 in IPv6 is IPv4. Raises ValueError."""
     network = ip_network(text)
     if isinstance(network, IPv6Network) and network.network_address.ipv4_mapped is not None and network.prefixlen >= 96:
         return IPv4Network((int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96))

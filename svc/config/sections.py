@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svc.config.hosts import HostPattern
+from svc.config.hosts import HostPattern, Network
 from svc.config.settings import SETTINGS, attribute_name
 
 Switch = bool | Mapping[str, Any]
@@ -45,6 +45,7 @@ class HttpSection(Section):
     port: int | None
     secure_port: int | None
     host: tuple[str, ...]
+    trusted_proxies: tuple[Network, ...]
     cors: bool
     cors_access_list: tuple[str | None, ...] | None
     cors_access_control_allow_headers: str

@@ -144,6 +144,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Addresses at which these ports and those of applications are opened, one or a list: `*` (all, IPv4 and IPv6), `localhost`, IPv4 and IPv6"
         " addresses.",
     ),
+    Setting(
+        "http.trustedProxies",
+        "networks",
+        [],
+        "Addresses and networks of proxies whose `Forwarded`, `X-Forwarded-For`, `-Proto` and `-Host` count, on the operations ports too.",
+    ),
     Setting("http.cors", "bool", True, "Answer cross-origin requests of browsers."),
     Setting(
         "http.corsAccessList",

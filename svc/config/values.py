@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svc.config.addresses import parse_listen_addresses
-from svc.config.hosts import HostPattern, parse_hosts
+from svc.config.addresses import parse_listen_addresses, parse_networks
+from svc.config.hosts import HostPattern, Network, parse_hosts
 
 if TYPE_CHECKING:
     from svc.config.settings import Setting
@@ -160,6 +160,10 @@ def _addresses(value: object, setting: "Setting", root: Path) -> tuple[str, ...]
     return parse_listen_addresses(value)
 
 
+def _networks(value: object, setting: "Setting", root: Path) -> tuple[Network, ...]:
+    return parse_networks(value)
+
+
 def _duration(value: object, setting: "Setting", root: Path) -> object:
     return parse_duration(value, setting.unit or "s")
 
@@ -205,6 +209,7 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "paths": _paths,
     "hosts": _hosts,
     "addresses": _addresses,
+    "networks": _networks,
     "duration": _duration,
     "size": lambda value, setting, root: parse_size(value),
     "rotation size": _rotation_size,

@@ -58,6 +58,7 @@ class SocketCaller:
         handshake = self._handshake
         request = Request("POST", handshake.target, self._block, http_version=handshake.http_version)
         request.scheme, request.peer, request.peer_certificate = handshake.scheme, handshake.peer, handshake.peer_certificate
+        request.proxy = handshake.proxy
         request.exchange, request.sessions = handshake.exchange, handshake.sessions
         request.handler_path = handshake.handler_path
         request.arrived = self._now()

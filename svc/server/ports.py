@@ -18,6 +18,7 @@ from svc.connection import Connections, Timeouts
 from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Listener
 from svc.connection.listening import listen_at, listen_on
 from svc.connection.tls_handshake import TlsAcceptor, TlsPort
+from svc.http.behind_proxies import BehindProxies, TrustedProxies
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs
 from svc.protocol.http1 import Limits
@@ -141,9 +142,10 @@ class ServerPorts:
         self._record = record
         self._warn = logs.logger.warn
         self._contexts: ServerContexts | None = None
+        proxies = config.http.trusted_proxies
         self.connections = Connections(
             loop,
-            dispatcher,
+            BehindProxies(dispatcher, TrustedProxies(proxies)) if proxies else dispatcher,
             clock,
             limits=Limits(config.http.max_header_size, config.http.max_request_body_size),
             timeouts=Timeouts(network.headers_timeout, network.timeout, network.keep_alive_timeout),

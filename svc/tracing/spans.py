@@ -216,6 +216,8 @@ def _attributes(request: Request, method: str) -> dict[str, str | int]:
         found["user_agent.original"] = agent
     if request.peer and request.peer != UNIX_PEER:
         found["client.address"] = request.peer
+    if request.proxy:
+        found["network.peer.address"] = request.proxy
     address, port = address_of(request.host, request.scheme)
     if address:
         found["server.address"], found["server.port"] = address, port

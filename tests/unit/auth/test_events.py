@@ -72,8 +72,8 @@ def test_failure(observed: Observed) -> None:
             "username": "ann",
             "status": "failure",
             "type": "authentication",
-            "originating_ip": "198.51.100.7",
-            "peer_ip": "10.0.0.1",
+            "originating_ip": "10.0.0.1",
+            "unverified_ip": "198.51.100.7",
             "request_method": "POST",
             "path": "/plant/",
             "auth_strategy": "Basic",
@@ -147,7 +147,16 @@ def test_what_clients_send_is_cut_and_escaped(observed: Observed) -> None:
     assert len(lines) == 1 and lines[0].isascii() and lines[0].isprintable()
     (event,) = observed.read()
     assert event["username"] == name[:250]
-    assert [len(event[key]) for key in ("path", "referer", "originating_ip")] == [250, 250, 250]
+    assert [len(event[key]) for key in ("path", "referer", "unverified_ip")] == [250, 250, 250]
+
+
+def test_the_client_of_a_trusted_proxy(observed: Observed) -> None:
+    request = Request("GET", "/plant/", HeaderBlock([("x-forwarded-for", "203.0.113.9, 198.51.100.7")]))
+    request.peer, request.proxy = "198.51.100.7", "10.0.0.1"
+    observed.events.failure(request, "Basic", "ann")
+    (event,) = observed.read()
+    assert (event["originating_ip"], event["peer_ip"]) == ("198.51.100.7", "10.0.0.1")
+    assert "unverified_ip" not in event
 
 
 def test_undecodable_credentials(observed: Observed) -> None:

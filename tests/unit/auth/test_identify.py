@@ -403,6 +403,22 @@ def test_forwarded_and_foreign_requests_are_not_local(world: World, fields: dict
     assert identifier(world, authorize_local=True).identify(request(peer="127.0.0.1", **fields)) is None
 
 
+def test_a_trusted_proxy_is_not_local_whatever_it_says(world: World) -> None:
+    """`Request.proxy` is set by `http.behind_proxies`."""
+    who = identifier(world, authorize_local=True)
+    made = request(peer="127.0.0.1", host="localhost")
+    made.proxy = "127.0.0.1"
+    assert who.identify(made) is None
+    assert who.identify(request(peer="127.0.0.1", host="localhost")).username == "admin"
+
+
+def test_a_forwarded_request_on_the_socket_needs_credentials(world: World) -> None:
+    who = identifier(world, admit_socket=True)
+    assert who.identify(request(peer="unix")).username == "admin"
+    for fields in ({"x_forwarded_for": "192.0.2.7"}, {"forwarded": "for=unknown"}, {"via": "1.1 x"}):
+        assert who.identify(request(peer="unix", **fields)) is None
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9926", "127.0.0.1:9926", "[::1]:9926", "app.localhost", "Node-1:80"])
 def test_names_of_this_machine(world: World, host: str) -> None:
     who = identifier(world, authorize_local=True, host_name="node-1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from svc.config.addresses import parse_listen_addresses
+from svc.config.addresses import parse_listen_addresses, parse_networks
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,36 @@ def test_addresses(value: object, expected: tuple[str, ...]) -> None:
 def test_what_is_not_an_address(value: object, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_listen_addresses(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([], []),
+        ("", []),
+        (None, []),
+        ("10.0.0.7", ["10.0.0.7/32"]),
+        ("10.0.0.0/8, [fd00::1]", ["10.0.0.0/8", "fd00::1/128"]),
+        (["::ffff:10.0.0.0/104", "10.0.0.0/8"], ["10.0.0.0/8"]),
+        (["0.0.0.0/0"], ["0.0.0.0/0"]),
+    ],
+)
+def test_networks(value: object, expected: list[str]) -> None:
+    assert [str(network) for network in parse_networks(value)] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("nginx", "has 'nginx', which is not an address or network such as"),
+        (["10.0.0.0/33"], "has '10.0.0.0/33', which is not"),
+        (["10.0.0.7/8"], "has '10.0.0.7/8', which is an address in a network; write that as 10.0.0.0/8"),
+        (["*"], r"has '\*', which is not"),
+        ([7], "must be an address or network, or a list of them"),
+        ({"a": 1}, "must be an address or network, or a list of them"),
+        (True, "must be an address or network, or a list of them"),
+    ],
+)
+def test_what_is_not_a_network(value: object, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_networks(value)

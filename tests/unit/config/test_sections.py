@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from svc.config import SETTINGS, Config, Setting
-from svc.config.hosts import HostPattern
+from svc.config.hosts import HostPattern, Network
 from svc.config.sections import Fields, Section, Switch
 from svc.config.settings import attribute_name
 
 TYPES: Mapping[str, Any] = {
     "bool": bool, "number": float, "integer": int, "size": int, "rotation size": int, "rotation interval": int, "port": int, "string": str,
     "choice": str, "level": str, "list": tuple[Any, ...], "strings": tuple[str | None, ...], "path": Path, "paths": tuple[Path, ...],
-    "hosts": tuple[HostPattern, ...], "addresses": tuple[str, ...], "duration": float, "mapping": Fields, "switch": Switch, "any": Any,
+    "hosts": tuple[HostPattern, ...], "addresses": tuple[str, ...], "networks": tuple[Network, ...],
+    "duration": float, "mapping": Fields, "switch": Switch, "any": Any,
 }  # fmt: skip
 
 ROWS = [row for row in SETTINGS if row.applies and "." in row.name and "<" not in row.name]

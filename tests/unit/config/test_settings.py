@@ -11,7 +11,7 @@ from svc.config.values import PARSERS
 # The tables of the specification, configuration §2.
 CONTRACT = """
 rootPath componentsRoot node.hostname instances node.url ignoreScripts serialization.bigInt
-http: port securePort host cors corsAccessList corsAccessControlAllowHeaders compressionThreshold timeout headersTimeout keepAliveTimeout
+http: port securePort host trustedProxies cors corsAccessList corsAccessControlAllowHeaders compressionThreshold timeout headersTimeout keepAliveTimeout
     maxHeaderSize maxRequestBodySize requestQueueLimit mtls http2 sessionAffinity logging
 operationsApi: network.port network.securePort network.host network.cors network.corsAccessList network.domainSocket network.timeout network.headersTimeout
     network.keepAliveTimeout network.http2 network.mtls tls componentFile.maxSize sysInfo.network sysInfo.disk importRoots importHosts
