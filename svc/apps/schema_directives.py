@@ -159,6 +159,7 @@ FIELD_DIRECTIVES: Specification = {
     "primaryKey": {},
     "indexed": {"type": text, **{argument: reader for argument, (_, reader) in VECTOR_ARGUMENTS.items()}},
     "relationship": {"from": name, "to": name, "onDelete": one_of(*ON_DELETE)},
+    "renamedFrom": {"name": name},
     "computed": {"from": text, "version": text},
     "createdTime": {},
     "updatedTime": {},

@@ -82,6 +82,7 @@ class TypeDraft:
                 self.positions[item.name] = item.position
                 self.attributes.append(self._attribute(item))
         self._check_expressions()
+        self._check_former_names()
         if not self.is_table:
             for name in ("export", "splitSegments"):
                 if name in found:
@@ -181,6 +182,7 @@ class TypeDraft:
             embed=embed,
             allow=found.get("allow", {}).get("role", ()),
             default=default,
+            renamed_from=self._former_name(item, found) if "renamedFrom" in found else None,
         )
 
     def _vector_index(self, item: FieldDeclaration, type_name: str, arguments: Arguments, is_relationship: bool) -> VectorIndex | None:
@@ -249,6 +251,29 @@ class TypeDraft:
         declared = next(directive for directive in item.directives if directive.name == "default")
         self.default_positions[item.name] = declared.positions["value"].position
         return json.dumps(found["default"]["value"], ensure_ascii=False)
+
+    def _former_name(self, item: FieldDeclaration, found: dict[str, Arguments]) -> str | None:
+        where = f"@renamedFrom of {self.name}.{item.name}"
+        if "name" not in found["renamedFrom"]:
+            self.fail(f"{where} needs name:, the name that the attribute had", item.position)
+        if "relationship" in found or "computed" in found:
+            self.fail(f"{where} has nothing to move: the attribute is not stored", item.position)
+        if "primaryKey" in found:
+            self.fail(f"{where}: the primary key cannot be renamed", item.position)
+        return found["renamedFrom"].get("name")
+
+    def _check_former_names(self) -> None:
+        taken: dict[str, str] = {}
+        for attribute in self.attributes:
+            former = attribute.renamed_from
+            if former is None:
+                continue
+            where = f"@renamedFrom of {self.name}.{attribute.name}"
+            if former in self.positions:
+                self.fail(f"{where}: {former} is still declared, remove it", self.positions[attribute.name])
+            elif former in taken:
+                self.fail(f"{where}: the values of {former} go to {taken[former]} already", self.positions[attribute.name])
+            taken[former] = attribute.name
 
     def _embed(self, item: FieldDeclaration, arguments: Arguments) -> Embed | None:
         if "source" not in arguments:

@@ -78,6 +78,9 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
         found["replicate"] = False
     if definition.sealed:
         found["sealed"] = True
+    if table.moves is not None and not table.moves.is_done:
+        names = {move.new: move.old for move in table.moves.note.moves if sees_attribute(may, move.new)}
+        found["moving"] = {"renamed_from": names, "records": table.moves.note.moved}
     paths = call.node.resources.addresses_of(table)
     if paths:
         found["paths"] = paths

@@ -315,7 +315,7 @@ def record_after(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
     """
     value = entry.value
     assert value is not None
-    raw = txn.get(storage_key(entry.key), None, table.primary)
+    raw = table.read(storage_key(entry.key), txn)
     if raw is not None and lsn_of(raw) == entry.lsn:
         return raw
     changes = decode(value)

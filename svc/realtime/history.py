@@ -300,7 +300,7 @@ class PastEvents:
         self._at = self._start + 1
         key = self._subscription.target.key
         if key is not None:
-            raw = txn.get(storage_key(key), None, table.primary)
+            raw = table.read(storage_key(key), txn)
             self._chain = log.chain_ends(txn, table.number, key, None if raw is None else lsn_of(raw))
 
     def _follow_chains(self, txn: Txn, end: float) -> bool:

@@ -10,7 +10,7 @@ process. The next table or index that is made takes it over (`store_names`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os import stat, urandom
@@ -36,6 +36,7 @@ from svc.store.definitions import (
     check_definition,
     check_indexes,
     indexed_attributes,
+    moves_key,
     sequence_key,
     store_key,
     table_key,
@@ -49,6 +50,7 @@ from svc.store.key_sequence import KeySequence
 from svc.store.log.entries import LogEntry
 from svc.store.log.last_writes import LastWrites
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
+from svc.store.moves import MoveNote
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
@@ -298,6 +300,7 @@ class Database:
             self.ledger.drop_table(txn, table.number, self.log.last_lsn, self.clock.wall() * 1000)
         txn.delete(table_key(table.name), b"", self.definitions)
         txn.delete(sequence_key(table.number), b"", self.definitions)
+        txn.delete(moves_key(table.number), b"", self.definitions)
         forget_names(txn, self.definitions, table.stored)
 
     def mark_dropped(self) -> None:
@@ -377,10 +380,22 @@ class Database:
                 (name, self._handles.make(writer, pool, stored, name, self.definitions, MAX_TABLE_STORES)) for name in wanted if name in new
             )
         table.redefine(definition, handles)
+        if change.moves:  # first: indexes get the values as they are read
+            self._start_moves(writer, table, change.moves)
         for name in new | (wanted.keys() & set(change.rebuild)):
             self._start_build(writer, table, table.indexes[name])
         writer.put(table_key(table.name), stored.to_bytes(), True, True, False, self.definitions)
         self._raise_generation(writer)
+
+    def _start_moves(self, writer: Txn, table: Table, pairs: Sequence[tuple[str, str]]) -> None:
+        """From here on the values of attributes are read with their new names; the records are rewritten in the background (`moves`)."""
+        key = moves_key(table.number)
+        known = writer.get(key, None, self.definitions)
+        note = (MoveNote(()) if known is None else MoveNote.from_bytes(known)).adding(pairs, self.store.next_version())
+        writer.put(key, note.to_bytes(), True, True, False, self.definitions)
+        table.move(note, writer.id())
+        for old, new in pairs:
+            logger.info("database %s: moving the values of %s.%s to %s", self.name, table.name, old, new)
 
     def _drop_index(self, writer: Txn, table: Table, index: Index) -> None:
         index.drop_cache()
@@ -488,10 +503,12 @@ class Database:
             return
         self._generation = int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big")
         self._references = None
+        number = snapshot.id()
         self.log.counts.forget()  # another process may have removed entries of one table
         cursor = snapshot.cursor(self.definitions)
         found: dict[str, StoredTable] = {}
         building: dict[str, dict[str, bytes | None]] = {}
+        moving: dict[str, MoveNote] = {}
         if cursor.set_range(TABLE_PREFIX):
             for key, data in cursor.iternext():
                 if not key.startswith(TABLE_PREFIX):
@@ -499,6 +516,9 @@ class Database:
                 stored = StoredTable.from_bytes(data)
                 name = stored.definition.name
                 found[name] = stored
+                note = snapshot.get(moves_key(stored.number), None, self.definitions)
+                if note is not None:
+                    moving[name] = MoveNote.from_bytes(note)
                 building[name] = {
                     attribute: snapshot.get(build_key(stored.number, attribute), None, self.definitions)
                     for attribute in indexed_attributes(stored.definition)
@@ -520,6 +540,9 @@ class Database:
                 table.redefine(stored.definition, handles)
             for attribute, index in table.indexes.items():
                 index.progress = building[name][attribute]
+            table.move(moving.get(name), number)
+            for move in moving[name].moves if name in moving else ():
+                self.store.saw_version(move.version)
 
     def check(self) -> None:
         """Assert that every table agrees with its indexes and the log is whole. Reads everything."""

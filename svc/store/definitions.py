@@ -9,6 +9,7 @@ The store `$definitions` of a database holds:
     dropped             the database was dropped: it is no longer read or written, its files are to be removed (`database_drops`)
     table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
+    moves:<number>      while values are being moved to new names: which, and the stored primary key up to which it is done (`moves`)
     keys:<number>       16 bytes: next integer key to hand out and end of the reserved block
     store:<number>:<a>  name of the store that holds the index of attribute a, or the records if a is empty; without it the name is
                         <table>/<a> (`store_names`)
@@ -64,6 +65,10 @@ def table_key(name: str) -> bytes:
 
 def build_key(number: int, attribute: str) -> bytes:
     return f"build:{number}:{attribute}".encode()
+
+
+def moves_key(number: int) -> bytes:
+    return f"moves:{number}".encode()
 
 
 def sequence_key(number: int) -> bytes:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from svc.errors import Problem
 from svc.store.blobs import Sweep
 from svc.store.caching.copies import evict
-from svc.store.definitions import build_key
+from svc.store.definitions import build_key, moves_key
 from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import WriterBusy
 from svc.store.expiry import next_scan
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import UNUSED_SECONDS
+from svc.store.moves import MoveNote
 from svc.store.values.records import expiry_of, is_copy, refreshed_of, version_of
 from svc.store.writing.write_set import WriteSet
 
@@ -86,6 +87,7 @@ class Maintenance:
                 store.reclamation.poll(at_once=True)
         for database in list(store.databases.values()):
             try:
+                more |= self._move_values(database)
                 more |= self._build_indexes(database)
                 more |= self._remove_expired(database)
                 if prune and self._prune_log(database):
@@ -149,6 +151,52 @@ class Maintenance:
         index.progress = database.snapshot().get(build_key(table.number, attribute), None, database.definitions)
         if index.ready:
             logger.info("database %s: the index %s.%s is built", database.name, table.name, attribute)
+
+    # -- values under old names
+
+    def _move_values(self, database: Database) -> bool:
+        for table in list(database.tables.values()):
+            while table.moves is not None and not table.moves.is_done:
+                if not self._may_go_on():
+                    return True
+                self._move_some(database, table)
+            if table.moves is not None and not database.env.open_snapshots():
+                table.end_moves()
+        return False
+
+    def _move_some(self, database: Database, table: Table) -> None:
+        """Rewrite some records of a table whose values are being moved."""
+        store = self._store
+        database.writer(wait=False)
+        moves = table.moves  # opening the writer may have shown that another process has finished
+        if moves is None or moves.is_done:
+            return
+        writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
+        key = moves_key(table.number)
+        try:
+            known = writes.txn.get(key, None, database.definitions)
+            note, is_left = (moves.note, False) if known is None else (MoveNote.from_bytes(known), True)
+            while is_left:
+                note, is_left = moves.rewrite_slice(writes, table, note)
+                if not self._may_go_on():
+                    break
+            if is_left:
+                writes.txn.put(key, note.to_bytes(), True, True, False, database.definitions)
+            else:
+                writes.txn.delete(key, b"", database.definitions)
+            writes.writes_unlogged = True
+        except BaseException:
+            writes.rollback()
+            raise
+        writes.commit()
+        if not is_left:
+            database.announce_change()
+        self._commit(database)
+        moves.note = note
+        if not is_left:
+            moves.is_done = True
+            names = ", ".join([f"{move.old} to {move.new}" for move in note.moves])
+            logger.info("database %s: the values of %d records of %s were moved: %s", database.name, note.moved, table.name, names)
 
     # -- expired records
 

@@ -91,6 +91,8 @@ class Attribute:
     enum: Enumeration | None = None
     default: str = ""  # JSON: of new records that lack it; "" = none
 
+    renamed_from: str | None = None  # the name that its values had
+
     @property
     def stored(self) -> bool:
         """Whether records hold a value for it."""
@@ -168,6 +170,7 @@ class DefinitionChange:
     build: tuple[str, ...] = ()  # indexes that do not exist yet
     rebuild: tuple[str, ...] = ()  # indexes whose entries are outdated: drop, then build
     drop: tuple[str, ...] = ()  # indexes to remove
+    moves: tuple[tuple[str, str], ...] = ()  # attributes whose values get another name: (old, new)
     definition: bool = False  # anything at all differs, so the definition must be stored again
 
 
@@ -192,7 +195,14 @@ def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) 
                 build.append(attribute.name)
             elif _index_identity(previous) != _index_identity(attribute):
                 rebuild.append(attribute.name)
-    return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), old != new)
+    return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), () if empty else _moves(old, new), old != new)
+
+
+def _moves(old: TableDefinition, new: TableDefinition) -> tuple[tuple[str, str], ...]:
+    """The names that `@renamedFrom` changes, where it was not declared before: (old, new)."""
+    known = {(attribute.renamed_from, attribute.name) for attribute in old.attributes}
+    pairs = [(attribute.renamed_from, attribute.name) for attribute in new.attributes if attribute.renamed_from is not None]
+    return tuple([pair for pair in pairs if pair not in known])
 
 
 def key_type(definition: TableDefinition) -> str:
@@ -242,6 +252,13 @@ def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:
         known = attributes.setdefault(attribute.name, attribute)
         if not _same_attribute(known, attribute):
             raise SchemaError(f"{second.name}.{attribute.name} is declared differently by another declaration of the table")
+        if known.renamed_from is None and attribute.renamed_from is not None:
+            attributes[attribute.name] = replace(known, renamed_from=attribute.renamed_from)
+    for attribute in attributes.values():
+        if attribute.renamed_from in attributes:
+            raise SchemaError(
+                f"{second.name}.{attribute.name} is renamed from {attribute.renamed_from}, which another declaration of the table still has"
+            )
     structures = {structure.name: structure for structure in first.structures}
     for structure in second.structures:
         if structures.setdefault(structure.name, structure) != structure:
@@ -262,4 +279,5 @@ _UNITED = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audi
 
 
 def _same_attribute(first: Attribute, second: Attribute) -> bool:
-    return first == second or replace(first, description="") == replace(second, description="")
+    plain = {"description": "", "renamed_from": None}
+    return first == second or replace(first, **plain) == replace(second, **plain)  # type: ignore[arg-type]

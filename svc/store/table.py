@@ -20,6 +20,7 @@ from svc.store.expiry import PARTIAL, TableExpiry, expiry_key
 from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
 from svc.store.log.entries import REMOVALS
+from svc.store.moves import MoveNote, Moves
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.computed import ComputedAttribute, ComputeFunction, computed_attributes
 from svc.store.values.keys import (
@@ -61,6 +62,8 @@ class Table:
         self.loading: dict[bytes, object] = {}  # stored keys of the records that are being fetched from the source
         self.next_scan: float | None = None  # wall time, s: when expired records are removed next
         self._keeps_images = False
+        self.moves: Moves | None = None  # of values to new names, while records have them under the old ones
+        self._plain = FORMAT  # the first byte of the header of records that can be returned as they are
         self.redefine(stored.definition, index_handles)
 
     def __repr__(self) -> str:
@@ -108,6 +111,21 @@ class Table:
         needs them. It does not end before, because a write under way relies on it.
         """
         self._keeps_images = self.audit = True
+
+    def move(self, note: MoveNote | None, since: int) -> None:
+        """Take over what is stored of moves. `since`: LMDB's number of the transaction that has it."""
+        if note is not None:
+            self.moves = Moves(note, since, self.moves)
+            self._plain = -1
+        elif self.moves is not None and self.moves.since > since:
+            self.end_moves()  # what began them was not committed
+        elif self.moves is not None:
+            self.moves.is_done = True
+
+    def end_moves(self) -> None:
+        """No snapshot is left that has records with old names."""
+        self.moves = None
+        self._plain = FORMAT
 
     def _compute(self) -> None:
         self.has_enumerable = any(attribute.enumerable and not attribute.stored for attribute in self.definition.attributes)
@@ -161,16 +179,21 @@ class Table:
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
         # The common header has no expiry.
-        return raw if raw is None or raw[0] == FORMAT else self._whole(raw)
+        return raw if raw is None or raw[0] == self._plain else self._whole(raw, txn)
 
     def get_entry(self, stored: bytes, txn: Txn | None = None) -> bytes | None:
         """What there is under this stored key, expired or partial as it may be. Default: the turn's snapshot."""
         if txn is None:
             txn = self.database.env.snapshot()
         try:
-            return txn.get(stored, None, self.primary)
+            return self.read(stored, txn)
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
+
+    def read(self, stored: bytes, txn: Txn) -> bytes | None:
+        """The same with the errors of LMDB as they are: for what is part of a write."""
+        raw = txn.get(stored, None, self.primary)
+        return raw if raw is None or self.moves is None else self.moves.translate(raw, txn)
 
     def deleted_version(self, key: Key) -> float | None:
         """The version of the deletion of a record that is not there; None if the log knows of none. On the turn's snapshot."""
@@ -192,6 +215,8 @@ class Table:
     def get_many(self, keys: Iterable[bytes], txn: Txn) -> list[tuple[bytes, bytes]]:
         """(stored key, raw) of those stored keys, from scans and indexes, whose records exist and have not expired, in the order given."""
         get, primary, unexpired = txn.get, self.primary, self._unexpired
+        if self.moves is not None:
+            return [(key, raw) for key in keys if (raw := self._live(key, txn)) is not None]
         try:
             return [
                 (key, raw)
@@ -206,6 +231,8 @@ class Table:
             raw = txn.get(stored, None, self.primary)
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
+        if raw is not None and self.moves is not None:
+            raw = self.moves.translate(raw, txn)
         return raw if raw is None or raw[0] == FORMAT else self._unexpired(raw)
 
     def _unexpired(self, raw: bytes) -> bytes | None:
@@ -220,7 +247,9 @@ class Table:
         expiry = expiry_of(raw)
         return expiry is None or self.is_caching or expiry > now_ms
 
-    def _whole(self, raw: bytes) -> bytes | None:
+    def _whole(self, raw: bytes, txn: Txn) -> bytes | None:
+        if self.moves is not None:
+            raw = self.moves.translate(raw, txn)
         return None if raw[0] & IS_PARTIAL else self._unexpired(raw)
 
     def scan(
@@ -242,6 +271,7 @@ class Table:
         start = None if low is None else storage_low(low)
         end = None if high is None else storage_high(high)
         exact = start == low and end == high
+        moves = self.moves
         try:
             cursor = txn.cursor(self.primary)
             if reverse:
@@ -270,7 +300,7 @@ class Table:
                     continue
                 if (not exact or is_hashed(stored)) and not self._within(stored, raw, low, high):
                     continue
-                yield item
+                yield item if moves is None else (stored, moves.translate(raw, txn))
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
 
@@ -362,7 +392,7 @@ class Table:
         keys = self.expiry.keys(txn, self.database.clock.wall() * 1000, limit + 1)
         if len(keys) > limit:
             return None
-        return [(key, raw) for key in keys if (raw := txn.get(key, None, self.primary)) is not None]
+        return [(key, raw) for key in keys if (raw := self.read(key, txn)) is not None]
 
     # -- invariants
 
@@ -372,7 +402,7 @@ class Table:
         expected: dict[str, set[tuple[bytes, bytes]]] = {name: set() for name in self.indexes}
         expiries = set()
         for stored, raw in txn.cursor(self.primary).iternext():
-            record = decode(raw)
+            record = decode(raw if self.moves is None else self.moves.translate(raw, txn))
             key = encode_key(record[self.primary_key])
             assert stored == storage_key(key), f"{self!r}: the record {key!r} is stored under another key"
             expiry = expiry_of(raw)

@@ -53,7 +53,7 @@ def change_of(table: Table, first: LogEntry, last: LogEntry, txn: Txn | None) ->
     elif txn is not None and last.kind == PATCH:
         after = record_after(table, last, txn)
     elif txn is not None and last.kind == INVALIDATE:
-        after = txn.get(storage_key(last.key), None, table.primary)
+        after = table.read(storage_key(last.key), txn)
     if after is not None and _has_expired(after, last.wall_ms):
         after = None
     is_known = first.image is not None or table.audit or not first.previous

@@ -48,7 +48,7 @@ def write_fetched(
 ) -> None:
     """Store what a source has said of the record under this encoded key, unless that is void. `record`: if it is NEW, validated and with its key."""
     stored = key if len(key) < MAX_STORED else storage_key(key)
-    raw = writes.txn.get(stored, None, table.primary)
+    raw = table.read(stored, writes.txn)
     if _is_void(writes, table, key, raw, fetched.since):
         return
     if fetched.state is State.MISSING:
@@ -107,7 +107,7 @@ def _refresh(
         made = encode(decode(raw), version_of(raw), lsn_of(raw), expiry, writes.compress_above, refreshed)
     writes.txn.put(stored, made, True, True, False, table.primary)
     table.expiry.change(writes.txn, stored, expiry_of(raw), expiry)
-    writes.changes_copies = True
+    writes.writes_unlogged = True
 
 
 def evict(writes: WriteSet, table: Table, stored: bytes, before_ms: float, may_go: Callable[[bytes], bool]) -> bool:
@@ -115,7 +115,7 @@ def evict(writes: WriteSet, table: Table, stored: bytes, before_ms: float, may_g
 
     What its index entries are made of stays, or without indexes nothing.
     """
-    raw = writes.txn.get(stored, None, table.primary)
+    raw = table.read(stored, writes.txn)
     expiry = None if raw is None else expiry_of(raw)
     if raw is None or expiry is None or expiry > before_ms or is_partial(raw) or not may_go(stored):
         return False
@@ -126,7 +126,7 @@ def evict(writes: WriteSet, table: Table, stored: bytes, before_ms: float, may_g
 def invalidate(writes: WriteSet, table: Table, key: bytes) -> None:
     """Discard the content of the record under this encoded key, if there is one, and log that."""
     stored = key if len(key) < MAX_STORED else storage_key(key)
-    raw = writes.txn.get(stored, None, table.primary)
+    raw = table.read(stored, writes.txn)
     if raw is not None and not is_partial(raw):
         _discard(writes, table, stored, raw)
     writes.note(table, INVALIDATE, key, None)
@@ -150,4 +150,4 @@ def _discard(writes: WriteSet, table: Table, stored: bytes, raw: bytes) -> None:
             writes.log.end_chain(txn, table.number, table.encoded_key(stored, record), lsn)
     if raw[0] & HAS_FILES:
         writes.change_files(table, stored, lsn, raw, part)
-    writes.changes_copies = True
+    writes.writes_unlogged = True

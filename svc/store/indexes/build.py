@@ -42,6 +42,8 @@ def build_slice(txn: Txn, table: Table, index: Index) -> bool:
     seen = 0
     if cursor.set_range(after(done)) if done else cursor.first():
         for stored, raw in islice(cursor.iternext(), SLICE):
+            if table.moves is not None:
+                raw = table.moves.translate(raw, txn)
             pairs += [(key, stored) for key in index_keys(value_of(raw))]
             last = stored
             seen += 1

@@ -37,6 +37,7 @@ from svc.store.definitions import (
     StoredTable,
     build_key,
     indexed_attributes,
+    moves_key,
 )
 from svc.store.disk.faults import MAX_STORES
 from svc.store.env import Cursor, Handle, Txn
@@ -45,6 +46,7 @@ from svc.store.integrity.blob_check import BlobCheck, Owner
 from svc.store.integrity.checked_table import CheckedTable, show_key, show_record
 from svc.store.integrity.log_check import NEVER, LogCheck, Progress
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
+from svc.store.moves import MoveNote, Moves
 from svc.store.store_names import StoreNames
 from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import decode, expiry_of, has_files, lsn_of
@@ -199,6 +201,9 @@ class _Check:
                 self.find(f"The tables {self.tables[number].name} and {name} have the same number.")
                 continue
             opened = self.tables[number] = CheckedTable(table, primary)
+            note = stored.get(moves_key(number))
+            if note is not None:
+                opened.moves = Moves(MoveNote.from_bytes(note), 0)
             for store in self.names.all_of(table):
                 if store in users:
                     self.find(f'The store "{store}" belongs to the tables {users[store]} and {name}.')
@@ -248,6 +253,7 @@ class _Check:
                 expiries += 1
                 if not expiry_cursor.set_key_dup(expiry_key(table.number, expiry), stored):
                     self.find(f"The record {show_record(table, stored)} has an expiry, but is missing from the store of expiry times.")
+            record = table.as_read(raw, record, txn)
             for name, cursor in cursors.items():
                 for key in table.demanded(name, record):
                     if cursor.set_key_dup(key, stored):
@@ -257,6 +263,8 @@ class _Check:
         self.progress(what, done, total)
         self.report.records[table.name] = done
         self.report.notes += [f"The index {table.name}.{name} is being built." for name in table.done]
+        if table.moves is not None:
+            self.report.notes.append(f"Values of {table.name} are being moved to their new names.")
         self.report.notes += [
             f"The values of the index {table.name}.{name}, which the application computes, are not compared with the records."
             for name in table.indexes
@@ -307,7 +315,7 @@ class _Check:
             if not table.is_known(name):
                 continue
             try:
-                demanded = table.demanded(name, decode(raw))
+                demanded = table.demanded(name, table.as_read(raw, decode(raw), self.txn))
             except Problem:
                 continue  # already found
             if key not in demanded:

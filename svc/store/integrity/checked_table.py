@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from svc.store.definitions import StoredTable
-from svc.store.env import Handle
+from svc.store.env import Handle, Txn
+from svc.store.moves import Moves
 from svc.store.values.computed import computed_attributes
 from svc.store.values.keys import decode_key, index_keys, is_cut, is_hashed
+from svc.store.values.records import decode
 
 
 class CheckedTable:
@@ -22,10 +24,18 @@ class CheckedTable:
         self.primary = primary
         self.indexes: dict[str, Handle] = {}
         self.done: dict[str, bytes] = {}
+        self.moves: Moves | None = None  # of values to new names
         self.computed = computed_attributes(stored.definition, {}, self.name)
 
+    def as_read(self, raw: bytes, record: dict[str, Any], txn: Txn) -> dict[str, Any]:
+        """A record, undecoded and decoded, under the names that its attributes are being given."""
+        if self.moves is None:
+            return record
+        translated = self.moves.translate(raw, txn)
+        return record if translated is raw else decode(translated)
+
     def demanded(self, name: str, record: dict[str, Any]) -> Sequence[bytes]:
-        """The index keys of a record."""
+        """The index keys of a record, as it is read."""
         computed = self.computed.get(name)
         return index_keys(record.get(name) if computed is None else computed(record))
 

@@ -190,7 +190,7 @@ class _Part:
         txn, table, index = write_set.txn, self._deferred.table, self._index
         value_of = value_reader(index)
         for number, stored in enumerate(self.changed):
-            raw = txn.get(stored, None, table.primary)
+            raw = table.read(stored, txn)
             if raw is not None:
                 for key in index_keys(value_of(raw)):
                     txn.put(key, stored, True, True, False, index.handle)

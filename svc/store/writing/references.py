@@ -122,7 +122,7 @@ class ReferenceActions:
         table, txn = reference.table, self._set.txn
         if reference.attribute == table.primary_key:
             stored = storage_key(key)
-            raw = txn.get(stored, None, table.primary)
+            raw = table.read(stored, txn)
             if raw is not None and self._counts(table, raw):
                 yield stored, raw
             return
@@ -132,7 +132,7 @@ class ReferenceActions:
         low = index_key(decode_key(key))
         value_of = projection((reference.attribute,), default=None) if is_cut(low) else None
         for entry in index.scan_built(txn, low, after(low), behind=behind):
-            raw = txn.get(entry[1], None, table.primary)
+            raw = table.read(entry[1], txn)
             if raw is None or not self._counts(table, raw) or (value_of is not None and not _names(value_of(raw)[0], key)):
                 continue
             if seen is not None:

@@ -54,7 +54,6 @@ class WriteSet:
 
     __slots__ = (
         "_outdated",
-        "changes_copies",
         "compress_above",
         "database",
         "entries",
@@ -74,6 +73,7 @@ class WriteSet:
         "user",
         "version",
         "wall_ms",
+        "writes_unlogged",
         "written_bytes",
     )
 
@@ -109,12 +109,12 @@ class WriteSet:
         self.reference_limit: int | None = None  # of records that these may touch
         self.may_repeat = False  # as a long write, if they touch more
         self._outdated: dict[Index, None] = {}
-        self.changes_copies = False  # of what a source has, without an entry of the log
+        self.writes_unlogged = False  # something without an entry of the log: a copy of what a source has, a note
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
 
     def commit(self) -> None:
         """Make it part of the turn; if that is impossible, undo it and raise."""
-        if self.log.last_lsn < self.first_lsn and not self.changes_copies:
+        if self.log.last_lsn < self.first_lsn and not self.writes_unlogged:
             self.rollback()
             return
         try:
@@ -180,6 +180,8 @@ class WriteSet:
         """Store `record`, which must hold its key, in place of what was there."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
+        if table.moves is not None and old_raw is not None:
+            old_raw = table.moves.translate(old_raw, self.txn)
         live = table.is_live(old_raw, self.wall_ms)
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
@@ -206,6 +208,8 @@ class WriteSet:
         """Merge `changes` into the stored record at top level. A missing record is made, after full validation."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
+        if table.moves is not None and old_raw is not None:
+            old_raw = table.moves.translate(old_raw, self.txn)
         live = table.is_live(old_raw, self.wall_ms)
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
@@ -269,7 +273,7 @@ class WriteSet:
     def delete(self, table: Table, key: bytes, precondition: Precondition | None, found: Found | None = None) -> bool:
         """Remove a record; False, and nothing is written, if there is none, or none any more that `found` is about."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
-        raw = self.txn.get(stored, None, table.primary)
+        raw = table.read(stored, self.txn)
         live = table.is_live(raw, self.wall_ms)
         if precondition is not None:
             precondition.check(raw if live else None)
@@ -292,7 +296,7 @@ class WriteSet:
 
     def expire(self, table: Table, stored: bytes, before_ms: float) -> bool:
         """Remove a record whose expiry is before `before_ms`; False if it is not such a record (any more)."""
-        raw = self.txn.get(stored, None, table.primary)
+        raw = table.read(stored, self.txn)
         expiry = None if raw is None else expiry_of(raw)
         if raw is None or expiry is None or expiry > before_ms:
             return False

@@ -506,6 +506,35 @@ class TestRelationships:
         assert result.definitions[0].attribute("r") == Attribute("r")
 
 
+class TestFormerNames:
+    def test_of_an_attribute(self) -> None:
+        (definition,) = good(
+            "type T @table { id: ID @primaryKey a: Int @indexed @renamedFrom(name: old) b: Int @renamedFrom(name: older) }"
+        )
+        assert [found.renamed_from for found in definition.attributes] == [None, "old", "older"]
+
+    @pytest.mark.parametrize(
+        ("declared", "fault"),
+        [
+            ("a: Int @renamedFrom", "@renamedFrom of T.a needs name:, the name that the attribute had"),
+            ('a: Int @renamedFrom(name: "")', "@renamedFrom: name must not be empty"),
+            ("a: Int @renamedFrom(name: a)", "@renamedFrom of T.a: a is still declared, remove it"),
+            ("a: Int @renamedFrom(name: u)", "@renamedFrom of T.a: u is still declared, remove it"),
+            ("b: Int @renamedFrom(name: o)  a: Int @renamedFrom(name: o)", "@renamedFrom of T.a: the values of o go to b already"),
+            ("a: T @relationship(from: u) @renamedFrom(name: o)", "@renamedFrom of T.a has nothing to move: the attribute is not stored"),
+            ('a: Int @computed(from: "1") @renamedFrom(name: o)', "@renamedFrom of T.a has nothing to move: the attribute is not stored"),
+            ("a: ID @primaryKey @renamedFrom(name: o)", "@renamedFrom of T.a: the primary key cannot be renamed"),
+        ],
+    )
+    def test_faults(self, declared: str, fault: str) -> None:
+        errors = load(f"type T @table {{ u: ID {declared} }}").errors
+        assert fault in [error.partition(": ")[2] for error in errors]
+
+    def test_members_of_nested_objects_keep_their_names(self) -> None:
+        result = load("type T @table { id: ID s: S } type S { a: Int @renamedFrom(name: o) }")
+        assert result.warnings == ["1.graphql:1:40: @renamedFrom has no effect on S.a: S has no @table"]
+
+
 class TestStructures:
     def test_all_that_are_reached_each_once(self) -> None:
         (definition,) = good(
