@@ -22,6 +22,7 @@ from svc.apps.files import FileSet
 from svc.apps.kinds import READ_BY_SERVER, Kind, is_built_in, kind_of, remark_on_unknown
 from svc.apps.modules import ApplicationModules
 from svc.apps.plugins import PluginEntry
+from svc.apps.reading import line_of
 from svc.apps.requirements import unmet_requirements
 from svc.apps.resources_entry import ResourcesEntry
 from svc.apps.schema_entry import SchemaEntry
@@ -179,7 +180,7 @@ class App:
         self._runtime.on_switched(self, statuses)
         for key, entry in loaded.items():
             await self._start_entry(entry, statuses[key])
-        self._warn_of_unknown(config, statuses)
+        await self._warn_of_unknown(config, statuses)
         if code is not None and keys is None:
             await self._warn_of_packages(statuses)
         for key, each in statuses.items():
@@ -192,14 +193,20 @@ class App:
             if kind is not None:
                 yield key, kind
 
-    def _warn_of_unknown(self, config: Mapping[str, Any], statuses: dict[str, EntryStatus]) -> None:
+    async def _warn_of_unknown(self, config: Mapping[str, Any], statuses: dict[str, EntryStatus]) -> None:
         if CONFIG in statuses:
             schema_entry.warn_of_rest(schema_entry.rest_options(config), statuses[CONFIG])
-        for key, entry in config.items():
-            is_unknown = entry and key not in statuses and key not in READ_BY_SERVER and kind_of(key, entry) is None
-            if is_unknown and config is not DEFAULT_CONFIG:
-                statuses[key] = EntryStatus()
-                statuses[key].warn(remark_on_unknown(key))
+        if config is DEFAULT_CONFIG:
+            return
+        unknown = [
+            key
+            for key, entry in config.items()
+            if entry and key not in statuses and key not in READ_BY_SERVER and kind_of(key, entry) is None
+        ]
+        text = await self._runtime.in_thread(text_of, self.directory / CONFIG_FILE) if unknown else ""
+        for key in unknown:
+            statuses[key] = EntryStatus()
+            statuses[key].warn(f"{CONFIG_FILE}{line_of(text, key)}: {remark_on_unknown(key)}")
 
     async def _warn_of_packages(self, statuses: dict[str, EntryStatus]) -> None:
         messages: list[str] = await self._runtime.in_thread(unmet_requirements, self.directory)
@@ -400,9 +407,8 @@ class App:
     def _take_status(self, key: str, status: EntryStatus) -> None:
         status.end(self._now_ms())
         self.entries[key] = status
-        level = "error" if status.status == ERROR else "warn"
-        for message in status.messages:
-            self._runtime.report(self.name, level, f"{key}: {message}")
+        for is_fault, message in status.graded():
+            self._runtime.report(self.name, "error" if is_fault or message == GOES_ON else "warn", f"{key}: {message}")
         for details in status.details:
             self._runtime.report(self.name, "debug", f"{key}: {details}")
 

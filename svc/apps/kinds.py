@@ -18,6 +18,7 @@ from svc.apps.routes_entry import load_routes
 from svc.apps.scheduler_entry import load_scheduler
 from svc.apps.schema_entry import load_schema
 from svc.apps.static_entry import load_static
+from svc.config.origins import hint, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +75,7 @@ def is_built_in(key: str) -> bool:
 
 def remark_on_unknown(key: str) -> str:
     """What is said of an entry that no kind handles."""
-    text = f"'{key}' is not available in this version of svc and was skipped"
-    return text if key in UNAVAILABLE else f"{text}; an entry that a plugin handles has package: NAME"
+    if key in UNAVAILABLE:
+        return f"'{key}' is not available in this version of svc and was skipped"
+    meant = nearest(key, [*KINDS, *READ_BY_SERVER, *UNAVAILABLE, *ALIASES])
+    return f"the entry '{key}' is not known and was skipped{hint(meant) or '; one that a plugin handles has package: NAME'}"

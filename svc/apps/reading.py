@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,16 @@ def read_limited(path: Path, limit: int) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("it is no regular file")
         return file.read(limit + 1)
+
+
+def line_of(text: str, key: str) -> str:
+    """`:3`, the line of a name in the outermost mapping of a file of YAML; "" if it is not to be found.
+
+    >>> line_of("a: 1\\n'b' : 2", "b"), line_of("a: {b: 1}", "b")
+    (':2', '')
+    """
+    match = re.search(rf"^[\"']?{re.escape(key)}[\"']?[ \t]*:", text, re.MULTILINE)
+    return "" if match is None else f":{text.count(chr(10), 0, match.start()) + 1}"
 
 
 def load_yaml(raw: bytes) -> Any:

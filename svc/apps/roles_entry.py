@@ -23,8 +23,9 @@ class RolesEntry(LoadedEntry):
             except (OSError, ValueError) as error:
                 status.fail(f"{match.name}: {error}")
                 continue
+            lines = {f"role {role.name}": role.line for role in roles}
             for fault in apply_roles(roles, runtime.store, runtime.operations):
-                status.fail(f"{match.name}: {fault}")
+                status.fail(f"{match.name}{lines.get(fault.partition(':')[0], '')}: {fault}")
 
     async def change(self, names: Sequence[str]) -> bool:
         await self.start()

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from svc.apps.reading import load_yaml, read_limited
+from svc.apps.reading import line_of, load_yaml, read_limited
 from svc.auth.permission_check import check_permission
+from svc.config.origins import hint, nearest
 from svc.errors import Problem
 from svc.store import Store
 from svc.store.env import Txn
@@ -35,6 +36,7 @@ DEFAULT_FILE = "roles.yaml"
 MAX_SIZE = 1 << 20  # bytes
 
 _NAME = re.compile(r"[\w\-]{1,250}", re.ASCII)
+_NO_TABLE = re.compile(r"Table '([^.']+)\.([^']+)' does not exist")
 _FLAGS = ("super_user", "cluster_user", "structure_user", "operations")
 _TABLE_RIGHTS = ("read", "insert", "update", "delete")
 _ATTRIBUTE_RIGHTS = ("read", "insert", "update")
@@ -42,12 +44,13 @@ _ATTRIBUTE_RIGHTS = ("read", "insert", "update")
 
 @dataclass(frozen=True, slots=True)
 class FileRole:
-    """A role as a file has it. `fault`: why it is invalid, or empty."""
+    """A role as a file has it. `fault`: why it is invalid, or empty. `line`: where it is in the file, `:3`, or empty."""
 
     name: str
     permission: Mapping[str, Any]
     access: Any = None
     fault: str = ""
+    line: str = ""
 
 
 # --- reading the file ---------------------------------------------------------------------------------------------------------------------
@@ -63,7 +66,8 @@ def read_roles(path: Path) -> list[FileRole]:
         return []
     if not isinstance(loaded, dict):
         raise ValueError("must be a mapping of role names")
-    return [role_of(name, body) for name, body in loaded.items()]
+    text = raw.decode()
+    return [replace(role_of(name, body), line=line_of(text, str(name))) for name, body in loaded.items()]
 
 
 def role_of(name: Any, body: Any) -> FileRole:
@@ -160,9 +164,8 @@ def _apply(role: FileRole, store: Store, operations: Mapping[str, bool] | None, 
         raise _Invalid([role.fault])
     found = check_permission(role.permission, store.databases, operations)
     if found:
-        raise _Invalid(
-            [*found.main, *[f"{position}: {sentence}" for position, sentences in found.by_table.items() for sentence in sentences]]
-        )
+        by_table = [f"{position}: {sentence}" for position, sentences in found.by_table.items() for sentence in sentences]
+        raise _Invalid([*(f"{sentence}{_meant(sentence, store)}" for sentence in found.main), *by_table])
     table = store.databases[SYSTEM].tables[ROLE_TABLE]
     # Read where it will be written: another instance, starting too, may have brought the same role.
     writer = table.database.writer()
@@ -176,6 +179,13 @@ def _apply(role: FileRole, store: Store, operations: Mapping[str, bool] | None, 
     transaction.put(table, record["id"], dict(table.validator.record(record)))
     transaction.apply()
     transaction.on_done = failures.append
+
+
+def _meant(sentence: str, store: Store) -> str:
+    """A hint at the table that is spelt alike, behind the sentence about one that does not exist."""
+    match = _NO_TABLE.fullmatch(sentence)
+    database = None if match is None else store.databases.get(match[1])
+    return "" if match is None or database is None else hint(nearest(match[2], database.tables), f"{match[1]}.")
 
 
 def _named(name: str, records: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, Protocol
 
 from svc.apps.schema_syntax import Directive, SourcePosition, Value
+from svc.config.origins import hint, nearest
 from svc.store.schema import ON_DELETE, VectorIndex
 
 
@@ -180,7 +181,8 @@ def read_directives(
     for directive in directives:
         readers = known.get(directive.name)
         if readers is None:
-            reason = "has no effect here" if directive.name in elsewhere else "is not known and was ignored"
+            meant = hint(nearest(directive.name, known), "@")
+            reason = "has no effect here" if directive.name in elsewhere else f"is not known and was ignored{meant}"
             report.warn(f"the directive @{directive.name} {reason}", directive.position)
         elif directive.name in found:
             report.warn(f"@{directive.name} is repeated: the first counts", directive.position)

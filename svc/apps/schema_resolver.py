@@ -9,6 +9,7 @@ from dataclasses import replace
 from svc.apps.schema_draft import TypeDraft
 from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_syntax import SourcePosition
+from svc.config.origins import hint, nearest
 from svc.errors import ClientError, SchemaError
 from svc.store.schema import SCALAR_TYPES, SET_NULL, Attribute, Enumeration, Relationship, Structure, TableDefinition, may_be_key, unite
 from svc.store.values.conversion import printable
@@ -87,7 +88,8 @@ class Resolver:
         if found is None and attribute.type in self._enums.rejected:
             draft.fail(f"the type {attribute.type}, which {where} needs, has errors", position)
         elif found is None:
-            draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted", position)
+            meant = hint(nearest(attribute.type, [*SCALAR_TYPES, *self._by_name, *self._enums.valid, *self._known.get(draft.database, ())]))
+            draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted{meant}", position)
         if found is None:
             return replace(attribute, type="Any", relationship=None)
         if relationship is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 HEALTHY, WARNING, LOADING, ERROR, UNKNOWN = "healthy", "warning", "loading", "error", "unknown"
@@ -10,11 +11,13 @@ WORST_FIRST = (ERROR, LOADING, WARNING, HEALTHY, UNKNOWN)
 
 @dataclass(slots=True)
 class EntryStatus:
-    """`status`: "healthy", "warning", "loading", "error" or "unknown". `messages`: what was found, the latest last. `details`: tracebacks, from the
-    application's own first line on. `checked_ms`: when. `reported`: (status, message) that a plugin gives itself, as long as nothing else is found."""
+    """`status`: "healthy", "warning", "loading", "error" or "unknown". `messages`: what was found, the latest last. `faults`: those of them that are
+    errors. `details`: tracebacks, from the application's own first line on. `checked_ms`: when. `reported`: (status, message) that a plugin gives itself,
+    as long as nothing else is found."""
 
     status: str = HEALTHY
     messages: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     checked_ms: int = 0
     reported: tuple[str, str] | None = None
@@ -26,6 +29,7 @@ class EntryStatus:
 
     def fail(self, message: str, details: str = "") -> None:
         self.messages.append(message)
+        self.faults.append(message)
         if details:
             self.details.append(details)
         self.status = ERROR
@@ -35,13 +39,20 @@ class EntryStatus:
         self.reported = (status, message)
         self.status = status
         self.messages[:] = [message] if message else []
+        self.faults[:] = self.messages if status == ERROR else []
         self.details.clear()
 
     def begin(self) -> None:
         """It is loaded once more."""
         self.status = LOADING
         self.messages.clear()
+        self.faults.clear()
         self.details.clear()
+
+    def graded(self) -> Iterator[tuple[bool, str]]:
+        """(whether it is an error, message) of all that was found."""
+        for message in self.messages:
+            yield message in self.faults, message
 
     def go_on(self) -> None:
         """It is loaded, but what it has begun goes on behind: it is "loading" until `complete`, unless an error is found."""

@@ -38,16 +38,19 @@ def _of(module: str, function: str) -> Run:
 COMMANDS = (
     Command(
         "run",
-        "svc [run] [APP]",
+        "svc [run] [--strict] [APP]",
         "Run the server in the foreground; installs it first if needed. APP: one more application directory.",
         _of("svc.cli.serving", "run"),
         "Without an installation one is made first, in ~/svc or what ROOTPATH says. Nothing needs to be given: a first super user\n"
         "`admin` gets a random password, shown once. The applications in <root>/components are loaded, and APP beside them.\n"
+        "Addresses, applications, root and log are printed on standard error, and what is wrong with an application with file and line:\n"
+        "then it is served as far as it goes. --strict: with an error in an application svc is not started, exit status 1.\n\n"
         "Ctrl+C or SIGTERM stops: requests that are running are finished, a second signal stops at once. SIGHUP opens log files again.",
+        flags=("strict",),
     ),
     Command(
         "dev",
-        "svc dev [--https] APP",
+        "svc dev [--https] [--strict] APP",
         "Run the server for development: changed files take effect at once, requests of this machine need no login.",
         _of("svc.cli.serving", "dev"),
         "Requests, reloads and errors are shown; the log file has everything. A version that cannot be loaded leaves the one before it serving.\n\n"
@@ -55,8 +58,9 @@ COMMANDS = (
         "are allowed, DEV_MODE=true is set. --HTTP_HOST '*' --OPERATIONSAPI_NETWORK_HOST '*' lets other machines connect.\n"
         "Nothing of that is written into the configuration file.\n\n"
         "--https: make a certificate for localhost if there is none or it has expired, and print the address\n"
-        "and the file of the authority, which a browser has to trust once.",
-        flags=("https",),
+        "and the file of the authority, which a browser has to trust once.\n"
+        "--strict: with an error in an application svc is not started, exit status 1.",
+        flags=("https", "strict"),
     ),
     Command(
         "new",
@@ -97,9 +101,12 @@ COMMANDS = (
     ),
     Command(
         "start",
-        "svc start [APP]",
+        "svc start [--strict] [APP]",
         "Run the server in the background; returns when it answers, or with the reason why it does not.",
         _of("svc.cli.processes", "start"),
+        "Errors in an application are printed with file and line, and the exit status is 0: it is served as far as it goes.\n"
+        "--strict: then svc is not left running, and the exit status is 1.",
+        flags=("strict",),
     ),
     Command("stop", "svc stop", "Stop the server and wait until it has ended.", _of("svc.cli.processes", "stop")),
     Command(
@@ -228,7 +235,10 @@ COMMANDS = (
         "svc help settings all settings, svc help settings http those of one section.",
     ),
 )
-BY_NAME = {command.name: command for command in (*COMMANDS, Command("start-in-session", "", "", _of("svc.cli.serving", "in_session")))}
+BY_NAME = {
+    command.name: command
+    for command in (*COMMANDS, Command("start-in-session", "", "", _of("svc.cli.serving", "in_session"), flags=("strict",)))
+}
 
 
 def help_text(topic: str = "") -> str:

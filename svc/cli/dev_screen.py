@@ -9,7 +9,6 @@ nothing is shown twice.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import traceback
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, TextIO
 from svc import __version__
 from svc.cli.output import printable
 from svc.cli.own_traceback import HEAD, own_traceback
+from svc.cli.start_notice import notice, shortest
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.content.values import CannotEncode
 from svc.logs.core import ERROR, FATAL, INFO, NAMES, NOTIFY, WARN
@@ -65,27 +65,11 @@ class DevScreen:
 
     def started(self, server: Server) -> None:
         """The ports are open."""
-        config = server.config
-        addresses = []
-        for scheme, port in (
-            ("http", config.http.port),
-            ("https", config.http.secure_port if server.application_port.is_secure_open else None),
-        ):
-            if port is not None:
-                addresses.append(f"{scheme}://localhost:{port}/")
-        resources = len(server.resources)
-        lines = [
-            f"svc {__version__}  {'  '.join(self._paint(address, BOLD) for address in addresses) or 'no port for applications'}",
-            *(
-                f"  application  {app.name} ({_near(app.directory)}), {_count(len(app.definitions), 'table')}"
-                for app in server.applications
-            ),
-            f"  resources    {resources}" + (", requests of this machine need no login" if config.authentication.authorize_local else ""),
-            f"  data         {_near(config.root)}",
-            f"  log          {_near(config.logging.path) if config.logging.file else 'here'}",
-            "  Files are watched, Ctrl+C stops.",
-        ]
-        self._write("\n".join(printable(line, lines=True) if not self._color else line for line in lines) + "\n")
+        first, *rest = notice(server, near=True)
+        rest = [line for line in rest if not (line.startswith("  log ") and line.endswith(" here"))]
+        login = ", requests of this machine need no login" if server.config.authentication.authorize_local else ""
+        lines = [self._paint(first, BOLD), *rest, f"  resources    {len(server.resources)}{login}", "  Files are watched, Ctrl+C stops."]
+        self._write("\n".join(lines) + "\n")
 
     def reloaded(self, reload: Reload) -> None:
         app = reload.app
@@ -102,7 +86,7 @@ class DevScreen:
 
     def _know(self, app: App) -> None:
         directory = app.served_directory if app.is_serving else app.directory.resolve()
-        self._directories[f"{directory}/"] = "" if directory == Path.cwd() else f"{_near(directory)}/"
+        self._directories[f"{directory}/"] = "" if directory == Path.cwd() else f"{shortest(directory)}/"
 
     # --- requests ------------------------------------------------------------------------------------------------------------------------
 
@@ -259,15 +243,6 @@ def _count(number: int, noun: str) -> str:
     ('1 row', '2,000 rows')
     """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def _near(path: Path) -> str:
-    """A path as it is shortest, seen from the working directory or from that of the user."""
-    absolute = Path(os.path.abspath(path))
-    for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if absolute.is_relative_to(base) and absolute != base:
-            return prefix + str(absolute.relative_to(base))
-    return str(absolute)
 
 
 def _source_line(directory: Path, message: str) -> str:

@@ -23,7 +23,7 @@ def start(arguments: Arguments) -> int:
     from svc.root.background import start_in_background
 
     apps = [named_directory(word) for word in arguments.words]
-    return start_in_background(_checked_start(arguments), [str(app) for app in apps], arguments.options)
+    return start_in_background(_checked_start(arguments), [str(app) for app in apps], arguments.options, arguments.flags)
 
 
 def _checked_start(arguments: Arguments) -> Installation:

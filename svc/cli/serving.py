@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from svc import __version__
 from svc.cli.arguments import FAILED, Arguments, UsageError, installation_of, named_directory
 from svc.cli.preparing import locked_root, report_failed_start
+from svc.cli.start_notice import counted, findings, is_json_shown, notice, print_lines, shown_addresses
 from svc.root.secrets import erase_secrets, without_secrets
 
 if TYPE_CHECKING:
@@ -54,12 +55,13 @@ def serve(
     *,
     dev: bool,
     terminal: Terminal,
-    on_ready: Callable[[], None] | None = None,
+    on_ready: Callable[[int], None] | None = None,
     https: bool = False,
 ) -> int:
     """Install if needed, lock the root, run the server until it ends. Messages for the user are printed on `terminal`.
 
-    `https`: make a certificate for this machine and print the address.
+    `on_ready`: called with the number of errors in the applications when the server answers, to tell the user. `https`: make a certificate for this machine
+    and print the address.
     """
     from svc.errors import ConfigError, Problem
     from svc.root.administrator import keep_initial_password, take_administrator
@@ -78,12 +80,14 @@ def serve(
             from svc.server import Server
 
             screen = _screen(config) if dev else None
+            start = _Start(config, terminal, screen, "strict" in arguments.flags, https, on_ready)
             server = Server(
                 config,
                 apps,
                 reloads_code=dev,
                 screen=screen,
-                on_ready=lambda ready: on_ready() if on_ready is not None else _print_ready(config, ready, https, screen),
+                on_loaded=start.loaded,
+                on_ready=start.ready,
                 on_first_super_user=lambda first: (
                     keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
                 ),
@@ -122,21 +126,53 @@ def _screen(config: Config) -> DevScreen | None:
     return None if config.logging.format == "json" else DevScreen()
 
 
-def _print_ready(config: Config, server: Server, https: bool, screen: DevScreen | None) -> None:
-    """On a terminal, print that the server runs; everything else is in the log."""
-    if screen is not None:
-        screen.started(server)
-    secure = config.http.secure_port if server.application_port.is_secure_open else None
-    if sys.stderr.isatty() and not config.logging.std_streams:
-        ports = [f"port {config.http.port}"] if config.http.port is not None else []
-        ports += [f"port {secure} with TLS"] if secure is not None else []
-        where = " and ".join(ports) or "no port for applications"
-        print(f"svc {__version__} answers on {where}, its log is {config.logging.path}. Ctrl+C stops it.", file=sys.stderr)
-    if https and secure is not None:
-        authority = config.tls_entries[0].certificate_authority
-        print(
-            f"https://localhost:{secure}/  Clients have to trust {authority}: curl --cacert, or the settings of the browser.",
-            file=sys.stderr,
+@dataclass
+class _Start:
+    """What the user gets to know of one start. `terminal`: where. `errors`: of the applications, once they are loaded."""
+
+    config: Config
+    terminal: Terminal
+    screen: DevScreen | None
+    strict: bool
+    https: bool
+    on_ready: Callable[[int], None] | None
+    errors: int = 0
+
+    def loaded(self, server: Server) -> bool:
+        """The applications are loaded: say what is wrong with them. Whether the server is to go on."""
+        self.errors, lines = findings(server.applications)
+        if not is_json_shown(self.config) and self.screen is None:
+            print_lines(lines, self.terminal)
+        if self.errors and self.strict:
+            if not is_json_shown(self.config):
+                print_lines([f"Error: the applications have {counted(self.errors)}; with --strict svc is not started"], self.terminal)
+            server.logger.fatal(f"The applications have {counted(self.errors)}; with --strict svc is not started")
+            return False
+        return True
+
+    def ready(self, server: Server) -> None:
+        """The ports are open."""
+        if self.screen is not None:
+            self.screen.started(server)
+        elif is_json_shown(self.config):
+            server.logger.notify("; ".join(" ".join(line.split()) for line in notice(server)))
+        else:
+            lines = notice(server)
+            if self.on_ready is None:
+                lines += [f"  Started with {counted(self.errors)}, see above."] if self.errors else []
+                lines += ["  Ctrl+C stops it."] if sys.stderr.isatty() else []
+            print_lines(lines, self.terminal)
+        if self.https and server.application_port.is_secure_open:
+            self._name_authority(server)
+        if self.on_ready is not None:
+            self.on_ready(self.errors)
+
+    def _name_authority(self, server: Server) -> None:
+        secure = [address for address in server.application_port.addresses if address.startswith("https:")]
+        authority = self.config.tls_entries[0].certificate_authority
+        print_lines(
+            [f"{shown_addresses(secure)[0]}  Clients have to trust {authority}: curl --cacert, or the settings of the browser."],
+            self.terminal,
         )
 
 

@@ -106,6 +106,6 @@ def nearest_setting(name: str) -> str:
     return alike[0] if len(alike) == 1 else ""
 
 
-def hint(found: str) -> str:
-    """`, did you mean 'x'?`, or nothing."""
-    return f", did you mean '{found}'?" if found else ""
+def hint(found: str, before: str = "") -> str:
+    """`, did you mean 'x'?`, or nothing. `before`: what is written in front of such names."""
+    return f", did you mean '{before}{found}'?" if found else ""

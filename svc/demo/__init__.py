@@ -17,6 +17,7 @@ from pathlib import Path
 from svc.auth.first_super_user import DEFAULT_ADMIN
 from svc.cli.arguments import FAILED, RUNNING, Arguments, fail
 from svc.cli.serving import remember, run_server
+from svc.cli.start_notice import print_lines
 from svc.config import load_config
 from svc.config.build import CONFIG_FILE
 from svc.config.document import write_document
@@ -93,19 +94,21 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
         apps=[APP],
         username=administrator.username,
         password=administrator.password,
-        on_ready=lambda ready: print(introduction(root, ready.application_port.ports[0], ready.operations_port.ports), flush=True),
+        on_ready=lambda ready: print_lines(
+            [introduction(root, ready.application_port.ports[0], ready.operations_port.ports, log=config.logging.path)], sys.stdout
+        ),
     )
     return run_server(server)
 
 
-def introduction(root: Path, port: int, operations_ports: Sequence[int] = ()) -> str:
+def introduction(root: Path, port: int, operations_ports: Sequence[int] = (), *, log: Path | None = None) -> str:
     """User, password and examples: lines to copy into another terminal."""
     try:
         password = (root / PASSWORD_FILE).read_text("utf-8").rstrip("\n")
     except FileNotFoundError:
         password = ""  # it was given, or has been changed
     lines = [
-        f"svc demo: http://localhost:{port}/, data in {root}",
+        f"svc demo: http://localhost:{port}/, data in {root}" + (f", log {log}" if log is not None else ""),
         f"User {DEFAULT_ADMIN}, password {password}" if password else f"User {DEFAULT_ADMIN}, with the password that was chosen for it",
         "Try in another terminal:",
     ]

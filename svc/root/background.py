@@ -1,7 +1,8 @@
 """`svc start` and `svc stop`: a server in its own session, and the pipe for what its user must see (spec: configuration §6.1).
 
 The child gets the write end of a pipe. What it would print for the user (start errors, the initial password, which must not reach a log file)
-goes into the pipe; a last line `READY` means that all listeners are open. End of the pipe without it: the start has failed.
+goes into the pipe; a last line that begins with `READY` means that all listeners are open, and has the number of errors in the applications. End of the
+pipe without it: the start has failed.
 """
 
 import io
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
@@ -27,7 +28,7 @@ POLL_SECONDS = 0.02
 STREAMS_FILE = "svc-streams.log"
 
 
-def start_in_background(installation: "Installation", apps: Sequence[str], options: Mapping[str, str]) -> int:
+def start_in_background(installation: "Installation", apps: Sequence[str], options: Mapping[str, str], flags: Iterable[str] = ()) -> int:
     """Start the server, wait until it answers or fails, and show what it says. Returns the exit status."""
     from svc.root.secrets import erase_secrets
 
@@ -36,7 +37,7 @@ def start_in_background(installation: "Installation", apps: Sequence[str], optio
         name.upper(): value for name, value in options.items() if name.lower() == "svc_admin_password"
     }  # `ps` shows options to all users
     shown = [f"--{name}={value}" for name, value in options.items() if name.upper() not in secret]
-    command = [*python_command(), "-m", "svc", "start-in-session", *apps, *shown]
+    command = [*python_command(), "-m", "svc", "start-in-session", *apps, *shown, *(f"--{flag}" for flag in sorted(flags))]
     streams = os.open(installation.root / "log" / STREAMS_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         child = subprocess.Popen(
@@ -55,8 +56,10 @@ def start_in_background(installation: "Installation", apps: Sequence[str], optio
     said = False
     with open(reader, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            if line.rstrip("\n") == READY:
-                print(f"svc is running (pid: {child.pid}).")
+            if line.startswith(READY):
+                errors = int(line.removeprefix(READY))
+                sys.stderr.flush()
+                print(f"svc is running (pid: {child.pid})" + (f", started with {errors} error{'s'[: errors > 1]}." if errors else "."))
                 child.returncode = 0  # it outlives this process: no warning that it has not been waited for
                 return 0
             print(line, end="", file=sys.stderr)
@@ -108,20 +111,21 @@ class _Terminal(io.TextIOBase):
 
 
 @contextmanager
-def ready_pipe() -> Iterator[tuple["Terminal", Callable[[], None]]]:
-    """In the child: the stream that reaches the user's terminal, and the function that reports that the server answers.
+def ready_pipe() -> Iterator[tuple["Terminal", Callable[[int], None]]]:
+    """In the child: the stream that reaches the user's terminal, and the function that reports that the server answers, with the number of errors in its
+    applications.
 
     Standard error is that stream too, so that errors of the start are shown where the command was given.
     """
     descriptor = os.environ.pop(PIPE_VARIABLE, "")
     if not descriptor.isdecimal():
-        yield sys.stderr, lambda: None
+        yield sys.stderr, lambda errors: None
         return
     own_stderr = sys.stderr
     terminal = _Terminal(int(descriptor), own_stderr)
 
-    def ready() -> None:
-        print(READY, file=terminal)
+    def ready(errors: int) -> None:
+        print(f"{READY} {errors}", file=terminal)
         terminal.release()
 
     sys.stderr = terminal

@@ -99,6 +99,7 @@ class Server:
         apps: Sequence[Path] = (),
         *,
         clock: Clock = SYSTEM_CLOCK,
+        on_loaded: Callable[[Server], bool] | None = None,
         on_ready: Callable[[Server], None] | None = None,
         on_first_super_user: Callable[[FirstSuperUser], None] | None = None,
         username: str | None = None,
@@ -110,7 +111,8 @@ class Server:
         watches: bool = True,
         screen: Screen | None = None,
     ) -> None:
-        """`apps`: application directories beside those in `componentsRoot`. `username`, `password`: of the first super user, if one is needed.
+        """`apps`: application directories beside those in `componentsRoot`. `on_loaded`: called before the ports are opened; False: `run` ends with 1.
+        `on_ready`: called when they are. `username`, `password`: of the first super user, if one is needed.
         `host`: the loop of another program to run on, with its turns: instead of `run` there are `load`, `begin` and `end` then, and no ports are
         opened. `make_executor(name, threads)`: for what would block the loop. `on_log(level, tags, text)`: called with each
         entry of the log. `reloads_code`: changed Python code takes effect at once, as under `svc dev`. `watches`: changed files are noticed.
@@ -131,6 +133,7 @@ class Server:
         code = ApplicationCode()
         self._forgotten = Forgotten(self.logs, code)
         self._release_warnings: Callable[[], None] = lambda: None
+        self._on_loaded = on_loaded
         self._on_ready = on_ready
         self._is_serving = False
         self._commit_deferred = False
@@ -499,10 +502,12 @@ class Server:
     # --- running ---------------------------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Serve. Returns the exit status; 1 if a port cannot be opened."""
+        """Serve. Returns the exit status; 1 if a port cannot be opened, or `on_loaded` says so."""
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_until_complete(self.load())
+            if self._on_loaded is not None and not self._on_loaded(self):
+                return 1
             try:
                 self.listen()
             except OSError as error:

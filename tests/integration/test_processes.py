@@ -15,6 +15,7 @@ from threading import Event
 import psutil
 import pytest
 
+from svc import __version__
 from svc.config.document import read_document, set_value, write_document
 from svc.interpreter import running_interpreter
 from tests.integration.conftest import Process, free_port
@@ -119,7 +120,7 @@ def test_from_nothing_to_stopped(commands: Commands) -> None:
 def test_a_given_password_is_used_and_kept_nowhere(commands: Commands) -> None:
     started = commands.run("start", "--SVC_ADMIN_PASSWORD=correct horse", SVC_ADMIN_USERNAME="ann", HTTP_PORT=str(commands.port))
     assert started.returncode == 0, started.stderr
-    assert started.stderr == ""
+    assert "super user" not in started.stderr and "horse" not in started.stderr
     assert not (commands.root / "initial-admin-password").exists()
     assert "correct horse" not in " ".join(psutil.Process(commands.pid()).cmdline())
     assert b"correct horse" not in Path(f"/proc/{commands.pid()}/environ").read_bytes()
@@ -271,6 +272,73 @@ def test_a_start_that_fails_says_why_where_it_was_started(commands: Commands) ->
     assert taken.returncode == 1
     assert f"http.port {commands.port}" in taken.stderr
     assert other.run("status").stdout == f"svc:\n  status: stopped\n  root: {other.root}\n" + INTERPRETER
+
+
+FAULTY = {
+    "schema.graphql": "type Plant @table @exprot { id: ID @primaryKey }\ntype Bed @table @export { id: Strng\n",
+    "resources.py": "class Seat(tables.Plant): pass\n",
+    "roles.yaml": "reader: {data: {Plnt: {read: true}}}\n",
+}
+
+
+def make_faulty(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    for name, text in FAULTY.items():
+        (directory / name).write_text(text)
+    return directory
+
+
+def test_faults_of_an_application_are_named_where_it_was_started(commands: Commands) -> None:
+    make_faulty(commands.home / "shop")
+    port = {"HTTP_PORT": str(commands.port)}
+    started = commands.run("start", "shop", directory=commands.home, **port)
+    assert started.returncode == 0
+    pid = commands.pid()
+    assert started.stdout == f"svc is running (pid: {pid}), started with 3 errors.\n"
+    lines = started.stderr[started.stderr.index("shop/") :].splitlines()
+    assert lines[0].startswith("shop/schema.graphql:") and ": error: " in lines[0]
+    assert [line.partition(": ")[0] for line in lines[1:3]] == ["shop/roles.yaml:1", "shop/resources.py:1"]
+    assert lines[3:] == [
+        f"svc {__version__}  http://localhost:{commands.port}/  (all addresses of this machine)",
+        f"  application  shop ({commands.home / 'shop'}), 0 tables",
+        f"  root         {commands.root}",
+        f"  log          {commands.root / 'log' / 'svc.log'}",
+    ]
+    assert commands.run("stop").returncode == 0
+
+    strict = commands.run("start", "--strict", "shop", directory=commands.home, **port)
+    assert strict.returncode == 1
+    assert strict.stdout == ""
+    assert strict.stderr.splitlines() == [*lines[:3], "Error: the applications have 3 errors; with --strict svc is not started"]
+    assert "stopped" in commands.run("status").stdout
+    (commands.home / "shop" / "schema.graphql").write_text("type Plant @table @exprot { id: ID @primaryKey }\n")
+    (commands.home / "shop" / "resources.py").unlink()
+    (commands.home / "shop" / "roles.yaml").unlink()
+    warned = commands.run("start", "--strict", "shop", directory=commands.home, **port)
+    assert warned.returncode == 0
+    assert (
+        "shop/schema.graphql:1:19: warning: the directive @exprot is not known and was ignored, did you mean '@export'?\n" in warned.stderr
+    )
+
+
+def test_a_server_in_the_foreground_says_in_a_pipe_where_it_answers(commands: Commands) -> None:
+    place_token_keys(commands.root)
+    make_faulty(commands.home / "shop")
+    command = [sys.executable, "-m", "svc", "run", "shop", "--HTTP_PORT", str(commands.port)]
+    with subprocess.Popen(
+        command, env=commands.env, cwd=commands.home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr is not None
+        said = []
+        for line in child.stderr:
+            said.append(line)
+            if "Started with" in line:
+                break
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 0
+    text = "".join(said)
+    assert f"  http://localhost:{commands.port}/  " in text and f"  root         {commands.root}\n" in text
+    assert said[-1] == "  Started with 3 errors, see above.\n"
 
 
 def test_databases_are_compacted_once(tmp_path: Path) -> None:

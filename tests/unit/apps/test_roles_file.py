@@ -179,25 +179,26 @@ def test_the_id_is_kept(world: World) -> None:
 @pytest.mark.parametrize(
     ("role", "text"),
     [
-        ("bad: {nope: {plant: {read: true}}}", "roles.yaml: role bad: database 'nope' does not exist"),
-        ("bad: {garden: {nope: {read: true}}}", "roles.yaml: role bad: Table 'garden.nope' does not exist"),
-        ("bad: {garden: {plant: {read: 1}}}", "roles.yaml: role bad: garden_plant: Table READ permission must be a boolean"),
-        ("bad: {garden: {plant: {reed: true}}}", "roles.yaml: role bad: garden_plant: Invalid table permission key value 'reed'"),
+        ("bad: {nope: {plant: {read: true}}}", "roles.yaml:2: role bad: database 'nope' does not exist"),
+        ("bad: {garden: {nope: {read: true}}}", "roles.yaml:2: role bad: Table 'garden.nope' does not exist"),
+        ("bad: {garden: {plnat: {read: true}}}", "Table 'garden.plnat' does not exist, did you mean 'garden.plant'?"),
+        ("bad: {garden: {plant: {read: 1}}}", "roles.yaml:2: role bad: garden_plant: Table READ permission must be a boolean"),
+        ("bad: {garden: {plant: {reed: true}}}", "roles.yaml:2: role bad: garden_plant: Invalid table permission key value 'reed'"),
         (
             "bad: {garden: {plant: {read: true, attributes: {nope: {read: true}}}}}",
-            "roles.yaml: role bad: garden_plant: Invalid attribute 'nope' in 'attribute_permissions'",
+            "roles.yaml:2: role bad: garden_plant: Invalid attribute 'nope' in 'attribute_permissions'",
         ),
-        ("bad: {garden: {plant: true}}", "roles.yaml: role bad: garden_plant: Value for 'garden.plant' permission must be an object"),
-        ("bad: {garden: 5}", "roles.yaml: role bad: Value for 'garden' permission must be an object"),
-        ("bad: {operations: [nope]}", "roles.yaml: role bad: Invalid operation 'nope' in 'operations'"),
+        ("bad: {garden: {plant: true}}", "roles.yaml:2: role bad: garden_plant: Value for 'garden.plant' permission must be an object"),
+        ("bad: {garden: 5}", "roles.yaml:2: role bad: Value for 'garden' permission must be an object"),
+        ("bad: {operations: [nope]}", "roles.yaml:2: role bad: Invalid operation 'nope' in 'operations'"),
         ("bad: {super_user: true, structure_user: true}", "Roles with 'super_user' set to true cannot have other permissions set."),
-        ("bad: {system: {svc_user: {read: true}}}", "roles.yaml: role bad: database 'system' does not exist"),
-        ("bad: [1]", "roles.yaml: role bad: must be a mapping of rights"),
-        ("bad: {access: x}", "roles.yaml: role bad: 'access' must be an object"),
-        ("bad: {permission: x}", "roles.yaml: role bad: 'permission' must be an object"),
-        ("a bad name: {}", "roles.yaml: role a bad name: Role is invalid: its name must consist of letters, digits, _ and -"),
+        ("bad: {system: {svc_user: {read: true}}}", "roles.yaml:2: role bad: database 'system' does not exist"),
+        ("bad: [1]", "roles.yaml:2: role bad: must be a mapping of rights"),
+        ("bad: {access: x}", "roles.yaml:2: role bad: 'access' must be an object"),
+        ("bad: {permission: x}", "roles.yaml:2: role bad: 'permission' must be an object"),
+        ("a bad name: {}", "roles.yaml:2: role a bad name: Role is invalid: its name must consist of letters, digits, _ and -"),
         ("17: {}", "role 17: Role is invalid"),
-        ("super_user: {}", "roles.yaml: role super_user: Cannot remove the last active super_user"),
+        ("super_user: {}", "roles.yaml:2: role super_user: Cannot remove the last active super_user"),
         (
             "bad: {garden: {plant: {read: true, attributes: {name: {read: true}}, insert: false, 5: 1}}}",
             "Invalid table permission key value '5'",
@@ -244,7 +245,7 @@ def test_several_files(world: World) -> None:
     world.write("roles/a.yaml", "a: {garden: {plant: {read: true}}}")
     world.write("roles/b.yaml", "b: {nope: {}}\nc: {}")
     app = world.start()
-    assert app.entries["roles"].messages == ["roles/b.yaml: role b: database 'nope' does not exist"]
+    assert app.entries["roles"].messages == ["roles/b.yaml:1: role b: database 'nope' does not exist"]
     assert {"a", "c"} <= set(world.roles())
 
 

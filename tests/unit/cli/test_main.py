@@ -80,7 +80,7 @@ def test_help_of_one_command_and_of_settings(capsys: pytest.CaptureFixture[str])
     by_command = capsys.readouterr().out
     assert main(["run", "--help"]) == 0
     assert capsys.readouterr().out == by_command
-    assert "svc [run] [APP]" in by_command
+    assert "svc [run] [--strict] [APP]" in by_command
     assert main(["help", "settings", "mqtt"]) == 0
     assert "mqtt.network.port" in capsys.readouterr().out
 

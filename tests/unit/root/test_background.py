@@ -30,11 +30,11 @@ def test_what_is_said_before_it_is_ready_goes_through_the_pipe(monkeypatch: pyte
         print("the password", file=terminal)
         print("a start error", file=sys.stderr)
         around = sys.stderr  # what somebody wraps while the server starts
-        ready()
+        ready(2)
         print("later", file=around, flush=True)
     assert sys.stderr is own
     assert capsys.readouterr().err == "later\n"
-    assert read_all(reader) == f"the password\na start error\n{READY}\n"
+    assert read_all(reader) == f"the password\na start error\n{READY} 2\n"
 
 
 def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,14 +51,14 @@ def test_nobody_may_wait_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = pipe(monkeypatch)
     os.close(reader)
     with ready_pipe() as (_, ready):
-        ready()
+        ready(2)
 
 
 def test_without_a_pipe_the_terminal_is_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(PIPE_VARIABLE, raising=False)
     with ready_pipe() as (terminal, ready):
         assert terminal is sys.stderr
-        ready()
+        ready(2)
 
 
 def test_a_process_that_its_parent_does_not_wait_for_has_stopped(tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ def test_names_of_the_server_cannot_be_taken(tmp_path: Path) -> None:
     with plugin(tmp_path, BADWORDS, files={"config.yaml": text.replace("static", "roles")}, healthy=False) as app:
         entries = app.node.app.entries
         assert "'roles' is built in" in entries["roles"].messages[0]
-        assert entries["mqtt"].messages == ["'mqtt' is not available in this version of svc and was skipped"]
-        assert "an entry that a plugin handles has package: NAME" in entries["words"].messages[0]
+        assert entries["mqtt"].messages == ["config.yaml:5: 'mqtt' is not available in this version of svc and was skipped"]
+        assert "; one that a plugin handles has package: NAME" in entries["words"].messages[0]
         assert app.ask("GET", "/Plain/darn")[0] == 404
 
 
