@@ -135,16 +135,16 @@ class QueryTooLarge(QueryError):
 
 
 class QuerySyntaxError(QueryError):
-    """The query cannot be parsed."""
+    """The query cannot be parsed; or, with a `code` of its own, not be used as it is written."""
 
     position: int
 
-    def __init__(self, what: str, position: int, query: str, hint: str = "") -> None:
-        message = f"Unable to parse query, {what} at position {position} in '{shown_query(query, position)}'" + (
-            f" ({hint})" if hint else ""
-        )
-        super().__init__(message, code="QUERY_SYNTAX", position=position)
+    def __init__(self, what: str, position: int, query: str, hint: str = "", *, code: str = "QUERY_SYNTAX") -> None:
+        said = f"Unable to parse query, {what}" if code == "QUERY_SYNTAX" else what
+        message = f"{said} at position {position} in '{shown_query(query, position)}'" + (f" ({hint})" if hint else "")
+        super().__init__(message, code=code, position=position)
         self.what = what
+        self.hint = hint
 
 
 def shown_query(query: str, position: int) -> str:

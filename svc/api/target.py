@@ -11,6 +11,7 @@ from svc.errors import ClientError
 from svc.query.mapping import query_from_mapping, split_options
 from svc.query.mapping_members import OPTION_NAMES
 from svc.query.nodes import Bound, Condition, Filter, Group, Query, RelationFilter
+from svc.query.plain_parameters import PARAMETERS
 from svc.query.to_mapping import query_to_mapping
 from svc.query.url import parse_query
 from svc.resources import target as addresses
@@ -207,7 +208,7 @@ class RequestTarget(addresses.RequestTarget):
     def query_for(self, table: Table | None) -> Query:
         """The query: what the text says, with what code has set in its place. Raises QueryError."""
         text = self.query
-        query = Query() if not text else parse_query(text, (lambda name: True) if table is None else table.attributes.__contains__)
+        query = Query() if not text else parse_query(text, _any_name if table is None else table.attributes.__contains__)
         details = self.details
         if details is None or not details.given:
             return query
@@ -329,6 +330,11 @@ def for_application(target: addresses.RequestTarget) -> RequestTarget:
     if type(target) is not RequestTarget:
         target.__class__ = RequestTarget
     return cast(RequestTarget, target)
+
+
+def _any_name(name: str) -> bool:
+    """Without a table every name may be that of an attribute, but for those of plain parameters."""
+    return name not in PARAMETERS
 
 
 def _shown(query: Query, key: str) -> Any:

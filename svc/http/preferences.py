@@ -17,10 +17,10 @@ class Preferences:
 
     `coding`: name of the preferred content coding, None = identity. `writer`: the best type that the client accepts; None if it accepts none of ours,
     then `refusal` is the message. `threshold`: bytes of a body above which it may be compressed. `explain`: `Prefer: explain`, the plan instead of the
-    records. `events`: the client accepts `text/event-stream`.
+    records. `counts`: `Prefer: count=exact`. `events`: the client accepts `text/event-stream`.
     """
 
-    __slots__ = ("coding", "conditional", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
+    __slots__ = ("coding", "conditional", "counts", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
 
     def __init__(self, block: HeaderBlock, types: ContentTypes, compression: Compression) -> None:
         fields = block.fields
@@ -29,7 +29,9 @@ class Preferences:
         coding = choice_of(block).coding
         self.coding = None if coding is None else coding.name
         self.threshold = compression.threshold_for(block)
-        self.explain = "prefer" in fields and "explain" in parse_prefer(fields["prefer"])
+        asked = parse_prefer(fields["prefer"]) if "prefer" in fields else {}
+        self.explain = "explain" in asked
+        self.counts = asked.get("count") == "exact"
         self.events = types.prefers_events(fields.get("accept"))
         self.refusal = compression.refusal(block) or ""
         self.writer: ContentType | None = None
@@ -56,15 +58,16 @@ def preferences_of(block: HeaderBlock, types: ContentTypes, compression: Compres
     return preferences
 
 
-def parse_prefer(value: str) -> frozenset[str]:
-    """The names of the preferences in a `Prefer` field, in lower case (RFC 7240 §2).
+def parse_prefer(value: str) -> dict[str, str]:
+    """The preferences in a `Prefer` field, their names in lower case; of several of one name the first counts (RFC 7240 §2).
 
-    >>> sorted(parse_prefer('respond-async, wait=10, Explain; foo="a,b"'))
-    ['explain', 'respond-async', 'wait']
+    >>> parse_prefer('respond-async, count="exact", Explain; foo="a,b", count=none')
+    {'respond-async': '', 'count': 'exact', 'explain': ''}
     """
-    names = []
+    found: dict[str, str] = {}
     for preference in value.split(","):
-        name = preference.partition(";")[0].partition("=")[0].strip().lower()
+        name, _, given = preference.partition(";")[0].partition("=")
+        name = name.strip().lower()
         if name and '"' not in name:
-            names.append(name)
-    return frozenset(names)
+            found.setdefault(name, given.strip().strip('"'))
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
@@ -14,6 +15,7 @@ from svc.http.row_stream import HEAVY, QueryExecution, RowStream
 from svc.messages import HeaderPairs, Request, Response
 from svc.query.execution import result_columns
 from svc.query.explain import Explanation
+from svc.query.terms import iter_terms
 from svc.resources import PlannedQuery, RequestTarget
 
 PAGE_ROWS = 1000  # a query with a limit up to this is answered as a whole, with the address of its next page
@@ -33,22 +35,38 @@ class RowResponses(ResponseParts):
         if isinstance(writer, HandlerType):
             execution.keep()
             return self._handled(request, rows, execution, writer)
+        count_total = None
         try:
             if execution.gather() and (execution.done or not (writer.needs_count or whole)):
-                return self._begun(request, rows, execution, writer)
+                if not _is_total_asked(rows, preferences):
+                    return self._begun(request, rows, execution, writer)
+                count_total = execution.total()
+                total = count_total()
+                if total is not None:
+                    return self._begun(request, rows, execution, writer, total=total)
             execution.keep()  # a coroutine begins to run in a later turn
         except BaseException:
             execution.close()
             raise
-        return self._gathered(request, rows, execution, writer)
+        return self._gathered(request, rows, execution, writer, count_total)
 
-    async def _gathered(self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: ContentType) -> Response:
-        """A query that takes longer than a slice. Cancelled when the peer closes the connection."""
+    async def _gathered(
+        self,
+        request: Request,
+        rows: PlannedQuery,
+        execution: QueryExecution,
+        writer: ContentType,
+        count_total: Callable[[], int | None] | None,
+    ) -> Response:
+        """A query that takes longer than a slice. Cancelled when the peer closes the connection. `count_total`: of `execution.total`, if it has begun."""
         try:
-            while True:
+            while count_total is None:
                 await execution.wait_for_slice()
                 if execution.gather():
                     break
+            total = None
+            if _is_total_asked(rows, self.preferences(request)):
+                total = await self._total(execution, count_total or execution.total())
             count = None
             if writer.needs_count and not execution.done:
                 count_slice = execution.count()
@@ -56,16 +74,33 @@ class RowResponses(ResponseParts):
                 while count is None:
                     await execution.wait_for_slice()
                     count = count_slice()
-            return self._begun(request, rows, execution, writer, count)
+            return self._begun(request, rows, execution, writer, count, total)
         except BaseException:
             execution.close()
             raise
 
+    @staticmethod
+    async def _total(execution: QueryExecution, count_slice: Callable[[], int | None]) -> int:
+        while True:
+            await execution.wait_for_slice()
+            total = count_slice()
+            if total is not None:
+                return total
+
     def _begun(
-        self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: ContentType, count: int | None = None
+        self,
+        request: Request,
+        rows: PlannedQuery,
+        execution: QueryExecution,
+        writer: ContentType,
+        count: int | None = None,
+        total: int | None = None,
     ) -> Response:
-        """The response: complete if all rows are found, else a stream of the rest."""
+        """The response: complete if all rows are found, else a stream of the rest. `count`: of its rows, where the format needs it; `total`: of the records
+        that the query finds in all, where the client asks for it."""
         pairs = self._collection_pairs(request, writer)
+        if total is not None:
+            pairs += self._total_pairs(request, total)
         aggregate = rows.plan.query.aggregate
         if not execution.done or (execution.joins and execution.weight > HEAVY):
             if not execution.done:
@@ -123,6 +158,12 @@ class RowResponses(ResponseParts):
     async def _handled(self, request: Request, rows: PlannedQuery, execution: QueryExecution, writer: HandlerType) -> Response:
         """A collection in a content type of an application: as a stream if its handler takes one, else as a list."""
         pairs = self._collection_pairs(request, writer)
+        if _is_total_asked(rows, self.preferences(request)):
+            try:
+                pairs += self._total_pairs(request, await self._total(execution, execution.total()))
+            except BaseException:
+                execution.close()
+                raise
         pairs.append(_timing(rows.plan_seconds, 0.0, None))
         values = execution.iter_values()
         if writer.streams:
@@ -133,6 +174,12 @@ class RowResponses(ResponseParts):
         body = await result if inspect.isawaitable(result) else result
         return self._compression.apply(request, Response(body, 200, pairs=pairs), writer.compressible)
 
+    def _total_pairs(self, request: Request, total: int) -> HeaderPairs:
+        pairs: HeaderPairs = [("X-Total-Count", str(total))]
+        if self.preferences(request).counts:
+            pairs.append(("Preference-Applied", "count=exact"))
+        return pairs
+
     def _collection_pairs(self, request: Request, writer: ContentType) -> HeaderPairs:
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
         if request.user is not None:
@@ -142,36 +189,28 @@ class RowResponses(ResponseParts):
         return pairs
 
 
+def _is_total_asked(rows: PlannedQuery, preferences: Preferences) -> bool:
+    """Whether the client wants to know how many records there are. An aggregate has none."""
+    query = rows.plan.query
+    return (preferences.counts or query.counted) and query.aggregate is None
+
+
 def next_page(query: str, cursor: str, limit: int) -> str:
     """The address of the page behind `cursor`, as a reference relative to that of the first page: a proxy may have received the request
     under another path. Only the first page skips records.
 
-    >>> next_page("price>5&after(x)&limit(1,3)", "AbC", 2)
-    '?price%3E5&limit(2)&after(AbC)'
+    >>> next_page("price>5&after(x)&limit(1,3)", "AbC", 2), next_page("_limit=2&_offset=4", "AbC", 2)
+    ('?price%3E5&limit(2)&after(AbC)', '?_limit=2&_after=AbC')
     """
-    kept = [term for term in _top_terms(query) if _PAGE_CALL.fullmatch(term) is None]
-    terms = "&".join((*kept, f"limit({limit})", f"after({cursor})"))
-    return f"?{terms}".replace("<", "%3C").replace(">", "%3E").replace('"', "%22")
+    terms = [query[start:end] for start, end in iter_terms(query)]
+    kept = [term for term in terms if term and _PAGE_CALL.fullmatch(term) is None]
+    plain = any(term.startswith(_PLAIN_PAGE) for term in terms)
+    page = (f"_limit={limit}", f"_after={cursor}") if plain else (f"limit({limit})", f"after({cursor})")
+    return f"?{'&'.join((*kept, *page))}".replace("<", "%3C").replace(">", "%3E").replace('"', "%22")
 
 
-def _top_terms(query: str) -> list[str]:
-    """The terms of a query, split at each `&` outside of brackets: a relation filter has a limit of its own.
-
-    >>> _top_terms("a=1&b[c=2&limit(3)]&limit(4)")
-    ['a=1', 'b[c=2&limit(3)]', 'limit(4)']
-    """
-    terms = [""]
-    depth = 0
-    for piece in query.split("&"):
-        terms[-1] = f"{terms[-1]}&{piece}" if depth else piece
-        depth += sum(map(piece.count, "([{")) - sum(map(piece.count, ")]}"))
-        if depth <= 0:
-            depth = 0
-            terms.append("")
-    return [term for term in terms if term]
-
-
-_PAGE_CALL = re.compile(r"(?:limit|after)\([^)]*\)")
+_PLAIN_PAGE = ("_limit=", "_offset=", "_after=")
+_PAGE_CALL = re.compile(r"(?:limit|after)(?:\(|%28)(?:(?!%29)[^)])*(?:\)|%29)=?|_(?:limit|offset|after)=.*", re.IGNORECASE | re.DOTALL)
 
 
 def plan_shape(rows: PlannedQuery) -> Shape:

@@ -21,6 +21,7 @@ from svc.errors import Problem, QueryTooLarge, SnapshotLost
 from svc.messages import CallState, Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
+from svc.query.totals import total_plan
 from svc.resources import PlannedQuery
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.records import decode, decode_json
@@ -216,6 +217,37 @@ class QueryExecution:
                     self._count(SLICE)
                     return None
             return counted
+
+        return count_slice
+
+    def total(self) -> Callable[[], int | None]:
+        """A function to be called until it returns how many records the query finds without its limit and cursor, a slice at each call; `keep` must have
+        been called in between. It counts as work of a query that counts."""
+        plan = self._rows.plan
+        if (
+            self.done
+            and plan.query.after is None
+            and (plan.limit is None or len(self.found) < plan.limit)
+            and (self.found or not plan.offset)
+        ):
+            known = plan.offset + len(self.found)  # this is the last page
+            return lambda: known
+        self._is_costly = True
+        txn = self._rows.table.database.snapshot() if self._held is None else self._held.use()
+        run = execute(total_plan(plan, txn), txn)
+
+        def count_slice() -> int | None:
+            if self._held is not None:
+                self._held.use()
+            began = self._now()
+            rows: list[Any] = []
+            while not run.done:
+                rows += run.step(1)
+                if (spent := self._now() - began) >= SLICE and not run.done:
+                    self._count(spent)
+                    return None
+            run.close()
+            return int(rows[0]["count"])
 
         return count_slice
 

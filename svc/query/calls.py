@@ -1,6 +1,6 @@
 """The calls of the URL query language, `select(...)` and its like, and the pieces that they share with conditions (spec: query §1, §8).
 
-    call       = "select(" , selection , ")" | "limit(" , int , [ "," , int ] , ")" | "sort(" , sort-key , { "," , sort-key } , ")"
+    call       = "select(" , selection , ")" | "limit(" , int , [ "," , [ int ] ] , ")" | "sort(" , sort-key , { "," , sort-key } , ")"
                | "count()" | "facet(" , path , ")" | "group(" , path , { "," , path } , [ ";" , [ functions ] ] , ")"
                | "group(;" , functions , ")"                     (* all records are one group *)
                | "after(" , cursor , ")" | "live()" ;            (* count to live: only of the whole query, not of a relation filter *)
@@ -37,7 +37,7 @@ _OF_ONE_TABLE = frozenset(("select", "sort", "limit"))
 class Calls:
     """What the calls of one level said; the last of each kind counts."""
 
-    __slots__ = ("after", "aggregate", "limit", "live", "offset", "select", "sort", "whole")
+    __slots__ = ("after", "aggregate", "counted", "limit", "live", "offset", "select", "sort", "whole")
 
     def __init__(self, *, whole: bool) -> None:
         self.whole = whole  # calls of the whole query, not of a relation filter
@@ -48,9 +48,20 @@ class Calls:
         self.aggregate: Aggregate | None = None
         self.after: str | None = None
         self.live = False
+        self.counted = False
 
     def query(self, where: Filter | None) -> Query:
-        return Query(where, self.select, self.sort, self.offset, self.limit, aggregate=self.aggregate, after=self.after, live=self.live)
+        return Query(
+            where,
+            self.select,
+            self.sort,
+            self.offset,
+            self.limit,
+            aggregate=self.aggregate,
+            after=self.after,
+            live=self.live,
+            counted=self.counted,
+        )
 
 
 class CallReader(ABC):
@@ -101,11 +112,13 @@ class CallReader(ABC):
         if calls.live and calls.after is not None:
             raise scanner.error("'live()' together with 'after(...)'", position, "what is live has no pages")
 
-    def _limit(self) -> tuple[int, int]:
-        """`limit(n)`: the first n. `limit(a,b)`: skip a, up to position b. Returns (offset, limit)."""
+    def _limit(self) -> tuple[int, int | None]:
+        """`limit(n)`: the first n. `limit(a,b)`: skip a, up to position b; `limit(a,)`: skip a. Returns (offset, limit)."""
         first = self._integer()
         if not self._scanner.take_encodable(","):
             return 0, first
+        if self._scanner.peek() == ")":
+            return first, None
         position = self._scanner.position
         end = self._integer()
         if end < first:

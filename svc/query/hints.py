@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from itertools import islice
 
 CALLS = ("select", "sort", "limit", "count", "facet", "group", "after", "live")
+PARAMETERS = ("_select", "_sort", "_limit", "_offset", "_after", "_count", "_live", "_facet", "_group", "_where")
 FIQL = ("eq", "ne", "lt", "le", "gt", "ge", "ct", "sw", "ew")
 
 _MAX_NAME = 64  # characters of a name that is compared with others: the time grows with the product of both lengths
@@ -24,6 +25,7 @@ _SPACE = r"(?:\s|\+|%20)"
 _JOINED_BY_WORD = re.compile(rf"{_SPACE}(?:and|or){_SPACE}", re.IGNORECASE)
 _SPELT_OPERATOR = re.compile(rf"([^\s+%]+){_SPACE}+(not{_SPACE}+)?(eq|ne|gt|ge|lt|le|like|ilike|in|is|between|contains)\b", re.IGNORECASE)
 _ENCODED_FIQL = re.compile("=?(?:eq|ne|lt|le|gt|ge|ct|sw|ew)=|[<>!=]=?")
+_DOTTED_FIQL = re.compile(r"(eq|lt|gt|le|ge|ct|sw|ew|ne)[.:]")
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _LIST = re.compile(r"[(\[]?[^,()\[\]]+(?:,[^,()\[\]]+)+[)\]]?")
 _SPACE_FOR_PLUS = re.compile(r"[0-9T:.-]+[0-9] [0-9]{2}:?[0-9]{2}")
@@ -66,14 +68,22 @@ _CALL_PHRASES = {
     "contains": "a part of a text is found with a=ct=text",
     "like": _PATTERN_HINT,
 }
+# Parameters of other APIs -> ours. Compared in lower case, without $, - and _.
 _PARAMETERS = {
-    **dict.fromkeys(("limit", "top", "page", "pagesize", "perpage", "count"), "limit(10)"),
-    **dict.fromkeys(("offset", "skip", "start"), "limit(20,30)"),
-    **dict.fromkeys(("sort", "order", "orderby", "sortby"), "sort(+a,-b)"),
-    **dict.fromkeys(("select", "fields", "columns"), "select(a,b)"),
-    **dict.fromkeys(("after", "cursor", "next"), "after(cursor)"),
-    **dict.fromkeys(("groupby", "group"), "group(a;count)"),
+    **dict.fromkeys(("limit", "top", "pagesize", "perpage", "size", "first", "take"), "_limit=10"),
+    **dict.fromkeys(("offset", "skip", "start"), "_offset=20"),
+    **dict.fromkeys(("page", "pagenumber"), "_limit=10&_offset=20"),
+    **dict.fromkeys(("sort", "order", "orderby", "sortby", "ordering"), "_sort=a,-b"),
+    **dict.fromkeys(("select", "fields", "columns", "expand", "include"), "_select=a,b"),
+    **dict.fromkeys(("filter", "where"), "_where=a==1|b=gt=2"),
+    **dict.fromkeys(("after", "cursor", "next"), "_after=cursor"),
+    **dict.fromkeys(("groupby", "group"), "_group=a;count"),
+    **dict.fromkeys(("count", "inlinecount", "total"), "_count=exact"),
+    **dict.fromkeys(("facet", "facets"), "_facet=a"),
+    **dict.fromkeys(("live", "follow", "watch"), "_live=true"),
 }
+_FILTER = re.compile(r"(?:filter|where|q)\[([^\[\]]+)\].*")  # filter[name], filter[name][gt]
+_AMPERSAND = "& in a value is written %26"
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
@@ -142,8 +152,8 @@ def for_equals_in_value(before: str) -> str:
     return "= in a value is written %3D"
 
 
-def for_name_without_operator(raw: str) -> str:
-    """For the raw name of a condition that ends behind it.
+def for_name_without_operator(raw: str, follows: bool = False) -> str:
+    """For the raw name of a condition that ends behind it. `follows`: it comes behind another condition.
 
     >>> for_name_without_operator("price%3Dgt%3D5"), for_name_without_operator("price%20gt%205")
     ('an operator must not be percent-encoded: = is %3D only inside a value', 'a condition is written price=gt=value')
@@ -157,7 +167,7 @@ def for_name_without_operator(raw: str) -> str:
         return spelt
     if ":" in raw:
         return "a condition is written " + _short(raw.partition(":")[0]) + "==value"
-    return f"a condition is written {_short(raw)}==value"
+    return f"a condition is written {_short(raw)}==value" + (f"; {_AMPERSAND}" if follows else "")
 
 
 def for_call(name: str) -> str:
@@ -180,19 +190,30 @@ def for_call(name: str) -> str:
 def for_attribute(name: str, declared: Iterable[str]) -> str:
     """For the decoded name of an attribute that is not declared.
 
-    >>> for_attribute("order_by", ["name"]), for_attribute("nmae", ["name"])
-    ('did you mean sort(+a,-b)?', 'did you mean "name"?')
+    >>> for_attribute("order_by", ["name"]), for_attribute("nmae", ["name"]), for_attribute("_limt", ["name"])
+    ('did you mean _sort=a,-b?', 'did you mean "name"?', 'did you mean _limit=10?')
     """
-    if name.startswith("$"):
-        return ""  # metadata, which can only be selected
-    found = did_you_mean(name, declared)
-    if found:
-        return found
+    if name in PARAMETERS:
+        return f"{name} is written with a single =, beside the conditions: {_plain(name)}"
+    if _ESCAPE.search(name) is not None:
+        return "is the query percent-encoded twice?"
     parameter = _PARAMETERS.get(_folded(name).lstrip("$"))
+    if parameter is None and not name.startswith("$"):  # with it: metadata, which can only be selected, or a parameter of OData
+        found = did_you_mean(name, declared)
+        if found:
+            return found
+    if parameter is None and name.startswith("_"):
+        meant = nearest(name, PARAMETERS)
+        parameter = None if meant is None else _plain(meant)
     if parameter is not None:
         return f"did you mean {parameter}?"
-    if "%3D" in name.upper() or ("=" in name and _ENCODED_FIQL.search(name) is not None):
+    filtered = _FILTER.fullmatch(name)
+    if filtered is not None:
+        return f"a condition is written {_short(filtered[1])}==value"
+    if "=" in name and _ENCODED_FIQL.search(name) is not None:
         return "is an operator percent-encoded?"
+    if "+" in name:
+        return "a space in a name is written %20"
     if _JOINED_BY_WORD.search(name) is not None:
         return _JOINED_HINT
     return ""
@@ -210,6 +231,9 @@ def for_value(text: str, expected: str) -> str:
         return _JOINED_HINT
     if _ENCODED_FIQL.match(text) is not None:
         return "is an operator percent-encoded?"
+    operator = _DOTTED_FIQL.match(text)
+    if operator is not None:
+        return f"a condition is written name={operator[1]}=value"
     if _ESCAPE.search(text) is not None:
         return "is the value percent-encoded twice?"
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
@@ -219,6 +243,8 @@ def for_value(text: str, expected: str) -> str:
             return "+ is a space in a value behind a single =, write %2B"
         if _LOOKS_LIKE_DATE.search(text) is not None:
             return "dates are written as 2024-01-05, 2024-01-05T20:07:27Z or milliseconds"
+    if "+" in text:
+        return "+ is a space behind a single = only, a space is written %20"
     if "*" in text:
         return "wildcards are for text and stand at the end"
     if _LIST.fullmatch(text) is not None:
@@ -236,6 +262,11 @@ def _for_spelt_operator(raw: str) -> str:
     if word in FIQL:
         return f"a condition is written {_short(name)}={word}=value"
     return for_operator(f"not{word}" if negated else word, name, raw[spelt.end() :].replace("%20", " ").strip(" +"))
+
+
+def _plain(name: str) -> str:
+    """An example of a plain parameter."""
+    return next(example for example in _PARAMETERS.values() if example.startswith(f"{name}="))
 
 
 def _folded(name: str) -> str:

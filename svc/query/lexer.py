@@ -22,7 +22,7 @@ _ENCODED = {",": "%2C", ";": "%3B", "{": "%7B", "}": "%7D", "+": "%2B"}
 _VALUE = re.compile(r"[^&|=\[\]{}]*")
 _VALUE_IN_PARENTHESES = re.compile(r"[^&|=\[\]{}()]*")
 _OPERATOR = re.compile(r"===|!==|==|!=|<=|>=|<|>|=[A-Za-z]+=|=")  # longest first
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Scanner:
@@ -101,7 +101,7 @@ class Scanner:
             raw = raw.replace("+", " ")
         if "%" not in raw:
             return raw
-        bad = _BAD_ESCAPE.search(raw)
+        bad = BAD_ESCAPE.search(raw)
         if bad is not None:
             raise self.error("bad percent-encoding", position + bad.start(), "a percent sign is written %25")
         try:

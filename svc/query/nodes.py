@@ -142,7 +142,7 @@ class Aggregate:
 @dataclass(slots=True, unsafe_hash=True)
 class Query:
     """At most one of `select` and `aggregate`; an `aggregate` has no `after`, which is a cursor. `live`: the caller subscribes to changes
-    of the result; not together with a cursor or `explain`."""
+    of the result; not together with a cursor or `explain`. `counted`: the answer tells how many records there are without cursor and limit."""
 
     where: Filter | None = None
     select: Select | None = None
@@ -154,4 +154,5 @@ class Query:
     aggregate: Aggregate | None = None
     after: str | None = None
     live: bool = False
+    counted: bool = False
     plans: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)  # of the planner, for the next time

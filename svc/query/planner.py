@@ -139,7 +139,7 @@ def resolve_names(query: Query, table: AnyTable, test: Test = typed_test) -> Pre
     return where
 
 
-def plan_resolved(query: Query, where: Predicate, table: AnyTable, txn: object, allow_full_scan: bool | None) -> Plan:
+def plan_resolved(query: Query, where: Predicate | None, table: AnyTable, txn: object, allow_full_scan: bool | None) -> Plan:
     """The plan of a query whose names are resolved, with `where` in the place of its conditions. Raises QueryError, IndexRebuilding."""
     return _plan_resolved(query, where, table, allow_full_scan, _Planner(table, TableStatistics(table, txn), query.enforce_execution_order))
 

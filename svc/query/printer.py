@@ -66,6 +66,7 @@ def _level(query: Query) -> str:
     parts = []
     if where is not None:
         calls = bool(query.select or query.sort or query.offset or query.limit is not None or query.aggregate or query.after or query.live)
+        calls = calls or query.counted
         parts.append(_filter(where, in_and=calls or (isinstance(where, Group) and where.operator == "and")))
         if isinstance(where, Group) and where.operator == "and" and len(where.members) > 1:
             parts = [_filter(member, in_and=True) for member in where.members]
@@ -74,7 +75,7 @@ def _level(query: Query) -> str:
     if query.limit is not None:
         parts.append(f"limit({query.offset},{query.offset + query.limit})" if query.offset else f"limit({query.limit})")
     elif query.offset:
-        raise ValueError("an offset without a limit has no form in the URL language")
+        parts.append(f"limit({query.offset},)")
     if query.select is not None:
         parts.append(f"select({_selection(query.select)})")
     if query.aggregate is not None:
@@ -83,6 +84,8 @@ def _level(query: Query) -> str:
         parts.append(f"after({query.after})")
     if query.live:
         parts.append("live()")
+    if query.counted:
+        parts.append("_count=exact")
     return "&".join(parts)
 
 

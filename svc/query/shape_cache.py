@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svc.errors import Problem
+from svc.query.form import maybe_form
 from svc.query.nodes import Query
 from svc.query.plan import Plan
 from svc.query.shaped_plan import Reader, ShapedPlan, rights_of
@@ -55,6 +56,12 @@ class ShapeCache:
         if once in self._strings_once:
             self._strings_once.remove(once)
             return None
+        try:
+            form = maybe_form(text, table.attributes.__contains__)
+        except Problem:
+            return None
+        if form is not None:
+            text = form.text
         found = cut(text)
         if found is None:
             return None

@@ -21,7 +21,7 @@ from svc.query.url import maybe_parse_plainly
 
 _MARK = "\0"
 _TYPED = r"null(?![^&|)\]])|(?:number|boolean|string|date):"
-_VALUE = re.compile(rf"([=<>])(?!{_TYPED})([A-Za-z0-9._~:@/,' %-]++)(?![^&|)\]*])")
+_VALUE = re.compile(rf"(?<!\b_count)([=<>])(?!{_TYPED})([A-Za-z0-9._~:@/,' %-]++)(?![^&|)\]*])")
 
 
 @dataclass(slots=True, frozen=True)

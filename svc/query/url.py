@@ -5,8 +5,8 @@ A recursive descent parser, one method per rule of the grammar. Three things are
 - A chained range (`price=gt=100&lt=200`) becomes one condition with two ends.
 - What a converting value says about its own type (`null`, `number:5`, a wildcard) is settled here, where the raw text is known:
   an encoded `%2A` or `%3A` is data, which cannot be distinguished after decoding.
-- Clients that percent-encode brackets and operators are tolerated: a query that does not parse is parsed once more with these
-  characters decoded (spec: query §2 rule 3).
+- What forms and HTTP libraries send is put into the language before (`form`). Clients that percent-encode brackets and operators are tolerated: a
+  query that does not parse is parsed once more with these characters decoded (spec: query §2 rule 3).
 
 `svc/query/printer.py` is the inverse.
 """
@@ -16,10 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from svc.errors import QueryError, QuerySyntaxError, shown_query
+from svc.errors import QueryError, QuerySyntaxError
 from svc.query import hints
 from svc.query.calls import CallReader, Calls
 from svc.query.convert import forced_value
+from svc.query.form import maybe_form
 from svc.query.nodes import Bound, Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, grouped
 
 MAX_TEXT = 1 << 14  # characters of a query; a longer one would hold up others while it is parsed
@@ -92,6 +93,26 @@ def parse_query(text: str, is_declared: Callable[[str], bool] = _nothing_declare
     """
     if len(text) > MAX_TEXT:
         raise QuerySyntaxError(f"more than {MAX_TEXT} characters", MAX_TEXT, text)
+    _check_unicode(text)
+    form = maybe_form(text, is_declared)
+    if form is None:
+        return _parse(text, is_declared)
+    try:
+        return form.locate(_parse(form.text, is_declared))
+    except QueryError as error:
+        raise form.located(error) from None
+
+
+def _check_unicode(text: str) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            readable = text.encode("ascii", "backslashreplace").decode()
+            raise QuerySyntaxError("a character that is not Unicode text", error.start, readable) from None
+
+
+def _parse(text: str, is_declared: Callable[[str], bool]) -> Query:
     parser = _Parser(text, is_declared)
     try:
         query = parser.query()
@@ -108,7 +129,7 @@ def parse_query(text: str, is_declared: Callable[[str], bool] = _nothing_declare
 
 
 def maybe_parse_plainly(text: str, is_declared: Callable[[str], bool]) -> Query | None:
-    """The same for a text that needs no tolerance, else None. Raises QueryError, also for what `parse_query` would tolerate."""
+    """The same for a text in the language (`form`) that needs no tolerance, else None. Raises QueryError, also for what `parse_query` would tolerate."""
     parser = _Parser(text, is_declared)
     query = parser.query()
     return None if parser.suspect_name else query
@@ -138,16 +159,16 @@ class _Parser(CallReader):
     def query(self) -> Query:
         scanner = self._scanner
         text = scanner.text
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                readable = text.encode("ascii", "backslashreplace").decode()
-                raise QuerySyntaxError("a character that is not Unicode text", error.start, readable) from None
+        _check_unicode(text)
         calls = Calls(whole=True)
         where = self._or_expression("", calls, may_be_empty=True)
         if scanner.peek():
             raise self._trailing()
+        if calls.counted and (calls.aggregate is not None or calls.live):
+            other = "live" if calls.aggregate is None else calls.aggregate.kind
+            raise scanner.error(
+                f"'_count' together with '{other}(...)'", text.find("_count=exact"), "it counts the records of a result that has pages"
+            )
         return calls.query(where)
 
     # conditions
@@ -262,6 +283,8 @@ class _Parser(CallReader):
         if scanner.peek() == "(":
             self._call(raw, position, calls)
             return None
+        if raw == "_count" and self._counts(calls):
+            return None
         first = self._name(raw, position)
         path = self._rest_of_path(first, scanner.name) if scanner.peek() == "." else (first,)
         if scanner.peek() == "[":
@@ -275,13 +298,22 @@ class _Parser(CallReader):
         if not operator:
             at_end = not scanner.peek() or scanner.peek() in "&|)]"
             name = scanner.text[position:operator_position]
-            raise scanner.unexpected("an operator", hints.for_name_without_operator(name) if at_end else self._hint_for_character("name"))
+            follows = scanner.text[position - 1 : position] == "&" and position > 1
+            hint = hints.for_name_without_operator(name, follows) if at_end else self._hint_for_character("name")
+            raise scanner.unexpected("an operator", hint)
         found = OPERATORS.get(operator)
         if found is None:
             hint = hints.for_operator(operator[1:-1], scanner.text[position:operator_position], scanner.text[scanner.position :])
             raise _unusable(f"Unknown query comparator '{operator[1:-1][:40]}'", operator_position, scanner.text, hint)
         comparator, conversion = found
         return self._condition(path, operator, comparator, conversion, position)
+
+    def _counts(self, calls: Calls | None) -> bool:
+        """Consume the rest of `_count=exact` where a call can stand, unless it is an attribute."""
+        if calls is None or not calls.whole or self._is_declared("_count") or not self._scanner.take("=exact"):
+            return False
+        calls.counted = True
+        return True
 
     def _condition(self, path: tuple[str, ...], operator: str, comparator: Comparator, conversion: Conversion, position: int) -> Condition:
         """Read the value that comes next, behind `operator`, and build the condition of it."""
@@ -340,8 +372,7 @@ class _Parser(CallReader):
 
 def _unusable(what: str, position: int, text: str, hint: str = "") -> QueryError:
     """The error for an operator that cannot be used where it stands."""
-    message = f"{what} at position {position} in '{shown_query(text, position)}'" + (f" ({hint})" if hint else "")
-    return QueryError(message, code="UNUSABLE_OPERATOR", position=position)
+    return QuerySyntaxError(what, position, text, hint, code="UNUSABLE_OPERATOR")
 
 
 _RANGE_COMPARATORS = frozenset(CHAIN.values())

@@ -53,7 +53,10 @@ def refuse_whole_results(query: Query, text: str) -> None:
     for name, given in (("sort", query.sort), ("limit", query.limit is not None or query.offset), ("after", query.after is not None)):
         if given:
             raise _refused(name, text)
+    if query.counted:
+        raise _refused("_count", text)
 
 
 def _refused(call: str, text: str) -> QuerySyntaxError:
-    return QuerySyntaxError(f"'{call}(...)' in a subscription", max(0, text.find(call)), text, LIVE)
+    said = call if call.startswith("_") else f"{call}(...)"
+    return QuerySyntaxError(f"'{said}' in a subscription", max(0, text.find(call)), text, LIVE)

@@ -15,6 +15,7 @@ from svc.messages import Caller, Request, Response, WritePrecondition
 from svc.query import AnyRows
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
+from svc.query.plain_parameters import maybe_empty_parameter
 from svc.resources.resource import Created
 from svc.resources.table_reading import TableReading
 from svc.resources.target import RequestTarget, id_path
@@ -257,8 +258,12 @@ class TableWriting(TableReading):
             assert precondition is None or type(precondition) is Precondition
             transaction.delete(cls.table, target.id, precondition)
             return commit(transaction, request, len(request.content))
+        empty = maybe_empty_parameter(target.query or "")
+        if empty is not None:  # most likely a value that turned out empty in the client: it must not mean all records
+            raise ClientError(f"{empty} is empty, and DELETE would take that for all records", code="QUERY_SYNTAX")
         rows = cls.on_search(target, None, request)
-        if rows.plan.select is not None or rows.plan.query.aggregate is not None:
+        query = rows.plan.query
+        if query.select is not None or query.aggregate is not None or query.counted:
             raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
         database = cls.table.database
         cls.store.queue_of(database).check()

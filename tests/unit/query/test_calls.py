@@ -17,6 +17,7 @@ A, B = (Condition((name,), Comparator.EQUALS, "1", Conversion.STRICT) for name i
         ("&", Query()),
         ("limit(5)", Query(limit=5)),
         ("limit(2,5)", Query(offset=2, limit=3)),
+        ("limit(2,)", Query(offset=2)),
         ("limit(5)&limit(0)", Query(limit=0)),
         ("sort(a)", Query(sort=(SortKey(("a",)),))),
         ("sort(+a,-b.c)", Query(sort=(SortKey(("a",)), SortKey(("b", "c"), True)))),

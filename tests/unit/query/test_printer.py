@@ -36,6 +36,12 @@ def test_the_canonical_form(text, printed):
     assert parse_query(printed) == parse_query(text)
 
 
+def test_an_offset_and_a_count():
+    query = Query(offset=3, counted=True)
+    assert print_query(query) == "limit(3,)&_count=exact"
+    assert parse_query("limit(3,)&_count=exact") == query
+
+
 def test_a_group_of_one_is_printed_as_its_member():
     member = Condition(("a",), Comparator.EQUALS, datetime(2024, 1, 1, tzinfo=UTC), Conversion.FORCED)
     assert print_query(Query(Group("and", (member,)))) == print_query(Query(member))
@@ -44,7 +50,6 @@ def test_a_group_of_one_is_printed_as_its_member():
 @pytest.mark.parametrize(
     "query",
     [
-        Query(offset=3),
         Query(Condition(("a",), Comparator.EQUALS, b"x", Conversion.FORCED)),
         Query(Condition(("a",), Comparator.PREFIX, ("x",))),
         Query(select=Select((SelectItem(("a,b",)),))),

@@ -37,6 +37,25 @@ def test_a_shape_is_known_from_the_third_string_on():
     assert len(cache) == 1
 
 
+def test_plain_parameters_and_encoded_keys_have_shapes():
+    products, _ = shop(PRODUCTS)
+    for text in (
+        "price%3Dge={0}&lt={1}&_limit=5",
+        "_where=price%3Dge%3D{0}%26lt%3D{1}&_sort=id",
+        "price=ge={0}&lt={1}&_count=exact&_offset=0",
+    ):
+        cache = ShapeCache()
+        plan_of(cache, text.format(1, 2), products)
+        for low in range(3, 9):
+            assert ids(plan_of(cache, text.format(low, low + 2), products)) == [f"p{low}", f"p{low + 1}"]
+        assert len(cache) == 1
+        assert plan_of(cache, text.format(9, 10), products).query.counted == ("_count" in text)
+    cache = ShapeCache()
+    for low in range(5):
+        assert plan_of(cache, f"price=ge={low}&limit(1)&_limit=2", products) is None  # a fault, though one of its forms is a known shape
+        plan_of(cache, f"price=ge={low}&limit(1)&limit(2)", products)
+
+
 def known_shape(table, text, **arguments):
     """A cache that knows the shape of a text which has the value 1."""
     cache = ShapeCache(**arguments)

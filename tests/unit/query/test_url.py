@@ -93,7 +93,7 @@ A, B, C = (condition(name, EQ, "1", STRICT) for name in "abc")
         ("a%3E=1", condition("a", GE, "1")),
         ("a==x%28y%29", condition("a", EQ, "x(y)")),
         ("a%5B%5D=1", A),
-        ("a%21%3D=1", condition("a!=", EQ, "1", STRICT)),
+        ("a%21%3D=1", condition("a", NE, "1", STRICT)),
         ("%5ba=1%7cb=1%5d", Group("or", (A, B))),
         # an empty value is not a missing one
         ("a==", condition("a", EQ, "")),

@@ -134,6 +134,7 @@ def test_the_caller_and_his_position_go_along(node: Node, asked: Asked) -> None:
         ("facet(name)", "facet", 0),
         ("group(name;count)", "group", 0),
         ("after(abc)", "after", 0),
+        ("_limit=5", "limit", 1),
     ],
 )
 @pytest.mark.parametrize("verb", ["connect", "check"])
