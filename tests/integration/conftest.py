@@ -21,7 +21,7 @@ from tests.support.forked import Forked
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
 from tests.support.prepared import place_token_keys
 
-collect_ignore = ["openapi_hooks.py"]  # loaded by schemathesis
+collect_ignore = ["openapi_hooks.py", "generated/use.py"]  # loaded by schemathesis; run with a client that is generated
 
 APP = Path(__file__).parent / "app"
 OBSERVED = Path(__file__).parent.parent / "support" / "observed"

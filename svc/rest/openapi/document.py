@@ -12,10 +12,10 @@ from svc.auth.users import User
 from svc.content.registry import ContentTypes
 from svc.resources import Registration, Resources, TableResource
 from svc.rest.openapi.access import View, related_of
+from svc.rest.openapi.forms import FORMS, Form
 from svc.rest.openapi.names import Names
-from svc.rest.openapi.paths import ResourcePaths, TablePaths
-from svc.rest.openapi.responses import HEADERS, PARAMETERS, PROBLEM_SCHEMA, MediaTypes, problem_responses
-from svc.rest.openapi.schemas import SHARED, Schema, TableSchemas
+from svc.rest.openapi.responses import HEADERS, problem_responses
+from svc.rest.openapi.schemas import Schema
 from svc.store import Table
 
 OPENAPI = "3.0.3"
@@ -40,12 +40,12 @@ def exported(resources: Resources) -> list[Registration]:
 class Builder:
     """Makes the members of `paths` and `schemas`, those of one table at a time."""
 
-    def __init__(self, resources: Resources, types: MediaTypes, view: View) -> None:
+    def __init__(self, resources: Resources, form: Form, view: View) -> None:
         self._registrations = exported(resources)
-        self._types = types
+        self._form = form
         self._view = view
         self._names = Names(self._registrations)
-        self._waiting: dict[Table, None] = {}  # tables whose schemas are made or will be
+        self._waiting: dict[Table, frozenset[str]] = {}  # tables whose schemas are made or will be, with the verbs that need them
         self._opened: set[Table] = set()
 
     def paths(self) -> Iterator[dict[str, Schema]]:
@@ -58,40 +58,46 @@ class Builder:
     def _paths_of(self, registration: Registration, verbs: frozenset[str]) -> dict[str, Schema]:
         resource, names = registration.resource, self._names.operations(registration)
         if not issubclass(resource, TableResource):
-            return ResourcePaths(registration, verbs, names, self._types).paths()
+            return self._form.resource_paths(registration, verbs, names)
         table = resource.table
-        self._waiting[table] = None
+        self._waiting[table] = self._waiting.get(table, frozenset()) | verbs
         if resource.own_rights:
             self._opened.add(table)
-        return TablePaths(registration, verbs, names, self._types, self._view.table(table), self._names.table(table)).paths()
+        access, name = self._view.table(table), self._names.table(table)
+        return self._form.table_paths(registration, verbs, names, access, name, self._names.enums(table))
 
     def schemas(self) -> Iterator[dict[str, Schema]]:
         """Those of each table: the exported ones, and what they lead to by their relationships."""
-        yield {"Problem": PROBLEM_SCHEMA, **SHARED}
+        yield dict(self._form.shared)
         given: set[str] = set()  # two tables may have a type of nested objects in common
         waiting = list(self._waiting)
         for table in waiting:  # related tables are added at its end
-            schemas = TableSchemas(
-                self._view.table(table), self._names.table(table), self._names_in(table, waiting), is_opened=table in self._opened
+            own = self._form.schemas(
+                self._view.table(table),
+                self._names.table(table),
+                self._names_in(table, waiting),
+                self._waiting[table],
+                is_opened=table in self._opened,
             )
-            some = {name: schema for name, schema in schemas.components() if name not in given}
+            some = {name: schema for name, schema in own if name not in given}
             given.update(some)
             yield some
 
     def _names_in(self, table: Table, waiting: list[Table]) -> dict[str, str]:
         """The names of the schemas that those of the table refer to. Related tables are added to `waiting`."""
         names = {structure.name: self._names.structure(table, structure) for structure in table.definition.structures}
+        names |= self._names.enums(table)
         for attribute in self._view.table(table).readable:
             related = related_of(table, attribute)
             if related is not None and not related.definition.hidden:
                 names[attribute.type] = self._names.table(related)
                 if related not in self._waiting:
-                    self._waiting[related] = None
+                    self._waiting[related] = frozenset()
                     waiting.append(related)
         return names
 
 
-def _document(server_url: str, version: str, types: MediaTypes) -> dict[str, Any]:
+def _document(server_url: str, version: str, form: Form) -> dict[str, Any]:
     """The document without what depends on the resources, which is at its end."""
     return {
         "openapi": OPENAPI,
@@ -100,20 +106,22 @@ def _document(server_url: str, version: str, types: MediaTypes) -> dict[str, Any
         "security": [{"basicAuth": []}, {"bearerAuth": []}],
         "components": {
             "securitySchemes": SECURITY,
-            "parameters": PARAMETERS,
+            "parameters": form.parameters,
             "headers": HEADERS,
-            "responses": problem_responses(types),
+            "responses": problem_responses(form.types),
             "schemas": {},
         },
         "paths": {},
     }
 
 
-def openapi_document(resources: Resources, server_url: str, version: str, content_types: ContentTypes, user: User | None) -> dict[str, Any]:
-    """The whole document at once, for `user`."""
-    types = MediaTypes.of(content_types)
-    builder = Builder(resources, types, View(user))
-    document = _document(server_url, version, types)
+def openapi_document(
+    resources: Resources, server_url: str, version: str, content_types: ContentTypes, user: User | None, form: str = ""
+) -> dict[str, Any]:
+    """The whole document at once, for `user`. `form`: one of `FORMS`."""
+    made = FORMS[form](content_types)
+    builder = Builder(resources, made, View(user))
+    document = _document(server_url, version, made)
     for paths in builder.paths():
         document["paths"] |= paths
     for schemas in builder.schemas():
@@ -124,17 +132,17 @@ def openapi_document(resources: Resources, server_url: str, version: str, conten
 class EncodedDocument:
     """The same as bytes, made in steps: iterate until the end, each step is a table. The address of the server is put in afterwards."""
 
-    def __init__(self, resources: Resources, version: str, content_types: ContentTypes, user: User | None) -> None:
+    def __init__(self, resources: Resources, version: str, content_types: ContentTypes, user: User | None, form: str = "") -> None:
         self._resources = resources
         self._version = version
-        self._types = MediaTypes.of(content_types)
+        self._form = FORMS[form](content_types)
         self._view = View(user)
         self._before = self._after = b""
         self._digest = sha256()
         self.has_paths = False
 
     def __iter__(self) -> Iterator[None]:
-        builder = Builder(self._resources, self._types, self._view)
+        builder = Builder(self._resources, self._form, self._view)
         paths: list[bytes] = []
         for some in builder.paths():
             self._add(paths, some)
@@ -144,7 +152,7 @@ class EncodedDocument:
             self._add(schemas, some)
             yield
         self.has_paths = bool(paths)
-        frame = _encode(_document("", self._version, self._types))
+        frame = _encode(_document("", self._version, self._form))
         self._digest.update(frame)
         self._before, _, rest = frame.partition(b'""')  # the address is the only empty text
         before_schemas, _, rest = rest.partition(b'"schemas":{}')

@@ -16,6 +16,7 @@ from svc.http.problems import problem_response
 from svc.messages import HeaderPairs, Request, Response
 from svc.resources import Resources
 from svc.rest.openapi.document import EncodedDocument
+from svc.rest.openapi.forms import FORMS
 
 ADDRESS = "/openapi"
 METHODS = ("GET", "HEAD", "OPTIONS")
@@ -34,7 +35,7 @@ class _Kept:
 
 
 class OpenApi:
-    """The documents of one server, one for each role. One is built again when a resource, a content type, the definition of a table or a right of the
+    """The documents of one server, two for each role. One is built again when a resource, a content type, the definition of a table or a right of the
     role has changed."""
 
     methods = METHODS
@@ -46,7 +47,7 @@ class OpenApi:
         self._finish = finish
         self._resources = resources
         self._types = types
-        self._kept: dict[str, _Kept] = {}  # by the id of the role; the one that was used last is the last
+        self._kept: dict[str, _Kept] = {}  # by `_key`; the one that was used last is the last
         self._building: dict[str, asyncio.Task[None]] = {}
 
     def handle(self, request: Request) -> Any:
@@ -54,12 +55,13 @@ class OpenApi:
         request.handler_path = ADDRESS[1:]
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(f"{ADDRESS} is only read", METHODS)
-        if request.query:
-            raise ClientError(f"{ADDRESS} takes no query")
+        form = (request.query or "").removesuffix("=")
+        if form not in FORMS:
+            raise ClientError(f"{ADDRESS} takes no query but {ADDRESS}?json, for generated clients")
         user = user_of(request)
-        kept = self._valid(_key(user), user)
+        kept = self._valid(_key(user, form), user)
         if kept is None:
-            return self._finish(request, self._built(request, user))
+            return self._finish(request, self._built(request, user, form))
         return self._finish(request, self._response(request, user, kept.document))
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
@@ -77,20 +79,20 @@ class OpenApi:
     def _is_current(self, kept: _Kept, user: User | None) -> bool:
         return (kept.version, kept.generation) == (self._resources.version, self._types.generation) and kept.document.is_current(user)
 
-    async def _built(self, request: Request, user: User | None) -> Response:
+    async def _built(self, request: Request, user: User | None, form: str) -> Response:
         """Requests that ask for the same wait for one build, and for another if it is outdated when it is done."""
-        key = _key(user)
+        key = _key(user, form)
         while (kept := self._valid(key, user)) is None:
             task = self._building.get(key)
             if task is None:
-                task = self._building[key] = asyncio.get_running_loop().create_task(self._build(key, user))
+                task = self._building[key] = asyncio.get_running_loop().create_task(self._build(key, user, form))
                 task.add_done_callback(lambda _: self._building.pop(key, None))
             await asyncio.shield(task)
         return self._response(request, user, kept.document)
 
-    async def _build(self, key: str, user: User | None) -> None:
+    async def _build(self, key: str, user: User | None, form: str) -> None:
         """Gives way to other requests between two tables."""
-        document = EncodedDocument(self._resources, __version__, self._types, user)
+        document = EncodedDocument(self._resources, __version__, self._types, user, form)
         kept = _Kept(self._resources.version, self._types.generation, document)
         for _ in document:
             await asyncio.sleep(0)
@@ -117,8 +119,8 @@ class OpenApi:
         return Response(document.body(server_url), 200, pairs=[("Content-Type", "application/json"), *pairs])
 
 
-def _key(user: User | None) -> str:
+def _key(user: User | None, form: str) -> str:
     """One for all whose documents are alike: those of a role; of users without one; of callers without a login."""
     if user is None:
-        return ""
-    return "/" if user.role is None else f"/{user.role.id}"
+        return form
+    return f"{form}/" if user.role is None else f"{form}/{user.role.id}"

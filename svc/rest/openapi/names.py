@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from svc.resources import Registration, TableResource
 from svc.rest.openapi.access import tables_of
 from svc.store import Table
-from svc.store.schema import DEFAULT_DATABASE, Structure
+from svc.store.schema import DEFAULT_DATABASE, Enumeration, Structure, enums_of
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]+")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _SIBILANTS = ("s", "x", "z", "ch", "sh")
 
-TABLE_SUFFIXES = ("", "Create", "Keyed", "Replace", "Update", "Part", "Description")
-STRUCTURE_SUFFIXES = ("", "Input")
-RESERVED = ("Problem", "Blob")
+TABLE_SUFFIXES = ("", "Create", "Keyed", "Part", "Replace", "Update")
+STRUCTURE_SUFFIXES = ("", "Part")
+RESERVED = ("Problem", "Blob", "Increment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class Names:
         self._taken = {name.lower() for name in RESERVED}
         self._tables: dict[Table, str] = {}
         self._structures: dict[tuple[str, Structure], str] = {}
+        self._enums: dict[tuple[str, Enumeration], str] = {}
         self._operations: dict[int, OperationNames] = {}
         tables = sorted(tables_of(registrations), key=lambda table: (*_rank(table), table.name))
         for table in tables:
@@ -74,6 +75,9 @@ class Names:
                 identity = table.database.name, structure  # one type that several tables use is one schema
                 if identity not in self._structures:
                     self._structures[identity] = self._name(structure.name, table.database.name, STRUCTURE_SUFFIXES)
+            for enum in enums_of(table.definition):
+                if (table.database.name, enum) not in self._enums:
+                    self._enums[table.database.name, enum] = self._name(enum.name, table.database.name, ("",))
         self._name_operations(registrations)
 
     def table(self, table: Table) -> str:
@@ -81,6 +85,10 @@ class Names:
 
     def structure(self, table: Table, structure: Structure) -> str:
         return self._structures[table.database.name, structure]
+
+    def enums(self, table: Table) -> dict[str, str]:
+        """Name of each enum type -> name of its schema."""
+        return {enum.name: self._enums[table.database.name, enum] for enum in enums_of(table.definition)}
 
     def operations(self, registration: Registration) -> OperationNames:
         return self._operations[id(registration)]

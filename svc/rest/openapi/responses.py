@@ -47,6 +47,9 @@ HEADERS: Mapping[str, Schema] = {
     "Server-Timing": header("How long the answer took, in ms.", TEXT, required=True),
     "WWW-Authenticate": header("How to log in. Missing for a request with `X-Requested-With`.", TEXT),
     "Link": header('Address of the next page, as `<...>; rel="next"`, where a query with `limit(...)` found more.', TEXT),
+    "X-Total-Count": header(
+        "How many records there are without `limit` and `offset`, where that was asked for.", {"type": "integer", "minimum": 0}
+    ),
     "X-Deleted-Count": header("How many records were deleted.", {"type": "integer", "minimum": 0}, required=True),
     "Content-Range": header("Which part of how many bytes.", TEXT, required=True),
     "Retry-After": header("Seconds.", {"type": "integer", "minimum": 0}),
