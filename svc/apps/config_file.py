@@ -14,6 +14,7 @@ MAX_SIZE = 1 << 20  # bytes
 
 DEFAULT_CONFIG: Mapping[str, Any] = {
     "rest": True,
+    "login": True,
     "graphqlSchema": {"files": "*.graphql"},
     "roles": {"files": DEFAULT_FILE},
     "resources": {"files": "resources.py"},

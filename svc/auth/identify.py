@@ -27,7 +27,7 @@ from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Problem
 from svc.messages import HeaderBlock, HeaderPairs, Request, Response
 
-__all__ = ["UNIX_PEER", "Identifier", "Pending", "challenge", "challenge_headers"]
+__all__ = ["TOKEN_CHALLENGE", "UNIX_PEER", "Identifier", "Pending", "challenge", "challenge_headers"]
 
 UNIX_PEER = "unix"
 """`Request.peer` of a caller on the Unix socket."""
@@ -44,7 +44,8 @@ _PROXY_FIELDS = frozenset(
 )  # fmt: skip
 _PROXY_PREFIXES = ("x-forward", "x-original-", "x-envoy-", "x-azure-", "x-appengine-", "x-arr-", "x-vercel-", "cf-", "fly-", "tailscale-")
 _CHALLENGE = (("WWW-Authenticate", 'Basic realm="svc", charset="UTF-8"'), ("WWW-Authenticate", 'Bearer realm="svc"'))
-_TOKEN_CHALLENGE = _CHALLENGE[1:]
+TOKEN_CHALLENGE = _CHALLENGE[1:]
+"""For answers on which no browser is to ask its user itself."""
 
 
 class Certificates(Protocol):
@@ -336,7 +337,7 @@ def challenge_headers(request: Request) -> tuple[tuple[str, str], ...]:
     """
     if "x-requested-with" in request.block.fields:
         return ()
-    return _CHALLENGE if request.foreign is None else _TOKEN_CHALLENGE
+    return _CHALLENGE if request.foreign is None else TOKEN_CHALLENGE
 
 
 def challenge(request: Request, response: Response, login_path: str | None) -> Response:

@@ -15,11 +15,13 @@ from svc.content.handler_type import HandlerType
 from svc.content.json_type import JsonType
 from svc.content.msgpack_type import MsgpackType
 from svc.content.ndjson_type import NdjsonType
-from svc.content.negotiation import FALLBACK, choose
+from svc.content.negotiation import FALLBACK, choose, parse_accept
 from svc.content.plain_type import EVENT_STREAM, EventStreamType, PlainType
 from svc.content.yaml_type import YamlType
 from svc.errors import NotAcceptable
 
+PAGE = "text/html"
+_READ_AS_IT_IS = frozenset((FALLBACK, "text/plain"))  # browsers in a terminal name the latter beside HTML
 _REMEMBERED = 256  # Accept fields; clients use few, when it is full it is cleared
 _REMEMBERED_LENGTH = 512  # a longer field is negotiated each time
 _media_type = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+").fullmatch
@@ -126,6 +128,22 @@ class ContentTypes(MutableMapping[str, Any]):
         offered.writes = True
         found = choose(accept, [(name, offered if other is kind else other) for name, other in self._types.items()])
         return found is not None and found[0] is offered
+
+    def prefers_page(self, accept: str | None) -> bool:
+        """Whether an `Accept` field is that of a person's browser, which gets pages (spec: http §7.7): it names `text/html`, and no type of data with at
+        least its quality. Not where an application writes `text/html` itself."""
+        if accept is None or PAGE not in accept.lower():
+            return False
+        own = self._types.get(PAGE)
+        if own is not None and own.writes:
+            return False
+        ranges = parse_accept(accept)
+        html = max((quality for name, quality, _ in ranges if name == PAGE), default=0.0)
+        return html > 0.0 and not any(quality >= html and self._is_data(name) for name, quality, _ in ranges)
+
+    def _is_data(self, name: str) -> bool:
+        """Whether a media range names a type that a person does not read as it is."""
+        return (name in self._types and name not in _READ_AS_IT_IS) or name.endswith("+json")
 
     def named(self, media_type: str) -> ContentType | None:
         """The type of a URL's extension; None: no such type is written."""

@@ -17,10 +17,22 @@ class Preferences:
 
     `coding`: name of the preferred content coding, None = identity. `writer`: the best type that the client accepts; None if it accepts none of ours,
     then `refusal` is the message. `threshold`: bytes of a body above which it may be compressed. `explain`: `Prefer: explain`, the plan instead of the
-    records. `counts`: `Prefer: count=exact`. `events`: the client accepts `text/event-stream`.
+    records. `counts`: `Prefer: count=exact`. `events`: the client accepts `text/event-stream`. `page`: it is a person's browser, which gets pages.
     """
 
-    __slots__ = ("coding", "conditional", "counts", "events", "explain", "generation", "refusal", "threshold", "type_pair", "writer")
+    __slots__ = (
+        "coding",
+        "conditional",
+        "counts",
+        "events",
+        "explain",
+        "generation",
+        "page",
+        "refusal",
+        "threshold",
+        "type_pair",
+        "writer",
+    )
 
     def __init__(self, block: HeaderBlock, types: ContentTypes, compression: Compression) -> None:
         fields = block.fields
@@ -32,8 +44,9 @@ class Preferences:
         asked = parse_prefer(fields["prefer"]) if "prefer" in fields else {}
         self.explain = "explain" in asked
         self.counts = asked.get("count") == "exact"
-        self.events = types.prefers_events(fields.get("accept"))
         self.refusal = compression.refusal(block) or ""
+        self.page = not self.refusal and types.prefers_page(fields.get("accept"))
+        self.events = not self.page and types.prefers_events(fields.get("accept"))
         self.writer: ContentType | None = None
         self.type_pair = ("Content-Type", "")
         if self.refusal:

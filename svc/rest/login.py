@@ -1,20 +1,24 @@
-"""`POST /login` and `POST /logout` of an application port, for applications with `login: true` (spec: http §11.2).
+"""`/login` and `/logout` of an application port, for applications with `login: true` (spec: http §11.2).
 
     {"username": "ann", "password": "s3cret", "redirect": "/shop/"}       JSON, or the fields of a form
 
 200, or 302 to `redirect` if that is a path on this server; 401 for a wrong name or password. `/logout` ends the session and expires its cookie.
+Browsers get forms that send these fields, and in them what was wrong.
 """
 
 from __future__ import annotations
 
 import inspect
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
-from svc.errors import BadBody, ClientError, NotAcceptable, ValidationError
+from svc.auth.identify import TOKEN_CHALLENGE
+from svc.errors import BadBody, ClientError, NotAcceptable, Problem, ValidationError
 from svc.http.bodies import Bodies
 from svc.http.responses import ResponseBuilder
-from svc.messages import Request, Response
+from svc.messages import HeaderPairs, Request, Response
+from svc.pages import Pages
+from svc.pages.cells import shown
 from svc.resources import RequestTarget
 
 LOGIN_PATH = "/login"
@@ -22,6 +26,9 @@ LOGOUT_PATH = "/logout"
 PATHS = frozenset((LOGIN_PATH, LOGOUT_PATH))
 MAX_BODY = 1 << 16  # bytes
 
+HOME = "./"  # the root, relative to either path
+_SHOWN_NAME = 200  # characters of a user name in the form
+_MOST_FIELDS = 20  # of the query of the form
 _MAX_REDIRECT = 2000  # characters
 _SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it is
 
@@ -29,9 +36,36 @@ _SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it i
 class LoginEndpoint:
     """Handles the two paths."""
 
-    def __init__(self, bodies: Bodies, responses: ResponseBuilder) -> None:
+    def __init__(self, bodies: Bodies, responses: ResponseBuilder, pages: Pages) -> None:
         self._bodies = bodies
         self._responses = responses
+        self._pages = pages
+
+    def form(self, request: Request) -> Any:
+        """GET in a browser: the form. `redirect` of the query: where a login leads."""
+        request.handler_path = request.pathname[1:]
+        if request.pathname == LOGOUT_PATH:
+            return self._pages.form(request, "logout.html", title="Log out")
+        wanted = parse_qs(request.query or "", max_num_fields=_MOST_FIELDS, errors="replace") if _is_short(request.query) else {}
+        return self._login_form(request, wanted.get("redirect", [""])[0])
+
+    def _login_form(self, request: Request, redirect: object, fault: Problem | None = None, username: object = "") -> Any:
+        """`fault`: why the last attempt has failed."""
+        pairs: HeaderPairs = [("Cache-Control", "no-store")]
+        if fault is not None:
+            pairs += fault.headers
+            if fault.status_code == 401:
+                pairs += TOKEN_CHALLENGE  # with Basic the browser would ask its user in a window of its own
+        return self._pages.form(
+            request,
+            "login.html",
+            status=200 if fault is None else fault.status_code,
+            pairs=pairs,
+            title="Log in",
+            fault="" if fault is None else shown(fault.message),
+            username=username[:_SHOWN_NAME] if isinstance(username, str) else "",
+            redirect=local_path(redirect) or "",
+        )
 
     def receive(self, request: Request) -> None:
         """Collect a body that has not arrived yet: clients are not authenticated here, so its length has to be declared. Raises Problem 411 or 413."""
@@ -46,8 +80,11 @@ class LoginEndpoint:
         request.handler_path = request.pathname[1:]
         if len(request.content) > MAX_BODY:
             raise _too_long(request)
+        is_form = self._responses.preferences(request).page
         if request.pathname == LOGOUT_PATH:
-            return await self._logout(request)
+            return await (self._logout_by_form(request) if is_form else self._logout(request))
+        if is_form:
+            return await self._login_by_form(request)
         data = await self._body(request)
         if not isinstance(data, dict):
             raise BadBody("POST /login needs an object with username and password")
@@ -56,6 +93,26 @@ class LoginEndpoint:
         self._require_writer(request, location)
         await request.login(username, password)
         return await self._answer(request, "Login successful", location)
+
+    async def _login_by_form(self, request: Request) -> Response:
+        """A browser goes on to another page; what is wrong is shown in the form."""
+        redirect: object = None
+        username: object = ""
+        try:
+            data = await self._body(request)
+            if not isinstance(data, dict):
+                raise BadBody("The form has no user name and password")
+            redirect, username = data.get("redirect"), data.get("username")
+            await request.login(*_credentials(data))
+        except Problem as fault:
+            answer: Response = await self._login_form(request, redirect, fault, username)
+            return answer
+        return _see_other(local_path(redirect) or HOME)
+
+    async def _logout_by_form(self, request: Request) -> Response:
+        if request.session is not None:
+            await request.session.delete()
+        return _see_other(HOME)
 
     async def _logout(self, request: Request) -> Response:
         session = request.session
@@ -85,6 +142,14 @@ class LoginEndpoint:
         answer = self._responses.answer(request, RequestTarget(), {"message": message})
         response: Response = await answer if inspect.isawaitable(answer) else answer
         return response
+
+
+def _see_other(location: str) -> Response:
+    return Response(status=303, pairs=[("Location", location), ("Cache-Control", "no-store")])
+
+
+def _is_short(query: str | None) -> bool:
+    return query is not None and len(query) <= 3 * _MAX_REDIRECT
 
 
 def _too_long(request: Request) -> ClientError:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any, Protocol, cast
 
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
-from svc.errors import ClientError, NotAcceptable, NotFound, Problem, ValidationError
+from svc.errors import ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
 from svc.http.bodies import LONG_BODY, Bodies, accept_patch, one_row
 from svc.http.compression import Compression
 from svc.http.conditional import write_precondition
@@ -26,11 +27,14 @@ from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
 from svc.loop import then
 from svc.messages import Request, Response
+from svc.pages import Pages
+from svc.pages.frame import ASSETS
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
 from svc.rest.openapi import ADDRESS, OpenApi
+from svc.rest.page_assets import PageAssets
 from svc.rest.uploads import receive, upload_name, uploaded_record
 
 UNKNOWN_METHOD = 501
@@ -51,6 +55,8 @@ class Endpoint(Protocol):
 
 
 READS = ("GET", "HEAD")
+ROOT = "/"
+ROOT_METHODS = (*READS, "OPTIONS")
 NO_OPTIONS = RestOptions()
 DEFAULT_THRESHOLD = 1200  # bytes, http.compressionThreshold
 DEFAULT_MAX_BODY = 1 << 30
@@ -71,19 +77,27 @@ class Rest:
         decoder: RequestDecoder | None = None,
         login: bool = False,
         loop: asyncio.AbstractEventLoop | None = None,
+        executor: Executor | None = None,
     ) -> None:
-        """`report` logs a defect met while an answer streams. `login`: whether there are `POST /login` and `/logout`. `loop`: where the streams
-        of resources with code of their own run; None: the one that is running then."""
+        """`report` logs a defect met while an answer streams. `login`: whether there are `/login` and `/logout`. `loop`: where the streams
+        of resources with code of their own run; None: the one that is running then. `executor`: a thread for what pages need at first."""
         self._resources = resources
         self.types = ContentTypes.built_in() if types is None else types
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
-        self._responses = ResponseBuilder(self.types, compression or Compression(DEFAULT_THRESHOLD), clock, report, options, resources)
+        compression = compression or Compression(DEFAULT_THRESHOLD)
+        self._responses = ResponseBuilder(self.types, compression, clock, report, options, resources)
+        self._pages = Pages(self.types, compression, clock, report, options, resources, executor)
         self._streams = EventStreams(loop, clock.monotonic, report)
         self.endpoints: dict[str, Endpoint] = {}
         self.forms: dict[str, Endpoint] = {}
         """The endpoints that have errors of a form of their own, by the name in the metrics that they give to a request."""
+        self._pages.endpoints = self.endpoints
+        assets = PageAssets(self.types, compression)
+        for path in ASSETS:
+            self.serve(path, assets)
         self.serve(ADDRESS, OpenApi(resources, self.types, self.answer))
-        self._login: LoginEndpoint | None = None
+        self._login = LoginEndpoint(self._bodies, self._responses, self._pages)
+        self._login_paths: frozenset[str] = frozenset()  # none without login
         self.configure(options, login=login)
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
@@ -99,9 +113,10 @@ class Rest:
         }
 
     def configure(self, options: RestOptions, *, login: bool) -> None:
-        """Take over what the applications want. `login`: whether there are `POST /login` and `/logout`."""
-        self._responses.options = options
-        self._login = LoginEndpoint(self._bodies, self._responses) if login else None
+        """Take over what the applications want. `login`: whether there are `/login` and `/logout`."""
+        self._responses.options = self._pages.options = options
+        self._login_paths = LOGIN_PATHS if login else frozenset()
+        self._pages.has_login = login
         if login:
             self._resources.reserved |= LOGIN_PATHS
         else:
@@ -125,15 +140,13 @@ class Rest:
             raise ClientError(f"Method {request.method[:40]} is not recognized", UNKNOWN_METHOD, "NOT_IMPLEMENTED")
         if request.pathname in self.endpoints:
             return self.endpoints[request.pathname].handle(request)
-        if self._login is not None and self._is_login(request):
-            return self._login.handle(request)
+        if request.pathname in self._login_paths:
+            answer = self._login_answer(request)
+            if answer is not None:
+                return answer
         found = addressed(self._resources, request, "rest")
         if found is None:
-            if request.method in READS and self._responses.preferences(request).events:
-                stream = self._stream(request)  # an address may be one of events only
-                if stream is not None:
-                    return stream
-            raise NotFound("Not found")
+            return self._unclaimed(request)
         try:
             return method(request, *found)
         except ClientError as error:
@@ -141,16 +154,42 @@ class Rest:
                 found[0].admit(request)
             raise
 
+    def _unclaimed(self, request: Request) -> Any:
+        """The answer where no resource is: events, or what there is at the root. Raises Problem."""
+        if request.method in READS and self._responses.preferences(request).events:
+            stream = self._stream(request)  # an address may be one of events only
+            if stream is not None:
+                return stream
+        if request.pathname != ROOT:
+            raise NotFound("Not found")
+        if request.method not in READS:
+            raise MethodNotAllowed("The root is only read", ROOT_METHODS)
+        if self._responses.preferences(request).page:
+            return self._pages.home(request, is_page=True)
+        return self._responses.answer(request, RequestTarget(), self._pages.home(request, is_page=False))
+
+    def _login_answer(self, request: Request) -> Any:
+        """The answer at one of the login paths; None where something else is to answer: there are forms for browsers only, and an application may have its
+        own."""
+        if request.method == "POST":
+            return self._login.handle(request)
+        if request.method not in READS or not self._responses.preferences(request).page:
+            return None
+        found = self._resources.find(request.pathname, "rest")
+        if found is not None and (found[0].path or not issubclass(found[0].resource, TableResource)):
+            return None
+        return self._login.form(request)
+
     def receive(self, request: Request) -> Any:
         """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
-        if self._login is not None and self._is_login(request):
+        if self._is_login(request):
             return self._login.receive(request)
         if request.pathname in self.endpoints:
             return None
         return receive(request, self._resources, self.types)
 
     def _is_login(self, request: Request) -> bool:
-        return self._login is not None and request.method == "POST" and request.pathname in LOGIN_PATHS
+        return request.method == "POST" and request.pathname in self._login_paths
 
     def options(self, request: Request) -> Response:
         """OPTIONS that is not a preflight: the methods of the addressed resource; needs no authentication."""
@@ -159,10 +198,12 @@ class Rest:
             allow = self.endpoints[request.pathname].methods
         elif request.target != "*":
             found = addressed(self._resources, request, "rest", bind=False)
-            if found is None:
+            if found is not None:
+                allow = found[0].allowed_methods(found[1])
+            elif request.pathname == ROOT:
+                allow = ROOT_METHODS
+            else:
                 raise NotFound("Not found")
-            resource, target = found
-            allow = resource.allowed_methods(target)
         response = Response(status=204)
         response.pairs.append(("Allow", ", ".join(allow)))
         if "PATCH" in allow:
@@ -178,8 +219,10 @@ class Rest:
     def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response:
         if request is not None:
             endpoint = self.endpoints.get(request.pathname) or self.forms.get(request.handler_path)
-            if endpoint is not None:
+            if endpoint is not None and endpoint in self.forms.values():
                 return endpoint.problem(error, request, request_id)
+            if self._responses.preferences(request).page:
+                return self._pages.problem(error, request, request_id)
         return problem_response(error, self.types, request, request_id)
 
     def answer(self, request: Request, result: Any) -> Any:
@@ -209,20 +252,36 @@ class Rest:
             stream = self._stream(request)
             if stream is not None:
                 return stream
+        if preferences.page and target.extension is None:
+            return self._get_page(request, resource, target, preferences)
         refused = preferences.writer is None and target.extension is None
         if refused and (target.id_text is None or not issubclass(resource, TableResource)):
             raise NotAcceptable(preferences.refusal)  # before any work is done
         result = resource.handle("get", target, None, request)
         kind = type(result)
         if kind is not StoredRecord and inspect.isawaitable(result):
-            return then(result, lambda result: self._got(request, resource, target, result, preferences, refused))
-        return self._got(request, resource, target, result, preferences, refused)
+            return then(result, lambda result: self._got(request, resource, target, result, preferences, refused, responses))
+        return self._got(request, resource, target, result, preferences, refused, responses)
+
+    def _get_page(self, request: Request, resource: type[Resource], target: RequestTarget, preferences: Preferences) -> Any:
+        """The same result as a page."""
+        redirect = self._pages.prepare(request, resource, target)
+        if redirect is not None:
+            return redirect
+        result = resource.handle("get", target, None, request)
+        return then(result, lambda result: self._got(request, resource, target, result, preferences, False, self._pages))
 
     def _got(
-        self, request: Request, resource: type[Resource], target: RequestTarget, result: Any, preferences: Preferences, refused: bool
+        self,
+        request: Request,
+        resource: type[Resource],
+        target: RequestTarget,
+        result: Any,
+        preferences: Preferences,
+        refused: bool,
+        responses: ResponseBuilder,
     ) -> Any:
-        """The answer to GET. `refused`: the client accepts no type that there is."""
-        responses = self._responses
+        """The answer to GET. `refused`: the client accepts no type that there is. `responses`: what makes it of the result."""
         if refused and type(result) is not StoredRecord:  # a record may be raw content, which is sent whatever is accepted
             raise NotAcceptable(preferences.refusal)
         kind = type(result)
@@ -236,9 +295,9 @@ class Rest:
             return responses.collection(request, target, result, preferences)
         if issubclass(resource, TableResource):
             if result is None and target.id_text is not None:
-                return self._uploaded_property(request, resource, target)
+                return self._uploaded_property(request, resource, target, responses)
             if target.property is not None:
-                return self._property_of(request, resource, target, result)
+                return self._property_of(request, resource, target, result, responses)
         return responses.answer(request, target, result, missing="Record not found")
 
     def _stream(self, request: Request) -> Any:
@@ -260,7 +319,7 @@ class Rest:
             raise ClientError("QUERY takes its query from the body, not from the address", code="QUERY_SYNTAX")
         return self._with_body("query", request, resource, target)
 
-    def _uploaded_property(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
+    def _uploaded_property(self, request: Request, resource: type[TableResource], target: RequestTarget, responses: ResponseBuilder) -> Any:
         """GET of an upload's address, when no record has the full id. Raises NotFound if it is not such an address, or the property is missing."""
         name = upload_name(resource, target)
         if name is None:
@@ -268,20 +327,24 @@ class Rest:
         record = uploaded_record(target)
         record.property = name
         resource.bind(record)
-        return then(resource.handle("get", record, None, request), lambda result: self._property_of(request, resource, record, result))
+        return then(
+            resource.handle("get", record, None, request), lambda result: self._property_of(request, resource, record, result, responses)
+        )
 
-    def _property_of(self, request: Request, resource: type[TableResource], record: RequestTarget, result: Any) -> Any:
+    def _property_of(
+        self, request: Request, resource: type[TableResource], record: RequestTarget, result: Any, responses: ResponseBuilder
+    ) -> Any:
         """The property of `record` in the record that a handler has found, or in the mapping that it has made of it."""
         if type(result) is StoredRecord:
-            return self._responses.property(request, resource, record, result, self._responses.preferences(request))
+            return responses.property(request, resource, record, result, responses.preferences(request))
         if result is None:
             raise self._responses.no_record(resource.table, record.id)
         if type(result) is dict:
             name = record.property
             if name not in result:
                 raise NotFound("Record has no such property")
-            return self._responses.value(request, record, result[name])
-        return self._responses.answer(request, record, result)
+            return responses.value(request, record, result[name])
+        return responses.answer(request, record, result)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 

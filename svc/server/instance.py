@@ -48,6 +48,7 @@ from svc.query import QueryCache
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest.login import LOGIN_PATH
+from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.root.installation import make_keys
 from svc.server.application_ports import ApplicationPorts
 from svc.server.building import (
@@ -279,7 +280,15 @@ class Server:
             certificates=certificates.clients,
             origins=self._origins,
         )
-        self.rest = make_rest(self.config, self.resources, clock=self.clock, loop=self.loop, log_error=self._log_error, types=self.types)
+        self.rest = make_rest(
+            self.config,
+            self.resources,
+            clock=self.clock,
+            loop=self.loop,
+            log_error=self._log_error,
+            types=self.types,
+            executor=self._executor,
+        )
         self.graphql = make_graphql(
             self.config,
             self.resources,
@@ -389,7 +398,7 @@ class Server:
 
     def _configure_applications(self) -> None:
         """What the ports of applications have of the configurations of these."""
-        has_login = any(app.config.get("login") is True for app in self.applications)
+        has_login = self._has_login()
         self.rest.configure(rest_options(self.applications), login=has_login)
         entries = [entry for app in self.applications if (entry := entry_of(app.config)) is not None]
         self.graphql.options = graphql_options(entries)
@@ -399,7 +408,14 @@ class Server:
         self._socket_endpoints.clear()
         if is_served and self.graphql.options.extended:
             self._socket_endpoints.update(dict.fromkeys(SOCKET_PATHS, self.graphql.sockets))
-        self._application_identifier.login_path = LOGIN_PATH if has_login else None
+        self._application_identifier.login_path = LOGIN_PATH if has_login and self.config.authentication.enable_sessions else None
+
+    def _has_login(self) -> bool:
+        """Whether an application wants `/login`. One without a configuration has it too, unless something of its own has that address."""
+        wanting = [app for app in self.applications if app.config.get("login") is True]
+        return any(app.has_config_file for app in wanting) or (
+            bool(wanting) and LOGIN_PATHS.isdisjoint(f"/{path}" for path in self.resources)
+        )
 
     def _make_operations_port(self, stored: StoredCertificates, date: HttpDate) -> ServerPorts:
         certificates = PortCertificates(OPERATIONS, self.config, stored, self.logs, self.clock, self.loop)

@@ -41,8 +41,9 @@ def make_rest(
     loop: asyncio.AbstractEventLoop,
     log_error: LogError,
     types: ContentTypes,
+    executor: Executor,
 ) -> Rest:
-    """The REST interface to the resources."""
+    """The REST interface to the resources. `executor`: a thread for what pages need at first."""
     return Rest(
         resources,
         clock,
@@ -51,6 +52,7 @@ def make_rest(
         decoder=_decoder(config),
         loop=loop,
         types=types,
+        executor=executor,
     )
 
 

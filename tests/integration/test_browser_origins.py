@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -20,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import APP, PASSWORD, Process
 from tests.integration.test_browser import CHROMIUM, LIMIT, QUIET
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
@@ -120,7 +121,12 @@ def elsewhere() -> Iterator[Elsewhere]:
 @pytest.mark.parametrize("is_listed", [False, True], ids=["foreign", "listed"])
 def test_a_page_of_another_origin(tmp_path: Path, elsewhere: Elsewhere, is_listed: bool) -> None:
     """That the browser really adds everything is shown by the same page where its origin is listed."""
-    process = Process(tmp_path / "root")
+    app = tmp_path / "app"
+    shutil.copytree(APP, app)
+    (app / "config.yaml").write_text(
+        "rest: true\ngraphqlSchema: {files: '*.graphql'}\n"
+    )  # without login: the browser is to ask its user itself
+    process = Process(tmp_path / "root", app)
     application, operations = f"http://localhost:{process.port}", f"http://localhost:{process.operations_port}"
     listed = [elsewhere.url] if is_listed else []
     process._env["HTTP_CORSACCESSLIST"] = json.dumps(["*", *listed])

@@ -110,7 +110,8 @@ NEGOTIATED = [
     ("application/x-ndjson", LINES),
     ("application/ndjson", "application/ndjson"),
     (FORM, FORM),
-    ("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", JSON),
+    ("application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", JSON),
+    ("text/html, application/json, */*;q=0.8", JSON),
     ("application/json; charset=iso-8859-1", JSON),
     ("image/png, text/csv;q=0.1", "text/csv; charset=utf-8"),
 ]
@@ -128,7 +129,7 @@ def test_the_best_type_for_the_client(client: httpx.Client, filled: str, path: s
     assert response.headers["vary"] == "Accept, Accept-Encoding"
 
 
-@pytest.mark.parametrize("accept", ["image/png", "application/json;q=0", "application/xml, text/html"])
+@pytest.mark.parametrize("accept", ["image/png", "application/json;q=0", "application/xml, text/htm"])
 def test_nothing_fits(client: httpx.Client, filled: str, accept: str) -> None:
     for method, path in (("GET", "/Product/kept/0"), ("GET", "/Product/kept/"), ("HEAD", "/Product/kept/0"), ("GET", "/Product")):
         response = client.request(method, path, headers={"Accept": accept})

@@ -32,7 +32,7 @@ def test_the_files_of_a_new_application_are_whole(tmp_path: Path) -> None:
     assert not schema.warnings
     assert [(role.name, role.fault) for role in read_roles(tmp_path / "shop-2" / "roles.yaml")] == [("member", "")]
     config = yaml.safe_load((tmp_path / "shop-2" / "config.yaml").read_text())
-    assert config.keys() - {"rest", "static", "dataLoader"} <= KINDS.keys()
+    assert config.keys() - {"rest", "login", "static", "dataLoader"} <= KINDS.keys()
 
 
 def test_it_is_written_into_an_empty_directory_and_no_other(tmp_path: Path) -> None:

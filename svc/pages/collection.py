@@ -1,0 +1,244 @@
+"""The rows of a query as a table (spec: http §7.7): what is put into its template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote
+
+from svc.errors import QueryError
+from svc.http.row_responses import plan_shape
+from svc.pages.cells import CELL, Cell, cell_of, shortened
+from svc.pages.filters import OPERATORS
+from svc.pages.links import (
+    MOST_ITEMS,
+    Links,
+    can_be_sorted,
+    conditions_of,
+    printed,
+    sorted_by,
+    with_conditions,
+)
+from svc.query.nodes import Query
+from svc.query.resolve import related_table
+from svc.resources import PlannedQuery, Registration
+from svc.store import Table
+from svc.store.schema import Attribute
+from svc.store.values.records import MISSING
+
+ROWS = 50  # of a page whose query has no limit
+MOST_ROWS = 200  # ... of any page
+MOST_COLUMNS = 60
+
+
+@dataclass(slots=True)
+class Column:
+    """`up`, `down`: addresses of the same rows sorted by it, "" where that is not possible. `order`: how they are sorted by it now."""
+
+    name: str
+    type: str = ""
+    up: str = ""
+    down: str = ""
+    order: str = ""
+
+
+@dataclass(slots=True)
+class Chip:
+    """A condition, and the address of the same rows without it."""
+
+    text: str
+    href: str
+
+
+@dataclass(slots=True)
+class Rows:
+    """A table of values. `rows`: made while they are shown. `count`: how many. `hidden`: names of columns that there was no room for."""
+
+    columns: list[Column]
+    rows: Iterator[list[Cell]]
+    count: int
+    hidden: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CollectionPage:
+    """`query`: the conditions that the filter form adds to. `first`, `next`: addresses, "" where there are none. `is_cut`: there are more rows and no next
+    page. `total`: records that the query finds, None where that is not known. `fields`, `operators`: of the filter form, (value, label)."""
+
+    table: Rows
+    chips: list[Chip] = field(default_factory=list)
+    query: str = ""
+    first: str = ""
+    next: str = ""
+    is_cut: bool = False
+    total: int | None = None
+    fields: list[str] = field(default_factory=list)
+    operators: list[tuple[str, str]] = field(default_factory=list)
+
+
+def limited(query: Query) -> Query | None:
+    """The query with a limit that a page can show; None if it has one, or needs none."""
+    if query.aggregate is not None and query.aggregate.kind == "count":
+        return None
+    if query.limit is None:
+        return replace(query, limit=ROWS)
+    return replace(query, limit=MOST_ROWS) if query.limit > MOST_ROWS else None
+
+
+def collection_page(
+    planned: PlannedQuery,
+    values: list[Any],
+    query: Query | None,
+    cursor: str | None,
+    registration: Registration | None,
+    links: Links,
+    *,
+    is_whole: bool,
+) -> CollectionPage:
+    """`values`: the rows. `query`: what the address asks for, None if that is not known: then nothing but rows is shown. `cursor`: of the next page.
+    `is_whole`: it is the collection of all records, not of those whose keys begin in some way."""
+    table = planned.table
+    rows = _rows(planned, values, registration, links)
+    page = CollectionPage(rows)
+    if query is None:
+        return page
+    if query.aggregate is None:
+        scans = bool(getattr(None if registration is None else registration.resource, "allow_full_scan", False))
+        _add_orders(rows.columns, table, query, scans=scans)
+        fields = [name for name in _filterable(table) if planned.visible is None or name in planned.visible]
+        page.fields = fields
+        page.operators = [(key, each.name) for key, each in OPERATORS.items() if query.where is not None or not each.needs_others]
+    conditions = conditions_of(query)
+    for number, condition in enumerate(conditions):
+        text, rest = printed(Query(condition)), printed(with_conditions(query, conditions[:number] + conditions[number + 1 :]))
+        if text is not None and rest is not None:
+            page.chips.append(Chip(shortened(unquote(text[1:]), CELL), rest))
+    page.query = (printed(replace(query, after=None, offset=0)) or "?")[1:]
+    if cursor is not None:
+        page.next = printed(replace(query, offset=0, after=cursor)) or ""
+    if query.after is not None or query.offset:
+        page.first = printed(replace(query, offset=0, after=None)) or ""
+    if is_whole and query.where is None and query.aggregate is None and not query.counted:
+        page.total = table.record_count()
+    return page
+
+
+def listed(values: list[Any]) -> Rows | None:
+    """A list of objects as a table; None if some are something else."""
+    if not values or not all(isinstance(value, Mapping) for value in values):
+        return None
+    names: dict[Any, None] = {}
+    for value in values:
+        names.update(dict.fromkeys(value))
+    shown, hidden = _divided(names)
+    rows = ([cell_of(value.get(name, MISSING)) for name in shown] for value in values)
+    return Rows([Column(shortened(str(name), CELL)) for name in shown], rows, len(values), [shortened(str(name), CELL) for name in hidden])
+
+
+def _rows(planned: PlannedQuery, values: list[Any], registration: Registration | None, links: Links) -> Rows:
+    shape, table, count = plan_shape(planned), planned.table, len(values)
+    if shape.form == "value":
+        name = shape.columns[0] if shape.columns else "value"
+        return Rows([Column(shortened(name, CELL))], ([cell_of(value)] for value in values), count)
+    if shape.form == "array":
+        columns = [Column(shortened(name, CELL)) for name in shape.columns[:MOST_COLUMNS]]
+        return Rows(columns, ([cell_of(value) for value in row[:MOST_COLUMNS]] for row in values), count)
+    names = dict.fromkeys(shape.columns)
+    for value in values:  # what is not declared
+        names.update(dict.fromkeys(value))
+    shown, hidden = _divided(names)
+    is_plain = planned.plan.query.aggregate is None
+    key = table.primary_key if is_plain and registration is not None else None
+    targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
+
+    def cells(value: Mapping[str, Any]) -> list[Cell]:
+        row = []
+        for name in shown:
+            member = value.get(name, MISSING)
+            if name == key and registration is not None:
+                row.append(_key_cell(member, links.record_at(registration, member)))
+            else:
+                row.append(foreign_cell(member, targets[name], links) if name in targets else cell_of(member))
+        return row
+
+    types = table.attributes
+    columns = [Column(shortened(name, CELL), type_text(types[name]) if name in types else "") for name in shown]
+    return Rows(columns, map(cells, values), count, [shortened(name, CELL) for name in hidden])
+
+
+def foreign_cell(value: Any, target: Table, links: Links, most: int = CELL) -> Cell:
+    """A cell that leads to the record of `target` whose key it holds, or to those whose keys."""
+    cell = cell_of(value, most)
+    if value is MISSING or value is None:
+        return cell
+    if isinstance(value, list) and not target.definition.split_segments:
+        items = [Cell(shortened(str(each), CELL), href=links.record(target, each)) for each in value[:MOST_ITEMS]]
+        if any(item.href for item in items):
+            return Cell(cell.text, "nested", items=items, is_cut=len(value) > MOST_ITEMS)
+        return cell
+    cell.href = links.record(target, value)
+    return cell
+
+
+def _key_cell(value: Any, href: str) -> Cell:
+    cell = cell_of(value)
+    cell.href = href
+    if href and not cell.text:
+        cell.text = "(empty)"
+    return cell
+
+
+def foreign_keys(table: Table) -> dict[str, Attribute]:
+    """Attributes that hold keys of other tables -> the relationship that they serve."""
+    found: dict[str, Attribute] = {}
+    for attribute in table.definition.attributes:
+        relationship = attribute.relationship
+        if relationship is not None and relationship.from_ is not None and relationship.to is None:
+            found.setdefault(relationship.from_, attribute)
+    return found
+
+
+def _target_of(name: str, table: Table) -> Table | None:
+    attribute = foreign_keys(table).get(name)
+    return None if attribute is None else target_table(table, attribute)
+
+
+def target_table(table: Table, attribute: Attribute) -> Table | None:
+    """Where a relationship leads; None: to a table that is not there."""
+    try:
+        found: Any = related_table(table, attribute)
+    except QueryError:
+        return None
+    return found if isinstance(found, Table) else None
+
+
+def _divided(names: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    every = list(names)
+    return every[:MOST_COLUMNS], every[MOST_COLUMNS:]
+
+
+def _add_orders(columns: list[Column], table: Table, query: Query, *, scans: bool) -> None:
+    now = query.sort[0] if query.sort else None
+    for column in columns:
+        attribute = table.attributes.get(column.name)
+        if attribute is None or not can_be_sorted(attribute, table, query, scans=scans):
+            continue
+        column.up = sorted_by(query, column.name, descending=False) or ""
+        column.down = sorted_by(query, column.name, descending=True) or ""
+        if now is not None and now.path == (column.name,):
+            column.order = "descending" if now.descending else "ascending"
+
+
+def _filterable(table: Table) -> list[str]:
+    """The attributes that an index answers conditions on."""
+    ready = {name for name, index in table.indexes.items() if index.ready} | {table.primary_key}
+    return [each.name for each in table.definition.attributes if each.name in ready and each.relationship is None]
+
+
+def type_text(attribute: Attribute) -> str:
+    """
+    >>> type_text(Attribute("tags", "String", elements=True))
+    '[String]'
+    """
+    return f"[{attribute.type}]" if attribute.elements else attribute.type

@@ -1,0 +1,128 @@
+"""Addresses of records, collections and queries, relative to a page. There are none where the caller may not read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from svc.auth.roles import rights
+from svc.auth.users import user_of
+from svc.messages import Request
+from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, SortKey
+from svc.query.printer import print_query
+from svc.resources import Registration, Resources, TableResource
+from svc.resources.target import id_path
+from svc.store import Table
+from svc.store.schema import Attribute
+
+MOST_ITEMS = 20  # elements of a list of foreign keys that have links of their own
+
+
+class Links:
+    """Of one page. `root`: the relative address of the server's root."""
+
+    def __init__(self, resources: Resources, request: Request, root: str) -> None:
+        self._resources = resources
+        self._request = request
+        self._root = root
+        self._tables: dict[str, Registration] | None = None  # by database and name, those that answer and that the caller may read
+
+    def collection(self, table: Table, query: str = "") -> str:
+        """The address of a collection; "" if there is none for this caller."""
+        registration = self._registration(table)
+        return "" if registration is None else self._at(registration, "") + (f"?{query}" if query else "")
+
+    def record(self, table: Table, key: Any) -> str:
+        """The address of the record `key`, whether or not there is one; "" for a table that has no address, and a value that cannot be a key."""
+        registration = self._registration(table)
+        return "" if registration is None else self.record_at(registration, key)
+
+    def record_at(self, registration: Registration, key: Any) -> str:
+        resource = registration.resource
+        key = tuple(key) if isinstance(key, list) else key
+        parts = key if isinstance(key, tuple) else (key,)
+        if not parts or not all(type(part) in (str, int, float) and part != "" for part in parts):
+            return ""
+        try:
+            path = id_path(key, resource.properties, untyped=getattr(resource, "untyped_keys", False))
+        except (ValueError, ArithmeticError):  # a part of a character, a number that is none
+            return ""
+        return self._at(registration, path)
+
+    def _at(self, registration: Registration, relative: str) -> str:
+        return self._root + self._resources.path_to(registration.path, relative)[1:]
+
+    def _registration(self, table: Table) -> Registration | None:
+        if self._tables is None:
+            self._tables = {}
+            for registration in self._resources.values():
+                resource = registration.resource
+                if issubclass(resource, TableResource) and is_readable(registration, self._request):
+                    self._tables.setdefault(_identity(resource.table), registration)
+        return self._tables.get(_identity(table))
+
+
+def is_readable(registration: Registration, request: Request) -> bool:
+    """Whether the caller may read there over REST, as far as that is known without asking the application's code."""
+    if registration.fault or registration.pattern is not None or not registration.visible("rest"):
+        return False
+    resource, user = registration.resource, user_of(request)
+    if "get" not in resource.verbs:
+        return False
+    if "allow_read" in (resource.own_rights or ()):
+        return True
+    if not issubclass(resource, TableResource):
+        return user is not None and user.super_user
+    if user is not None and user.super_user and not resource.is_system:
+        return True
+    return rights(user, resource.table.database.name, resource.table.name).read
+
+
+def equal_to(name: str, value: Any) -> str:
+    """The query for the records whose attribute is this value; "" if the language cannot say it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    text = str(value)
+    try:
+        return print_query(Query(Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING)))
+    except ValueError:
+        return ""
+
+
+def printed(query: Query) -> str | None:
+    """The query as a reference relative to the collection; None if the language cannot say it."""
+    try:
+        return f"?{print_query(query)}"
+    except ValueError:
+        return None
+
+
+def sorted_by(query: Query, name: str, *, descending: bool) -> str | None:
+    """The first page of the same query in another order."""
+    return printed(replace(query, sort=(SortKey((name,), descending),), after=None, offset=0))
+
+
+def conditions_of(query: Query) -> tuple[Filter, ...]:
+    """What all records of a result have in common, one by one."""
+    where = query.where
+    if where is None:
+        return ()
+    return where.members if isinstance(where, Group) and where.operator == "and" else (where,)
+
+
+def with_conditions(query: Query, conditions: tuple[Filter, ...]) -> Query:
+    """The first page of the same query with these conditions."""
+    where = None if not conditions else conditions[0] if len(conditions) == 1 else Group("and", conditions)
+    return replace(query, where=where, after=None, offset=0)
+
+
+def can_be_sorted(attribute: Attribute, table: Table, query: Query, *, scans: bool) -> bool:
+    """Whether the planner sorts the result of a query by this attribute (spec: query §8)."""
+    if not attribute.stored or attribute.type == "Blob":
+        return False
+    index = table.indexes.get(attribute.name)
+    return attribute.name == table.primary_key or scans or query.where is not None or (index is not None and index.ready)
+
+
+def _identity(table: Table) -> str:
+    return f"{table.database.name}/{table.name}"

@@ -1,0 +1,345 @@
+"""Results as pages: the same methods as `ResponseBuilder`, for requests of browsers (spec: http §7.7).
+
+What is no data stays what it is: raw content, files, and responses of applications with a type of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any, cast
+from urllib.parse import unquote
+
+from svc.clock import Clock
+from svc.content.content_type import ContentType
+from svc.content.registry import ContentTypes
+from svc.content.values import is_blob
+from svc.errors import REASONS, NotFound, Problem, QueryError
+from svc.http.compression import Compression
+from svc.http.page_files import PageFile
+from svc.http.preferences import Preferences
+from svc.http.raw_content import is_raw_content
+from svc.http.response_check import check_response
+from svc.http.response_parts import RestOptions
+from svc.http.responses import ResponseBuilder
+from svc.http.row_stream import QueryExecution, narrow
+from svc.messages import HeaderPairs, Request, Response
+from svc.pages.cells import shortened
+from svc.pages.cells import shown as shown_text
+from svc.pages.collection import MOST_ROWS, ROWS, collection_page, limited
+from svc.pages.described import is_description, table_page
+from svc.pages.filters import filtered, is_form
+from svc.pages.frame import ASSETS, PAIRS, frame_of, root_of
+from svc.pages.home import MOST_RESOURCES, facts
+from svc.pages.links import Links, printed
+from svc.pages.nested import data_page
+from svc.pages.record import RecordPage, record_page, selected_page
+from svc.pages.templates import Templates
+from svc.query.nodes import Query
+from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, Resources, StoredRecord, TableResource
+from svc.resources.resource import StreamedItems
+from svc.store.values.records import MISSING, decode, projection
+
+_SHOWN_QUERY = 2000  # characters of a query with a fault
+_LONGEST_TITLE = 200
+_LONGEST_DESCRIPTION = 2000
+_OF_THE_BODY = frozenset(("content-length", "content-encoding", "etag", "last-modified"))
+
+
+class _Native(ContentType):
+    """Values as pages want them: with types of their own."""
+
+    name = "text/html"
+    native = True
+    reads = False
+
+
+_NATIVE = _Native()
+
+
+class Pages(ResponseBuilder):
+    """`has_login`: whether one can log in. `endpoints`: the paths at which something answers besides resources."""
+
+    def __init__(
+        self,
+        types: ContentTypes,
+        compression: Compression,
+        clock: Clock,
+        report: Callable[[BaseException], None],
+        options: RestOptions,
+        resources: Resources,
+        executor: Executor | None = None,
+    ) -> None:
+        """`executor`: a thread that loads the templates."""
+        super().__init__(types, compression, clock, report, options, resources)
+        self._templates = Templates(clock.monotonic, executor)
+        self.has_login = False
+        self.endpoints: dict[str, Any] = {}
+
+    # --- before a resource is asked --------------------------------------------------------------------------------------------------
+
+    def file(self, path: str) -> PageFile | None:
+        """What pages need, at its address."""
+        return ASSETS.get(path)
+
+    def prepare(self, request: Request, resource: type[Resource], target: RequestTarget) -> Response | None:
+        """Narrow the query of a collection to what a page can show; a redirect if the filter form was sent. Code of an application gets the query as it
+        is: it may read it in its own way. Raises Problem."""
+        if not issubclass(resource, TableResource) or hasattr(resource, "application") or not (target.is_collection or target.query):
+            return None
+        if target.id_text is not None:
+            return None
+        resource.admit(request)
+        if is_form(target.query, resource.table):
+            reference = filtered(target.query or "", resource.table, resource.queries)
+            return Response(None, 303, pairs=[("Location", reference), ("Cache-Control", "no-store")])
+        query = resource.queries.parse(target.query, resource.table) if target.query else Query()
+        narrowed = limited(query)
+        shorter = None if narrowed is None or query.live else printed(narrowed)
+        if shorter is not None:
+            target.query = shorter[1:]
+        return None
+
+    # --- results ---------------------------------------------------------------------------------------------------------------------
+
+    def writer(self, preferences: Preferences, target: RequestTarget | None = None) -> ContentType:
+        """The type of what cannot be a page; JSON if the client accepts nothing but HTML."""
+        return preferences.writer or cast(ContentType, self.types.named("application/json"))
+
+    def record(self, request: Request, target: RequestTarget, record: StoredRecord, preferences: Preferences) -> Any:
+        raw = record.raw
+        value = decode(raw)
+        is_visible = record.visible is None or record.visible.issuperset(("contentType", "data"))
+        if is_visible and is_raw_content(value):
+            return super().record(request, target, record, preferences)
+        if record.visible is not None:
+            value = narrow(value, record.visible)
+        return self._record_page(request, target, record, value)
+
+    def selected(
+        self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
+    ) -> Any:
+        rows = resource.select_one(record, target, request)
+        registration, links = self._registration(request), self._links(request)
+
+        def answer(value: Any, execution: QueryExecution) -> Any:
+            return self._show_record(request, registration, target, selected_page(resource, value, target.id, links))
+
+        return self._only_row(rows, _NATIVE, answer)
+
+    def property(
+        self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
+    ) -> Any:
+        name = cast(str, target.property)
+        if resource.properties[name].stored and not target.query:
+            value = projection((name,))(record.raw)[0]
+            if isinstance(value, bytes) or is_blob(value) or is_raw_content(value):
+                return super().property(request, resource, target, record, preferences)
+            if value is MISSING or (record.visible is not None and name not in record.visible):
+                return super().property(request, resource, target, record, preferences)  # which refuses
+            return self._show(request, "data.html", self._data_values(request, value))
+        rows = resource.select_one(record, target, request)
+
+        def answer(value: Any, execution: QueryExecution) -> Any:
+            if name not in value:
+                raise NotFound("Record has no such property")
+            return self._show(request, "data.html", self._data_values(request, value[name]))
+
+        return self._only_row(rows, _NATIVE, answer)
+
+    async def collection(self, request: Request, target: RequestTarget, rows: PlannedQuery, preferences: Preferences) -> Any:
+        execution = QueryExecution(rows, native=True, whole=True, now=self._now, wall_ms=self._wall() * 1000, reader=request)
+        limit = rows.plan.limit
+        aggregate = rows.plan.query.aggregate
+        is_bounded = execution.whole = (limit is not None and limit <= MOST_ROWS) or (aggregate is not None and aggregate.kind == "count")
+        most = MOST_ROWS if limit is not None else ROWS
+        total = None
+        try:
+            while not execution.gather() or not (execution.done or (not is_bounded and len(execution.found) > most)):
+                execution.keep()
+                await execution.wait_for_slice()
+            if rows.plan.query.counted:
+                execution.keep()
+                total = await self._total(execution, execution.total())
+            values = execution.values()
+            cursor = execution.run.next_cursor() if execution.done and limit else None
+        finally:
+            execution.close()
+        if aggregate is not None and aggregate.kind == "count":
+            return await self._show(request, "data.html", self._data_values(request, values[0]))
+        is_cut = not is_bounded and len(values) > most
+        values = values[:most]
+        request.state.rows = len(values)
+        registration = self._registration(request)
+        links = self._links(request)
+        query = None if registration is None else _query_of(request, registration.resource)
+        page = collection_page(rows, values, query, cursor, registration, links, is_whole=target.prefix is None)
+        page.is_cut = is_cut
+        page.total = page.total if total is None else total
+        everything = None if query is None else printed(replace(query, limit=None, offset=0, after=None))
+        shown = {
+            "page": page,
+            "title": shortened(_name_of(registration) or rows.table.name, _LONGEST_TITLE),
+            "trail": self._trail(registration),
+            "description": shortened(rows.table.definition.description, _LONGEST_DESCRIPTION),
+            "formats": [
+                *self._formats(request, registration, target.query, None if everything is None else everything[1:]),
+                *self._description(request, registration),
+            ],
+        }
+        return await self._show(request, "collection.html", shown)
+
+    def _record_page(self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any]) -> Any:
+        registration = self._registration(request)
+        page = record_page(record.table, value, record.visible, registration, self._links(request))
+        return self._show_record(request, registration, target, page)
+
+    def _show_record(self, request: Request, registration: Registration | None, target: RequestTarget, page: RecordPage) -> Any:
+        shown = {
+            "page": page,
+            "title": page.key or "record",
+            "trail": self._trail(registration, is_last=False),
+            "formats": self._formats(request, registration, target.query, target.query),
+        }
+        return self._show(request, "record.html", shown)
+
+    def _data(self, request: Request, writer: ContentType, value: Any) -> Any:
+        registration = self._registration(request)
+        resource = None if registration is None else registration.resource
+        if resource is not None and is_description(resource, value):
+            page = table_page(cast(type[TableResource], resource), value, self._links(request))
+            shown = {"page": page, "title": page.name, "trail": [], "formats": self._formats(request, registration, request.query, None)}
+            return self._show(request, "table.html", shown)
+        return self._show(request, "data.html", self._data_values(request, value))
+
+    def _data_values(self, request: Request, value: Any, *, has_more: bool = False) -> dict[str, Any]:
+        registration = self._registration(request)
+        return {
+            "page": data_page(value, has_more=has_more),
+            "title": shortened(unquote(request.pathname.rstrip("/").rpartition("/")[2]) or "data", _LONGEST_TITLE),
+            "trail": self._trail(registration) if registration is not None and request.pathname.count("/") > 1 else [],
+            "formats": self._formats(request, registration, request.query, request.query if isinstance(value, list) else None),
+        }
+
+    async def _items(self, request: Request, writer: ContentType, streamed: StreamedItems) -> Any:
+        """The first items of an iterator; it is closed then."""
+        items: list[Any] = []
+        has_more = False
+        try:
+            async for item in streamed.items:
+                if len(items) == MOST_ROWS:
+                    has_more = True
+                    break
+                items.append(item)
+        finally:
+            close = getattr(streamed.items, "aclose", None)
+            if close is not None:
+                await close()
+        return await self._show(request, "data.html", self._data_values(request, items, has_more=has_more))
+
+    def _handlers_response(self, request: Request, target: RequestTarget, response: Response, preferences: Preferences) -> Any:
+        if response.data is None or response.body is not None or response.headers.has("Content-Type"):
+            return super()._handlers_response(request, target, response, preferences)
+        check_response(response)
+        kept = [pair for pair in response.pairs if pair[0].lower() not in _OF_THE_BODY]
+        return self._show(request, "data.html", self._data_values(request, response.data), response.status, kept)
+
+    # --- pages of the server itself --------------------------------------------------------------------------------------------------
+
+    def home(self, request: Request, *, is_page: bool) -> Any:
+        """What there is: as a page, or as data for other clients."""
+        found = facts(self._resources, self.endpoints, request, has_login=self.has_login)
+        if not is_page:
+            return found
+        root = root_of(request.pathname)
+        for entry in (*found["resources"], *found["interfaces"]):
+            entry["href"] = root + entry["path"][1:]
+            entry["name"] = shortened(entry["name"], _LONGEST_TITLE)
+            entry["description"] = shortened(entry.get("description", ""), _LONGEST_DESCRIPTION)
+        return self._show(request, "home.html", {"facts": found, "title": "svc", "trail": [], "formats": [], "most": MOST_RESOURCES})
+
+    def form(self, request: Request, name: str, *, status: int = 200, pairs: HeaderPairs | None = None, **values: Any) -> Any:
+        """`login.html` or `logout.html`."""
+        return self._show(request, name, {"trail": [], "formats": [], **values}, status, pairs)
+
+    def problem(self, error: Problem, request: Request, request_id: str) -> Response:
+        """An error, with what its problem object says."""
+        query = position = None
+        if isinstance(error, QueryError) and error.position is not None and request.query and len(request.query) <= _SHOWN_QUERY:
+            query, position = request.query, min(error.position, len(request.query))
+        values = {
+            "frame": frame_of(request, has_login=self.has_login),
+            "title": REASONS.get(error.status_code, "Error"),
+            "trail": [],
+            "formats": [],
+            "status": error.status_code,
+            "code": error.code,
+            "detail": shown_text(error.message),
+            "errors": [shown_text(each) for each in error.errors] if len(error.errors) > 1 else [],
+            "request": request_id,
+            "before": None if query is None else query[:position],
+            "at": None if query is None else query[position:],
+        }
+        whole = self._templates.maybe_render("error.html", values)
+        body = self._templates.stream("error.html", values) if whole is None else whole
+        return Response(body, error.status_code, pairs=[*PAIRS, *error.headers])
+
+    # --- what pages have in common ---------------------------------------------------------------------------------------------------
+
+    async def _show(
+        self, request: Request, name: str, values: dict[str, Any], status: int = 200, pairs: HeaderPairs | None = None
+    ) -> Response:
+        """`pairs`: header fields that go before those of pages."""
+        values["frame"] = frame_of(request, has_login=self.has_login)
+        body = await self._templates.render(name, values)
+        own = pairs or []
+        names = {pair[0].lower() for pair in own}
+        response = Response(body, status, pairs=[*own, *(pair for pair in PAIRS if pair[0].lower() not in names)])
+        return self._compression.apply(request, response)
+
+    def _registration(self, request: Request) -> Registration | None:
+        return self._resources.get(request.handler_path)
+
+    def _links(self, request: Request) -> Links:
+        return Links(self._resources, request, root_of(request.pathname))
+
+    def _description(self, request: Request, registration: Registration | None) -> list[tuple[str, str]]:
+        """(name, address) of what describes a table."""
+        if registration is None or not registration.path or registration.pattern is not None:
+            return []
+        path = self._resources.path_to(registration.path, "")[1:].rstrip("/")
+        return [("Attributes", root_of(request.pathname) + path)]
+
+    def _trail(self, registration: Registration | None, *, is_last: bool = True) -> list[tuple[str, str]]:
+        """(text, path from the root) of what is above a page. `is_last`: the page is that of the resource itself."""
+        if registration is None or registration.pattern is not None or not registration.path:
+            return []
+        path = self._resources.path_to(registration.path, "")[1:]
+        return [] if is_last else [(shortened(registration.path, _LONGEST_TITLE), path)]
+
+    def _formats(self, request: Request, registration: Registration | None, query: str | None, rows: str | None) -> list[tuple[str, str]]:
+        """(name, address) of the same in types for programs. `query`: of one page. `rows`: of all rows; None: it has none."""
+        if registration is None or registration.pattern is not None or _reads_paths_itself(registration.resource):
+            return []
+        last = "./" + request.pathname.rpartition("/")[2]
+        found = [("JSON", f"{last}.json{'?' + query if query else ''}")]
+        if rows is not None:
+            found.append(("CSV", f"{last}.csv{'?' + rows if rows else ''}"))
+        return found
+
+
+def _query_of(request: Request, resource: type[Resource]) -> Query | None:
+    """What the address asks for; None where code of an application reads it in its own way."""
+    if not issubclass(resource, TableResource) or hasattr(resource, "application"):
+        return None
+    return resource.queries.parse(request.query, resource.table) if request.query else Query()
+
+
+def _name_of(registration: Registration | None) -> str:
+    return "" if registration is None else registration.path
+
+
+def _reads_paths_itself(resource: type[Resource]) -> bool:
+    """Whether the rest of the path is an id as it is, extensions included."""
+    return bool(getattr(getattr(resource, "application", None), "direct_url_mapping", False))

@@ -1,0 +1,111 @@
+"""One record: all that it holds, and what it leads to (spec: http §7.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from svc.content.values import is_blob
+from svc.pages.cells import CELL, MOST_VALUES, WHOLE, Line, lines_of, shortened
+from svc.pages.collection import foreign_cell, foreign_keys, target_table, type_text
+from svc.pages.links import Links, equal_to
+from svc.resources import Registration, TableResource
+from svc.store import Table
+from svc.store.values.records import MISSING
+
+
+@dataclass(slots=True)
+class Member:
+    """One attribute. `content`: the address of its content, if that is a file."""
+
+    name: str
+    type: str
+    lines: Iterable[Line]
+    content: str = ""
+
+
+@dataclass(slots=True)
+class Related:
+    """Records that a relationship leads to. `text`: what the link says."""
+
+    name: str
+    text: str
+    href: str
+
+
+@dataclass(slots=True)
+class RecordPage:
+    """`collection`: the address of all records."""
+
+    key: str
+    members: list[Member]
+    related: list[Related] = field(default_factory=list)
+    collection: str = ""
+
+
+def record_page(
+    table: Table, value: dict[str, Any], visible: frozenset[str] | None, registration: Registration | None, links: Links
+) -> RecordPage:
+    """`value`: what the caller may see of the record."""
+    key = value.get(table.primary_key, MISSING)
+    own = "" if registration is None or key is MISSING else links.record_at(registration, key)
+    leads = {name: target_table(table, attribute) for name, attribute in foreign_keys(table).items()}
+    budget = [MOST_VALUES]
+    members = []
+    for attribute in table.definition.attributes:
+        if attribute.stored and (visible is None or attribute.name in visible):
+            name = attribute.name
+            found = value.get(name, MISSING)
+            content = f"{own}.{name}" if own and (is_blob(found) or isinstance(found, bytes)) and _is_plain(name) else ""
+            members.append(Member(shortened(name, CELL), type_text(attribute), _lines(found, leads.get(name), links, budget), content))
+    declared = table.attributes
+    members += [Member(shortened(name, CELL), "", lines_of(member, budget)) for name, member in value.items() if name not in declared]
+    page = RecordPage("" if key is MISSING else shortened(str(key), CELL), members, collection=links.collection(table))
+    for attribute in table.definition.attributes:
+        relationship = attribute.relationship
+        if relationship is None or (visible is not None and attribute.name not in visible):
+            continue
+        target = target_table(table, attribute)
+        if target is None:
+            continue
+        source = value.get(table.primary_key if relationship.from_ is None else relationship.from_, MISSING)
+        href, text = _lead(target, relationship.to, source, links)
+        if href:
+            page.related.append(Related(shortened(attribute.name, CELL), text, href))
+    return page
+
+
+def _lead(target: Table, to: str | None, source: Any, links: Links) -> tuple[str, str]:
+    """(address, text) of the records of `target` that `source` leads to: those whose attribute `to` is this value, else the one with this key. ("", "")
+    if there is no such address."""
+    if source is MISSING or source is None or isinstance(source, list):  # of a list each element is a link beside its value
+        return "", ""
+    if to is None:
+        return links.record(target, source), f"{target.name} {shortened(str(source), 60)}"
+    query = equal_to(to, source)
+    return (links.collection(target, query), f"all {target.name} with {to} = {shortened(str(source), 60)}") if query else ("", "")
+
+
+def _lines(value: Any, target: Table | None, links: Links, budget: list[int]) -> Iterable[Line]:
+    if target is None or isinstance(value, dict):
+        return lines_of(value, budget)
+    return [Line("value", cell=foreign_cell(value, target, links, WHOLE))]
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name can stand behind a dot in an address as it is."""
+    return name.isascii() and name.replace("_", "").isalnum()
+
+
+def selected_page(resource: type[TableResource], value: Any, key: Any, links: Links) -> RecordPage:
+    """What a query selects of a record."""
+    collection = links.collection(resource.table)
+    if not isinstance(value, dict):
+        return RecordPage(shortened(str(key), CELL), [Member("", "", lines_of(value))], collection=collection)
+    types, budget = resource.table.attributes, [MOST_VALUES]
+    members = [
+        Member(shortened(name, CELL), type_text(types[name]) if name in types else "", lines_of(member, budget))
+        for name, member in value.items()
+    ]
+    return RecordPage(shortened(str(key), CELL), members, collection=collection)

@@ -1,0 +1,63 @@
+"""Pages, read as a browser reads them: elements, cells of tables, links."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+ALONE = {"meta", "link", "img", "input"}
+KNOWN = ALONE | {
+    "html", "head", "title", "body", "a", "header", "nav", "span", "div", "b", "main", "h1", "h2", "p", "code", "form", "select", "option", "button",
+    "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark",
+}  # fmt: skip
+LEADING = ("./", "../", "?", "#main")
+
+
+class Parsed(HTMLParser):
+    """Raises AssertionError for what no page of ours has: other elements, handlers of events, styles, addresses that lead away."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.rows: list[list[str]] = []
+        self.links: dict[str, str] = {}
+        """Address by text: of several links with one text, the last."""
+        self.text = ""
+        self._open: list[str] = []
+        self._link: tuple[str, str] | None = None
+        self.feed(body.decode())
+        self.close()
+        assert self._open == [], self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        assert tag in KNOWN, tag
+        for name, value in attributes.items():
+            assert not name.startswith("on") and name not in ("style", "srcdoc", "formaction"), (tag, attributes)
+            if name in ("href", "src", "action"):
+                assert value.startswith(LEADING), (tag, attributes)
+        self.elements.append((tag, attributes))
+        if tag not in ALONE:
+            self._open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+        elif tag == "a":
+            self._link = attributes["href"], attributes.get("aria-label", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+        if tag == "a":
+            self._link = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if {"td", "th"} & set(self._open):
+            self.rows[-1][-1] += data
+        if self._link is not None:
+            self.links[self._link[1] or data] = self._link[0]
+
+    def find(self, tag: str, **attributes: str) -> dict[str, str]:
+        """The attributes of the first element like this. Raises StopIteration."""
+        return next(found for name, found in self.elements if name == tag and attributes.items() <= found.items())

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from svc.pages.cells import lines_of
+from svc.pages.frame import Frame
+from svc.pages.templates import Templates
+from tests.support.pages import Parsed
+
+FRAME = Frame("../", "../p.css", "../i.svg", "http://x/", "", "", "")
+HOSTILE = "\"><img src=x onerror=alert(1)><script>'&"
+
+
+def error(text: str) -> dict[str, Any]:
+    names = ("title", "code", "detail", "request", "before", "at")
+    frame = Frame("../", "../p.css", "../i.svg", text, text, "", "")
+    return {"frame": frame, "status": 403, "errors": [text], "trail": [(text, "Flight/")], "formats": [], **dict.fromkeys(names, text)}
+
+
+def test_what_is_put_in_is_text() -> None:
+    body = asyncio.run(Templates(lambda: 0.0).render("error.html", error(HOSTILE)))
+    page = Parsed(body)
+    assert page.text.count(HOSTILE) >= 6
+
+
+def test_it_gives_way_to_others_while_it_works() -> None:
+    time = iter(range(100_000))
+    templates = Templates(lambda: float(next(time)))
+    values = {
+        "page": {"table": None, "lines": lines_of([list(range(100))] * 5), "count": None, "is_cut": False},
+        "title": "t",
+        "trail": [],
+        "formats": [],
+        "frame": FRAME,
+    }
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def run() -> bytes:
+        other = asyncio.ensure_future(count())
+        body = await templates.render("data.html", values)
+        other.cancel()
+        return body
+
+    body = asyncio.run(run())
+    assert body.count(b"<dt>") == 505 and turns > 10
+
+
+def test_they_are_loaded_once_on_a_helper_thread() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        templates = Templates(lambda: 0.0, executor)
+        assert templates.maybe_render("error.html", error("x")) is None
+
+        async def both() -> list[bytes]:
+            return await asyncio.gather(templates.render("error.html", error("a")), templates.render("error.html", error("b")))
+
+        first, second = asyncio.run(both())
+        assert b"<title>a</title>" in first and b"<title>b</title>" in second
+        assert b"<title>c</title>" in (templates.maybe_render("error.html", error("c")) or b"")
