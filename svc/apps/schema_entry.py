@@ -14,10 +14,12 @@ from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import fault_registrations, schema_addresses
 from svc.apps.reading import read_limited
 from svc.apps.schema_files import SchemaResult, load_schema_files
+from svc.apps.schema_leftovers import DoubtfulTable, LeftoverTask
 from svc.apps.status import EntryStatus
 from svc.errors import SchemaError
 from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
 from svc.store.schema import TableDefinition
+from svc.store.schema_changes import table_change
 
 DEFAULT_FILES = "*.graphql"
 MAX_SIZE = 4 << 20  # bytes of a file
@@ -31,10 +33,20 @@ class SchemaEntry(LoadedEntry):
     """`definitions`: of the tables that it has defined."""
 
     definitions: list[TableDefinition]
+    leftovers: LeftoverTask | None = None
 
     def activate(self) -> None:
         super().activate()
         self.context.app.definitions = self.definitions
+
+    async def start(self) -> None:
+        if self.leftovers is not None:
+            await self.leftovers.start()
+
+    def withdraw(self) -> None:
+        if self.leftovers is not None:
+            self.leftovers.cancel()
+        super().withdraw()
 
 
 async def load_schema(context: EntryContext) -> LoadedEntry:
@@ -63,13 +75,23 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     if result.errors and app.is_serving:
         return entry
     options = rest_options(app.config)
+    doubtful: list[DoubtfulTable] = []
     for definition in result.definitions:
         try:
-            table = runtime.store.open_database(definition.database).define_table(definition)
+            database = runtime.store.open_database(definition.database)
+            known = database.tables.get(definition.name)
+            change = table_change(
+                None if known is None else known.definition, definition, 0 if known is None else known.entry_count(database.snapshot())
+            )
+            table = database.define_table(definition)
         except SchemaError as error:
             status.fail(f"table {definition.database}.{definition.name}: {error}")
             continue
         entry.definitions.append(definition)
+        for each in change.changes if known is not None else ():
+            runtime.report(app.name, "info", f"{context.key}: {definition.database}.{definition.name}: {each.sentence}")
+        if change.doubts:
+            doubtful.append(DoubtfulTable(table, table.definition, change))
         if (app.config.get("rest") or app.config.get("graphql")) and definition.export is not None:
             path = rest_prefix(options) + definition.export.path
             resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
@@ -82,6 +104,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
                 entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
             except ValueError as error:
                 status.fail(f"table {definition.database}.{definition.name} is exported as /{path}: {error}")
+    entry.leftovers = LeftoverTask(context, doubtful)
     if status.status == "error":
         served = {registration.path for registration in entry.registrations}
         addresses = [rest_prefix(options) + address for _, text in files for address in schema_addresses(text)]

@@ -216,6 +216,16 @@ COMMANDS = (
         "DIR is a root directory, a directory of databases or one database; without it the root of this installation. Reads only.",
     ),
     Command(
+        "schema",
+        "svc schema diff [--json] APP",
+        "Show what a start with the application in the directory APP would change in the tables of this root.",
+        _of("svc.cli.schema_commands", "schema_command"),
+        "Tables and attributes that are new, changed, renamed or removed, indexes that are built, and how many stored values would not fit.\n"
+        "It reads the files of the databases and changes nothing, whether a server runs or not.\n\n"
+        "Exit status: 0 nothing would change, 2 something would, 1 something is wrong.",
+        flags=("json",),
+    ),
+    Command(
         "completion",
         "svc completion SHELL",
         "Print a script that completes commands, operations and fields, for bash, zsh or fish.",

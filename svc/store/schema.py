@@ -90,7 +90,6 @@ class Attribute:
     allow: tuple[str, ...] = ()  # roles of `@allow`: kept, not enforced (spec: schema-and-store §3)
     enum: Enumeration | None = None
     default: str = ""  # JSON: of new records that lack it; "" = none
-
     renamed_from: str | None = None  # the name that its values had
 
     @property

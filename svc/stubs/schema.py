@@ -9,6 +9,7 @@ from svc.apps.config_file import CONFIG_FILE, options_of, read_config
 from svc.apps.files import FileSet
 from svc.apps.schema_entry import DEFAULT_FILES, rest_options, rest_prefix
 from svc.apps.schema_files import load_schema_files
+from svc.apps.schema_resolver import KnownTypes
 from svc.store.schema import Attribute, TableDefinition
 
 
@@ -37,8 +38,10 @@ class ApplicationSchema:
         return None if relationship is None else self.table(definition.database, relationship.table)
 
 
-def schema_of(directory: Path) -> ApplicationSchema:
-    """The schema of the application in `directory`. Raises SchemaFaults for what is wrong in its configuration or its schema files, OSError."""
+def schema_of(directory: Path, known_types: KnownTypes | None = None) -> ApplicationSchema:
+    """The schema of the application in `directory`. `known_types`: of other applications.
+
+    Raises SchemaFaults for what is wrong in its configuration or its schema files, OSError."""
     if not directory.is_dir():
         raise SchemaFaults([f"{directory} is no directory"])
     try:
@@ -61,7 +64,7 @@ def schema_of(directory: Path) -> ApplicationSchema:
             files.append((match.name, match.path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
             faults.append(f"{match.name}: {error}")
-    result = load_schema_files(files)
+    result = load_schema_files(files, known_types)
     if faults or result.errors:
         raise SchemaFaults(faults + result.errors)
     definitions = sorted(result.definitions, key=lambda each: (each.database, each.name))

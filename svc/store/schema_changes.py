@@ -1,0 +1,225 @@
+"""What a new definition of a table changes, in words, and which stored values may not fit it (spec: schema-and-store §7).
+
+The loader and `svc schema diff` ask the same function, `table_change`. What the change does to the store is `schema.compare`, which the store itself
+carries out. Values are not converted and not removed when a definition changes, so `LeftoverCount` counts those that it leaves behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from svc.errors import SchemaError
+from svc.store.schema import Attribute, TableDefinition, compare
+from svc.store.values.conversion import printable
+from svc.store.values.keys import decode_key, is_hashed
+from svc.store.values.records import MISSING, is_partial, projection
+from svc.store.values.type_checkers import compile_checkers
+
+TABLE_ADDED, CHANGED, ADDED, REMOVED, RENAMED = "table_added", "table_changed", "attribute_added", "attribute_removed", "attribute_renamed"
+TYPE_CHANGED, ATTRIBUTE_CHANGED = "type_changed", "attribute_changed"
+INDEX_BUILT, INDEX_REBUILT, INDEX_DROPPED = "index_built", "index_rebuilt", "index_dropped"
+
+_OF_TYPE = ("type", "elements", "required", "element_required", "enum")
+_SHOWN = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "structures")
+_APART = frozenset(("name", "description", "indexed", "renamed_from", "hidden", "allow", "primary_key", *_OF_TYPE))  # of an attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`kind`: one of the constants above. `attribute`: "" if the table itself is concerned. `sentence`: for people."""
+
+    kind: str
+    attribute: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Values that may not fit. `attribute`: in the new definition; None: it has none any more. `name`: under which records have them now,
+    `read_as`: and once the new definition holds."""
+
+    attribute: Attribute | None
+    name: str
+    read_as: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """`records`: how many the table has. `fault`: why the new definition is refused, "" if it is not."""
+
+    database: str
+    table: str
+    records: int
+    changes: tuple[Change, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    fault: str = ""
+
+
+def table_change(old: TableDefinition | None, new: TableDefinition, records: int) -> TableChange:
+    """What becomes of a table with so many records when `new` takes the place of `old`, None: there is no such table."""
+    if old is None:
+        return TableChange(new.database, new.name, 0, (Change(TABLE_ADDED, "", "new table"),))
+    try:
+        consequences = compare(old, new, empty=not records)
+    except SchemaError as error:
+        return TableChange(new.database, new.name, records, fault=error.message)
+    renamed = {to: former for former, to in consequences.moves}
+    changes = [*_attribute_changes(old, new, renamed), *_table_changes(old, new)]
+    count = f"{records:,} record{'' if records == 1 else 's'}"
+    changes += [Change(INDEX_BUILT, name, f"an index of {name} is built from {count}") for name in consequences.build]
+    changes += [Change(INDEX_REBUILT, name, f"the index of {name} is built again from {count}") for name in consequences.rebuild]
+    changes += [Change(INDEX_DROPPED, name, f"the index of {name} is dropped") for name in consequences.drop]
+    return TableChange(new.database, new.name, records, tuple(changes), tuple(_doubts(old, new, renamed)) if records else ())
+
+
+def _attribute_changes(old: TableDefinition, new: TableDefinition, renamed: dict[str, str]) -> Iterator[Change]:
+    before = {attribute.name: attribute for attribute in old.attributes}
+    for attribute in new.attributes:
+        name = attribute.name
+        former = before.get(renamed.get(name, name))
+        if name in renamed:
+            yield Change(RENAMED, name, f"{name}: the values of {renamed[name]} get this name")
+        if former is None:
+            if name not in renamed:
+                yield Change(ADDED, name, f"{name}: {type_text(attribute)} is added")
+            continue
+        if type_text(former) != type_text(attribute) or former.enum != attribute.enum:
+            yield Change(TYPE_CHANGED, name, f"{name}: {type_text(former)} becomes {type_text(attribute)}")
+        others = [field.name for field in fields(Attribute) if field.name not in _APART]
+        different = [other.rstrip("_") for other in others if getattr(former, other) != getattr(attribute, other)]
+        if different:
+            yield Change(ATTRIBUTE_CHANGED, name, f"{name}: another {', '.join(different).replace('_', ' ')}")
+    kept = {attribute.name for attribute in new.attributes} | set(renamed.values())
+    for attribute in old.attributes:
+        if attribute.name not in kept:
+            what = "its values stay, as undeclared properties" if attribute.stored else "it is not stored"
+            yield Change(REMOVED, attribute.name, f"{attribute.name}: {type_text(attribute)} is removed, {what}")
+
+
+def _table_changes(old: TableDefinition, new: TableDefinition) -> Iterator[Change]:
+    for name in _SHOWN:
+        before, now = getattr(old, name), getattr(new, name)
+        if before == now:
+            continue
+        what = name.replace("_", " ")
+        if name == "structures":
+            known = {structure.name: structure for structure in before}
+            names = [each.name for each in now if known.get(each.name, each) != each]
+            if names:
+                yield Change(CHANGED, "", f"the type {', '.join(names)} of nested objects changes")
+        else:
+            yield Change(CHANGED, "", f"{what}: {_shown(before)} becomes {_shown(now)}")
+
+
+def _shown(value: object) -> str:
+    return (
+        "none"
+        if value is None
+        else str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def type_text(attribute: Attribute) -> str:
+    """As it is declared.
+
+    >>> type_text(Attribute("a", "Int", elements=True, required=True))
+    '[Int]!'
+    """
+    inner = attribute.enum.name if attribute.enum is not None else attribute.type
+    if attribute.elements:
+        inner = f"[{inner}{'!' if attribute.element_required else ''}]"
+    return inner + ("!" if attribute.required else "")
+
+
+def _doubts(old: TableDefinition, new: TableDefinition, renamed: dict[str, str]) -> Iterator[Doubt]:
+    before = {attribute.name: attribute for attribute in old.attributes}
+    for attribute in new.attributes:
+        if not attribute.stored or attribute.name == new.primary_key or attribute.created_time or attribute.updated_time:
+            continue
+        name = renamed.get(attribute.name, attribute.name)
+        former = before.get(name)
+        if former is None:
+            concerned = attribute.required or (not old.sealed and (attribute.type != "Any" or attribute.elements))
+        else:
+            concerned = any(getattr(former, each) != getattr(attribute, each) for each in _OF_TYPE)
+        if concerned:
+            yield Doubt(attribute, name, attribute.name)
+    kept = {attribute.name for attribute in new.attributes} | set(renamed.values())
+    for attribute in old.attributes:
+        if attribute.stored and attribute.name not in kept:
+            yield Doubt(None, attribute.name, attribute.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """`kind`: "removed" or "other_type". `total`: the records that were looked at. `first_key`: of the records with such a value."""
+
+    kind: str
+    attribute: str
+    type: str
+    count: int
+    total: int
+    first_key: str
+
+    def sentence(self, table: str) -> str:
+        """For people. `table`: its name."""
+        what = f"{table}.{self.attribute}: {self.count:,} of {self.total:,} records"
+        if self.kind == "removed":
+            return f"{what} have values, which are kept as undeclared properties (the first is {self.first_key})"
+        return f"{what} do not fit {self.type}; they stay as they are until they are written (the first is {self.first_key})"
+
+
+class LeftoverCount:
+    """Counts in the records of a table what `doubts` are about. `by_new_names`: the records are read by the new definition."""
+
+    def __init__(self, definition: TableDefinition, doubts: Sequence[Doubt], *, by_new_names: bool) -> None:
+        checkers = compile_checkers(replace(definition, sealed=False), "native")
+        self._doubts = [(doubt, None if doubt.attribute is None else checkers[doubt.attribute.name]) for doubt in doubts]
+        self._values_of = projection(tuple([doubt.read_as if by_new_names else doubt.name for doubt in doubts]), default=MISSING)
+        self._counts = [0] * len(doubts)
+        self._firsts = [b""] * len(doubts)
+        self.total = 0
+
+    def add(self, stored: bytes, raw: bytes) -> None:
+        if is_partial(raw):
+            return
+        self.total += 1
+        for number, value in enumerate(self._values_of(raw)):
+            doubt, check = self._doubts[number]
+            if check is None:
+                is_left = value is not MISSING
+            elif value is MISSING or value is None:
+                is_left = doubt.attribute is not None and doubt.attribute.required and not doubt.attribute.default
+            else:
+                failures: list[str] = []
+                try:
+                    check(value, doubt.read_as, failures, 0)
+                except Exception:  # a stored value of any kind
+                    failures.append("")
+                is_left = bool(failures)
+            if is_left:
+                self._counts[number] += 1
+                if not self._firsts[number]:
+                    self._firsts[number] = stored
+
+    def leftovers(self) -> list[Leftover]:
+        found = []
+        for (doubt, _), count, first in zip(self._doubts, self._counts, self._firsts, strict=True):
+            if count:
+                kind = "removed" if doubt.attribute is None else "other_type"
+                type_ = "" if doubt.attribute is None else type_text(doubt.attribute)
+                found.append(Leftover(kind, doubt.read_as, type_, count, self.total, _shown_key(first)))
+        return found
+
+
+def _shown_key(stored: bytes) -> str:
+    if is_hashed(stored):
+        return "one with a very long key"
+    key: Any = decode_key(stored)
+    return printable(repr(key))[:200]

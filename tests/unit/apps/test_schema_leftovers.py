@@ -1,0 +1,73 @@
+"""svc.apps.schema_leftovers: what a changed schema leaves behind is counted and said, while requests are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.apps import schema_leftovers
+from tests.support.application import Application, application
+
+SCHEMA = "type Thing @table @export { id: ID @primaryKey  a: Float @indexed  note: String }"
+CHANGED = "type Thing @table @export { id: ID @primaryKey  b: Int @indexed @renamedFrom(name: a) }"
+LEFT = [
+    "Thing.b: 2 of 300 records do not fit Int; they stay as they are until they are written (the first is '100')",
+    "Thing.note: 1 of 300 records have values, which are kept as undeclared properties (the first is '101')",
+]
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Application]:
+    with application(tmp_path, "", SCHEMA) as made:
+        records: list[dict[str, Any]] = [{"id": str(number), "a": number} for number in range(300)]
+        records[100]["a"] = records[200]["a"] = 0.5
+        records[101]["note"] = "x"
+        assert made.ask("POST", "/Thing/", records)[0] == 201
+        yield made
+
+
+def reload(app: Application, schema: str) -> list[str]:
+    (app.node.app.directory / "schema.graphql").write_text(schema)
+    app.node.run(app.node.applications.change("app", ["schema.graphql"], reloads_code=True))
+    return app.node.app.entries["graphqlSchema"].messages
+
+
+def test_a_load_that_leaves_values_behind_says_so(app: Application) -> None:
+    assert reload(app, CHANGED) == LEFT and app.node.app.status == "warning"
+    assert app.ask("GET", "/Thing/7") == (200, {"id": "7", "b": 7})
+    assert reload(app, CHANGED + " ") == [], "nothing has changed since"
+
+
+def wait_for(app: Application, messages: list[str], count: int) -> None:
+    for _ in range(1000):
+        if len(messages) >= count:
+            return
+        app.node.run(_turn())
+    raise AssertionError(messages)
+
+
+def test_large_tables_are_counted_behind_the_load(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    monkeypatch.setattr(schema_leftovers, "PATIENCE", 0.0)
+    monkeypatch.setattr(schema_leftovers, "STEP", 7)
+    monkeypatch.setattr(app.node.applications.runtime, "report", lambda name, level, text: reported.append(f"{level}: {text}"))
+    messages = reload(app, CHANGED)
+    wait_for(app, messages, len(LEFT))
+    assert messages == LEFT and app.node.app.status == "warning"
+    assert [each for each in reported if each.startswith("warn")] == [f"warn: graphqlSchema: {text}" for text in LEFT]
+    assert "info: graphqlSchema: data.Thing: b: the values of a get this name" in reported
+
+
+def test_a_table_that_changes_again_is_counted_by_its_last_definition(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_leftovers, "PATIENCE", 0.0)
+    reload(app, CHANGED)
+    messages = reload(app, SCHEMA.replace("a: Float", "b: String"))
+    wait_for(app, messages, 1)
+    assert messages[0].startswith("Thing.b: 300 of 300 records do not fit String")
+
+
+async def _turn() -> None:
+    """Gives other tasks a turn."""

@@ -1,0 +1,142 @@
+"""svc.store.schema_changes: what a definition changes, in words, and what it leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from svc.store import schema_changes
+from svc.store.schema import Attribute, Enumeration, Relationship, Structure, TableDefinition
+from svc.store.schema_changes import Leftover, LeftoverCount, TableChange, table_change
+from svc.store.values.keys import encode_key
+from svc.store.values.records import encode
+
+KEY = Attribute("id", "ID", primary_key=True)
+KINDS = {value for name, value in vars(schema_changes).items() if name.isupper() and isinstance(value, str)}
+
+
+def table(*attributes: Attribute, **more: Any) -> TableDefinition:
+    return TableDefinition("Product", attributes=(KEY, *attributes), **more)
+
+
+def said(old: TableDefinition, new: TableDefinition, records: int = 12_000) -> list[tuple[str, str]]:
+    change = table_change(old, new, records)
+    assert not change.fault and {each.kind for each in change.changes} <= KINDS
+    return [(each.kind, each.sentence) for each in change.changes]
+
+
+def test_nothing_changes() -> None:
+    same = table(Attribute("price", "Float", indexed=True))
+    assert table_change(same, replace(same), 5) == TableChange("data", "Product", 5)
+    assert table_change(None, same, 0).changes[0].sentence == "new table"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((), (Attribute("price", "Int"),), [("attribute_added", "price: Int is added")]),
+        ((Attribute("note"),), (), [("attribute_removed", "note: Any is removed, its values stay, as undeclared properties")]),
+        (
+            (Attribute("name", "String"),),
+            (Attribute("title", "String", renamed_from="name"),),
+            [("attribute_renamed", "title: the values of name get this name")],
+        ),
+        (
+            (Attribute("name", "String"),),
+            (Attribute("title", "Int", required=True, renamed_from="name"),),
+            [("attribute_renamed", "title: the values of name get this name"), ("type_changed", "title: String becomes Int!")],
+        ),
+        (
+            (Attribute("tags", "String", elements=True, indexed=True),),
+            (Attribute("tags", "Int", elements=True, element_required=True, indexed=True),),
+            [("type_changed", "tags: [String] becomes [Int!]"), ("index_rebuilt", "the index of tags is built again from 12,000 records")],
+        ),
+        ((Attribute("a"),), (Attribute("a", indexed=True),), [("index_built", "an index of a is built from 12,000 records")]),
+        ((Attribute("a", indexed=True),), (Attribute("a"),), [("index_dropped", "the index of a is dropped")]),
+        (
+            (Attribute("u"), Attribute("r", "U", relationship=Relationship("U", "u"))),
+            (Attribute("u"), Attribute("r", "U", relationship=Relationship("U", "u", None, "cascade"))),
+            [("attribute_changed", "r: another relationship")],
+        ),
+        (
+            (Attribute("c", "String", enum=Enumeration("Color", ("RED", "BLUE"))),),
+            (Attribute("c", "String", enum=Enumeration("Color", ("RED",))),),
+            [("type_changed", "c: Color becomes Color")],
+        ),
+        ((Attribute("a", description="x"),), (Attribute("a", description="y"),), []),
+    ],
+)
+def test_attributes(before: Any, after: Any, expected: Any) -> None:
+    assert said(table(*before), table(*after)) == expected
+
+
+def test_options_and_structures() -> None:
+    place = Structure("Place", (Attribute("hall"),))
+    before = table(Attribute("place", "Place"), structures=(place,), expiration=60.0)
+    after = table(Attribute("place", "Place"), structures=(replace(place, sealed=True),), sealed=True)
+    assert [sentence for _, sentence in said(before, after)] == [
+        "sealed: false becomes true",
+        "expiration: 60 becomes none",
+        "the type Place of nested objects changes",
+    ]
+
+
+def test_what_is_refused() -> None:
+    change = table_change(table(), TableDefinition("Product", attributes=(Attribute("id", "Int", primary_key=True),)), 3)
+    assert change.fault == "the primary key of Product cannot be changed from type ID to Int" and not change.changes
+
+
+def left(old: TableDefinition, new: TableDefinition, *records: dict[str, Any], by_new_names: bool = False) -> list[Leftover]:
+    change = table_change(old, new, len(records))
+    count = LeftoverCount(new, change.doubts, by_new_names=by_new_names)
+    for number, record in enumerate(records):
+        count.add(encode_key(f"k{number}"), encode({"id": f"k{number}", **record}, 1.0, 0, None))
+    return count.leftovers()
+
+
+def test_values_of_another_type() -> None:
+    before, after = table(Attribute("price", "Float")), table(Attribute("price", "Int"))
+    (found,) = left(before, after, {"price": 5}, {"price": 5.0}, {}, {"price": None}, {"price": 5.5}, {"price": "5"})
+    assert found == Leftover("other_type", "price", "Int", 2, 6, "'k4'")
+    assert found.sentence("Product") == (
+        "Product.price: 2 of 6 records do not fit Int; they stay as they are until they are written (the first is 'k4')"
+    )
+    assert left(after, before, {"price": 5}) == []
+
+
+def test_values_that_are_required_now() -> None:
+    before, after = table(Attribute("a", "Int")), table(Attribute("a", "Int", required=True))
+    assert [found.count for found in left(before, after, {}, {"a": None}, {"a": 1})] == [2]
+    assert left(before, table(Attribute("a", "Int", required=True, default="7")), {}) == []
+    assert [found.count for found in left(table(), after, {}, {"a": 1}, {"a": "undeclared"})] == [2]
+
+
+def test_values_of_removed_attributes() -> None:
+    (found,) = left(table(Attribute("note")), table(), {"note": None}, {}, {"note": "x"})
+    assert (found.kind, found.count, found.first_key) == ("removed", 2, "'k0'")
+    assert found.sentence("Product") == (
+        "Product.note: 2 of 3 records have values, which are kept as undeclared properties (the first is 'k0')"
+    )
+
+
+@pytest.mark.parametrize(("by_new_names", "name"), [(False, "name"), (True, "title")])
+def test_renamed_values(by_new_names: bool, name: str) -> None:
+    before, after = table(Attribute("name", "String")), table(Attribute("title", "Int", renamed_from="name"))
+    (found,) = left(before, after, {name: "x"}, {name: 1}, by_new_names=by_new_names)
+    assert (found.attribute, found.count) == ("title", 1)
+
+
+def test_enumerations_lists_and_objects() -> None:
+    place = Structure("Place", (Attribute("hall", "String", required=True),))
+    after = table(
+        Attribute("color", "String", enum=Enumeration("Color", ("RED",))),
+        Attribute("tags", "Int", elements=True),
+        Attribute("place", "Place"),
+        structures=(place,),
+    )
+    found = left(table(Attribute("color"), Attribute("tags"), Attribute("place")), after, {"color": "BLUE", "tags": ["x"], "place": {}})
+    assert [each.attribute for each in found] == ["color", "tags", "place"]
+    assert left(table(Attribute("color")), after, {"color": "RED", "tags": [1], "place": {"hall": "x"}}) == []
+    assert left(table(sealed=True), after, {"color": "BLUE"}) == [], "nothing undeclared was stored"
