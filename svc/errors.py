@@ -224,6 +224,17 @@ class IndexRebuilding(ServerError):
         super().__init__(f'"{attribute}" is not indexed yet, can not search for this attribute', retryable=True)
 
 
+class ApplicationFault(ServerError):
+    """What should answer could not be loaded (spec: configuration §9.2). Only a super user gets the reason, for it shows files and code."""
+
+    status_code = 503
+    code = "APPLICATION_FAULT"
+
+    def __init__(self, reason: str, user: object) -> None:
+        knows = getattr(user, "super_user", False)
+        super().__init__(reason if knows else "Not available: the application could not be loaded completely", retryable=False)
+
+
 class Overloaded(ServerError):
     status_code = 503
     code = "OVERLOADED"

@@ -1,4 +1,4 @@
-"""What answers at the addresses of an application that could not be loaded: 500 with the reason (spec: configuration §9.2).
+"""What answers at the addresses of an application that could not be loaded: 503, for a super user with the reason (spec: configuration §9.2).
 
 The addresses are read from the text of what failed, as far as it shows them.
 """

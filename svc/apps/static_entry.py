@@ -8,7 +8,6 @@ from svc.api.server import Server
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import reason_of
 from svc.apps.files import FileSet
-from svc.http.listeners import AUTHENTICATION
 from svc.static import FaultyFiles, FileCache, StaticFiles, StaticOptions, read_options
 
 DEFAULT_FILES = "web/**"
@@ -52,7 +51,9 @@ class FaultyEntry(LoadedEntry):
     def __init__(self, context: EntryContext, files: FileSet) -> None:
         super().__init__(context, files)
         server = self.server = context.make_server()
-        server.http(FaultyFiles(files, reason_of(context.app.name, context.status)), name=LISTENER, before=AUTHENTICATION)
+        server.http(
+            FaultyFiles(files, reason_of(context.app.name, context.status)), name=LISTENER
+        )  # behind the authentication, for the reason
 
 
 async def load_static(context: EntryContext) -> LoadedEntry | None:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from svc.analytics.recorder import FRAMEWORK_ROUTE
-from svc.errors import ServerError
+from svc.errors import ApplicationFault
 from svc.messages import Abort, Feed, Request, Response
 from svc.mounted.application import MountedApplication
 from svc.mounted.messages import AsgiApplication, Scope
@@ -38,7 +38,7 @@ class RoutesListener:
 
 
 class MountedRoutes:
-    """`fault`: why some of them could not be loaded; the answer, with 500, to what the others do not know."""
+    """`fault`: why some of them could not be loaded; the answer, with 503, to what the others do not know."""
 
     def __init__(
         self, path: str, is_resource: Callable[[str], bool], make_mounted: Callable[[AsgiApplication, AsgiApplication], MountedApplication]
@@ -87,7 +87,7 @@ class MountedRoutes:
             else:
                 _drop(response)
         if self.fault:
-            raise ServerError(self.fault)
+            raise ApplicationFault(self.fault, request.user)
         request.handler_path, request.state.metric_type = "", None
         following: Response = await next(request)
         if unknown is None or following.status != NOT_FOUND:
@@ -116,7 +116,7 @@ class MountedRoutes:
                     raise
                 refusal = refusal or abort
         if self.fault:
-            raise ServerError(self.fault)
+            raise ApplicationFault(self.fault, request.user)
         if refusal is not None:
             raise refusal
         return await next(ws, request, chain_completion)

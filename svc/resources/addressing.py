@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc.errors import ClientError, ServerError
+from svc.errors import ApplicationFault, ClientError, ServerError
 from svc.messages import Request
 from svc.resources.registry import Registration, Resources
 from svc.resources.resource import Resource
@@ -25,7 +25,7 @@ def addressed(resources: Resources, request: Request, protocol: str, *, bind: bo
     registration, relative_url = found
     request.handler_path = registration.path
     if registration.fault:
-        raise ServerError(registration.fault)
+        raise ApplicationFault(registration.fault, request.user) if registration.is_unloaded else ServerError(registration.fault)
     resource = registration.resource
     try:
         query = request.query

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Registration:
     """One address. `export_types`: protocol -> flag; an absent protocol is visible.
 
-    `fault`: why every request there is answered 500 (two resources claim the address, a load error), "" if it works. `load_fault`: the load error of
-    what should answer here. `owner`: what it goes with, a part of an application; None: it stays.
+    `fault`: why nothing there is served, "" if it works: two resources claim the address (500), or, with `is_unloaded`, one of them could not be loaded
+    (503). `load_fault`: the load error of what should answer here. `owner`: what it goes with, a part of an application; None: it stays.
     """
 
     path: str
@@ -33,6 +33,7 @@ class Registration:
     pattern: tuple[str, ...] | None = None  # segments, if some of them are parameters: `:city` is one segment, `*rest` all that follow
     load_fault: str = ""
     owner: object = None
+    is_unloaded: bool = False
 
     def parameters(self, path: str) -> dict[str, str]:
         """The values of the parameters in the path of a request that has been found to match. Raises ClientError 400 for bad escapes."""
@@ -133,10 +134,11 @@ class Resources(Mapping[str, Registration]):
             return
         newest = claims[-1]
         fault = next((claim.load_fault for claim in claims if claim.load_fault), "")
+        is_unloaded = fault != ""
         if not fault and not all(claim is newest or newest.resource.is_same(claim.resource) for claim in claims):
             fault = f"Conflicting paths for {newest.path}"
         for claim in claims:
-            claim.fault = fault
+            claim.fault, claim.is_unloaded = fault, is_unloaded
         self._by_path[raw] = newest
 
     def _arrange(self) -> None:

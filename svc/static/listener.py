@@ -18,7 +18,7 @@ from functools import partial
 from urllib.parse import quote
 
 from svc.connection.file_range import FileRange
-from svc.errors import ClientError, NotAcceptable, NotFound, ServerError
+from svc.errors import ApplicationFault, ClientError, NotAcceptable, NotFound
 from svc.http.compression import MAX_AT_ONCE, choice_of
 from svc.http.conditional import coded_tag, http_date
 from svc.http.encoders import BR, GZIP, ZSTD, Coding, CompressedBody
@@ -81,7 +81,7 @@ class Representation:
 
 
 class FaultyFiles(PlainListener):
-    """The files of an entry whose options are wrong: the address of each answers 500 with the reason."""
+    """The files of an entry whose options are wrong: the address of each answers 503, with the reason for a super user."""
 
     def __init__(self, files: FileSet, reason: str) -> None:
         self._lookup = Lookup(files, StaticOptions())
@@ -89,7 +89,7 @@ class FaultyFiles(PlainListener):
 
     def answer(self, request: Request) -> Response | None:
         if self._lookup.may_find(request.pathname) and self._lookup.find(request.pathname) is not None:
-            raise ServerError(self._reason)
+            raise ApplicationFault(self._reason, request.user)
         return None
 
 

@@ -18,7 +18,7 @@ from svc.apps.plugins.forms import NEWER, PluginFault, functions_of, seconds_of
 from svc.apps.plugins.older import OlderPlugin
 from svc.apps.plugins.scope import Scope
 from svc.apps.status import ERROR
-from svc.errors import ServerError
+from svc.errors import ApplicationFault
 from svc.http.listeners import REST
 from svc.messages import Request, Response
 from svc.resources import Registration
@@ -217,7 +217,7 @@ class _Unavailable:
         self._reason = reason
 
     def __call__(self, request: Request, next: Any) -> Any:
-        raise ServerError(self._reason)
+        raise ApplicationFault(self._reason, request.user)
 
 
 async def load_plugin(context: EntryContext) -> LoadedEntry | None:

@@ -59,7 +59,7 @@ def test_a_pipe_or_a_directory_in_the_place_of_a_file_keeps_nothing_waiting(tmp_
     (directory / "c.graphql").write_text("type Plant @table @export { id: ID @primaryKey }")
     node = Node(tmp_path / "data", directory)
     assert node.app.entries["config"].messages == ["config.yaml: it is no regular file"]
-    assert node.connect().ask("GET", "/Plant/")[0] == 500
+    assert node.connect().ask("GET", "/Plant/")[0] == 503
     (directory / "config.yaml").unlink()
     node.run(node.applications.reload("app"))
     assert "a.graphql: it is no regular file" in node.app.entries["graphqlSchema"].messages

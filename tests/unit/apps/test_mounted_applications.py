@@ -96,7 +96,7 @@ def test_what_is_no_mount_is_a_fault(tmp_path: Path, options: Any, said: str) ->
         node.run(node.applications.remove("app"))
         assert mount(app, options) == "error" or node.applications.get("app").status == "error"  # type: ignore[union-attr]
         status, body = app.ask("GET", "/Greeting/")
-        assert status == 500 and said in body["detail"]
+        assert status == 503 and said in body["detail"]
 
 
 def test_other_entries_of_the_service_mean_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """svc.apps.app: a newer version of an application takes the place of the one that serves, as a whole or not at all."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -231,7 +232,7 @@ def test_what_cannot_be_loaded_at_first_answers_with_the_reason(tmp_path: Path) 
     with application(tmp_path, "import nothing_of_this_name\nclass Shop(Resource):\n    pass\n", healthy=False) as app:
         for path in ("/Shop", "/Shop/1"):
             status, body = app.ask("GET", path)
-            assert status == 500
+            assert status == 503
             assert "resources.py:1: ModuleNotFoundError" in body["detail"] and "'app'" in body["detail"]
         assert app.ask("PUT", "/Plain/1", {"stock": 1})[0] == 204, "the rest is served"
         write(app, "resources.py", "class Shop(Resource):\n    def get(self, query=None): return 1\n")
@@ -249,7 +250,12 @@ def test_addresses_of_a_broken_schema_answer_with_the_reason(tmp_path: Path) -> 
     wire = node.connect()
     assert wire.ask("PUT", "/A/1", b"{}")[0] == 204
     status, _, body = wire.ask("GET", "/B/1")
-    assert status == 500 and b"schema.graphql:2" in body, (body, node.app.entries)
+    assert status == 503 and b"schema.graphql:2" in body, (body, node.app.entries)
+    for method in ("GET", "PUT", "DELETE"):
+        status, fields, body = wire.ask(method, "/B/1", b"", {"X-Forwarded-For": "10.0.0.1"})  # an anonymous caller
+        problem = json.loads(body)
+        assert (status, problem["code"], "retryable" in problem) == (503, "APPLICATION_FAULT", False)
+        assert problem["detail"] == "Not available: the application could not be loaded completely" and "retry-after" not in fields
     node.close()
 
 
@@ -259,7 +265,7 @@ def test_a_broken_configuration_answers_with_the_reason(tmp_path: Path) -> None:
     (directory / "schema.graphql").write_text("type A @table @export { id: ID @primaryKey }")
     (directory / "config.yaml").write_text("rest: [")
     node = Node(tmp_path / "data", directory)
-    assert node.connect().ask("GET", "/A/1")[0] == 500
+    assert node.connect().ask("GET", "/A/1")[0] == 503
     (directory / "config.yaml").unlink()
     node.run(node.applications.reload("app"))
     assert node.connect().ask("PUT", "/A/1", b"{}")[0] == 204

@@ -126,7 +126,9 @@ def test_a_module_that_fails_is_reported_and_the_others_are_served(tmp_path: Pat
         assert any(said in message for message in messages(app)), messages(app)
         assert text(app, "/app/a") == (200, b"a /a")
         status, body = app.ask("GET", "/app/bad")
-        assert status == 500 and said.split(":")[-1].strip() in body["detail"], body
+        assert status == 503 and said.split(":")[-1].strip() in body["detail"], body
+        status, body = app.ask("GET", "/app/bad", X_Forwarded_For="10.0.0.1")
+        assert (status, body["detail"]) == (503, "Not available: the application could not be loaded completely")
         assert app.ask("GET", "/elsewhere")[0] == 404
         app.errors.clear()
         reload(app, "routes/bad.py", plain("bad"))
@@ -142,7 +144,7 @@ def test_a_start_that_never_ends_is_a_fault(tmp_path: Path, monkeypatch: pytest.
     code = "import asyncio\nasync def app(scope, receive, send):\n    await asyncio.Event().wait()\n"
     with application(tmp_path, "", files={"routes/a.py": code}, healthy=False) as app:
         assert "has not started within 0.05 s" in messages(app)[0]
-        assert app.ask("GET", "/app/x")[0] == 500
+        assert app.ask("GET", "/app/x")[0] == 503
 
 
 def test_without_a_library_register_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +261,7 @@ def test_a_start_that_holds_the_loop_is_ended(tmp_path: Path, monkeypatch: pytes
     code = "async def app(scope, receive, send):\n    await receive()\n    while True: pass\n"
     with application(tmp_path, "", files={"routes/a.py": code}, healthy=False) as app:
         assert "the application has not started: it has not ended loading within 0.05 s" in messages(app)[0]
-        assert app.ask("GET", "/app/x")[0] == 500
+        assert app.ask("GET", "/app/x")[0] == 503
 
 
 def test_starlette_alone_has_a_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def test_files_of_an_entry_with_wrong_options_answer_with_the_reason(nodes: Node
     node = nodes.load("shop", {"web/a.txt": "a", "schema.graphql": SCHEMA}, static)
     assert nodes.entry("shop")[0] == "error"
     status, body = nodes.get("/a.txt")
-    assert status == 500 and f"The application 'shop' could not be loaded: {says}" in body.decode()
+    assert status == 503 and f"The application 'shop' could not be loaded: {says}" in body.decode()
     assert nodes.get("/b.txt")[0] == 404
     assert nodes.get("/Product/")[0] == 200
     nodes.write("shop", {}, {"files": "web/**"})

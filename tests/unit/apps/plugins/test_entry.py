@@ -287,7 +287,9 @@ def test_the_address_of_a_plugin_that_fails_answers_with_the_reason(tmp_path: Pa
         assert app.ask("GET", "/a")[0] == 404
     with plugin(tmp_path / "own", code, entry.replace("WHERE", "./words"), healthy=False) as app:
         status, body = app.ask("GET", "/app/words/darn")
-        assert status == 500 and "plugin.py:1: ZeroDivisionError" in body["detail"]
+        assert status == 503 and "plugin.py:1: ZeroDivisionError" in body["detail"]
+        status, body = app.ask("GET", "/app/words/darn", X_Forwarded_For="10.0.0.1")
+        assert status == 503 and "plugin.py" not in body["detail"]
         assert app.ask("GET", "/app/other")[0] == 404
         change(app, "plugin.py", "def handle_application(scope): pass")
         assert app.node.app.status == "healthy" and app.ask("GET", "/app/words/darn")[0] == 404
