@@ -33,7 +33,7 @@ def facts(resources: Resources, endpoints: Iterable[str], request: Request, *, h
         found.append(entry)
         if len(found) == MOST_RESOURCES:
             break
-    there = set(endpoints)
+    there = {path for path in endpoints if path in resources.reserved or path not in resources}  # a resource comes before some of them
     result: dict[str, Any] = {
         "server": "svc",
         "user": None if request.user is None else request.user.username,

@@ -5,7 +5,7 @@ What is no data stays what it is: raw content, files, and responses of applicati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, cast
@@ -75,7 +75,7 @@ class Pages(ResponseBuilder):
         super().__init__(types, compression, clock, report, options, resources)
         self._templates = Templates(clock.monotonic, executor)
         self.has_login = False
-        self.endpoints: dict[str, Any] = {}
+        self.endpoints: Mapping[str, Any] = {}
 
     # --- before a resource is asked --------------------------------------------------------------------------------------------------
 

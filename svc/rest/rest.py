@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Protocol, cast
@@ -36,6 +37,8 @@ from svc.rest.login import LoginEndpoint
 from svc.rest.openapi import ADDRESS, OpenApi
 from svc.rest.page_assets import PageAssets
 from svc.rest.uploads import receive, upload_name, uploaded_record
+from svc.rest.viewer import PATHS as VIEWER_PATHS
+from svc.rest.viewer import Viewer
 
 UNKNOWN_METHOD = 501
 
@@ -91,11 +94,14 @@ class Rest:
         self.endpoints: dict[str, Endpoint] = {}
         self.forms: dict[str, Endpoint] = {}
         """The endpoints that have errors of a form of their own, by the name in the metrics that they give to a request."""
-        self._pages.endpoints = self.endpoints
         assets = PageAssets(self.types, compression)
         for path in ASSETS:
             self.serve(path, assets)
-        self.serve(ADDRESS, OpenApi(resources, self.types, self.answer))
+        openapi = OpenApi(resources, self.types, self.answer)
+        self.serve(ADDRESS, openapi)
+        self._fallbacks: Mapping[str, Endpoint] = dict.fromkeys(VIEWER_PATHS, Viewer(self.types, compression, openapi.has_something))
+        """What answers where no resource does."""
+        self._pages.endpoints = ChainMap(self.endpoints, dict(self._fallbacks))
         self._login = LoginEndpoint(self._bodies, self._responses, self._pages)
         self._login_paths: frozenset[str] = frozenset()  # none without login
         self.configure(options, login=login)
@@ -155,11 +161,13 @@ class Rest:
             raise
 
     def _unclaimed(self, request: Request) -> Any:
-        """The answer where no resource is: events, or what there is at the root. Raises Problem."""
+        """The answer where no resource is: events, a fallback, or what there is at the root. Raises Problem."""
         if request.method in READS and self._responses.preferences(request).events:
             stream = self._stream(request)  # an address may be one of events only
             if stream is not None:
                 return stream
+        if request.pathname in self._fallbacks:
+            return self._fallbacks[request.pathname].handle(request)
         if request.pathname != ROOT:
             raise NotFound("Not found")
         if request.method not in READS:
@@ -184,7 +192,8 @@ class Rest:
         """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
         if self._is_login(request):
             return self._login.receive(request)
-        if request.pathname in self.endpoints:
+        path = request.pathname
+        if path in self.endpoints or (path in self._fallbacks and self._resources.find(path, "rest", False) is None):
             return None
         return receive(request, self._resources, self.types)
 
@@ -202,6 +211,8 @@ class Rest:
                 allow = found[0].allowed_methods(found[1])
             elif request.pathname == ROOT:
                 allow = ROOT_METHODS
+            elif request.pathname in self._fallbacks:
+                allow = self._fallbacks[request.pathname].methods
             else:
                 raise NotFound("Not found")
         response = Response(status=204)
@@ -236,7 +247,7 @@ class Rest:
     def knows(self, request: Request) -> bool:
         """Whether something answers at this address, if only with a refusal."""
         path = request.pathname
-        if path in self.endpoints or self._is_login(request):
+        if path in self.endpoints or path in self._fallbacks or self._is_login(request):
             return True
         reads = request.method not in WRITES
         return self._resources.find(path, "rest", reads) is not None or (

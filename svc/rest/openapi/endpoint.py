@@ -15,7 +15,8 @@ from svc.http.conditional import CODINGS, coded_tag, parse_tags
 from svc.http.problems import problem_response
 from svc.messages import HeaderPairs, Request, Response
 from svc.resources import Resources
-from svc.rest.openapi.document import EncodedDocument
+from svc.rest.openapi.access import View
+from svc.rest.openapi.document import EncodedDocument, exported
 from svc.rest.openapi.forms import FORMS
 
 ADDRESS = "/openapi"
@@ -63,6 +64,13 @@ class OpenApi:
         if kept is None:
             return self._finish(request, self._built(request, user, form))
         return self._finish(request, self._response(request, user, kept.document))
+
+    def has_something(self, user: User | None) -> bool:
+        """Whether there is a document for this caller: one without a login gets none where nothing is open to all."""
+        if user is not None:
+            return True
+        view = View(None)
+        return any(view.verbs(registration) for registration in exported(self._resources))
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         return problem_response(error, self._types, request, request_id)
