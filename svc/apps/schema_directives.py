@@ -140,6 +140,7 @@ TYPE_DIRECTIVES: Specification = {
         "replicate": flag,
     },
     "export": {"name": text, **dict.fromkeys(PROTOCOLS, flag)},
+    "renamedFrom": {"name": stored_name},
     "sealed": {},
     "hidden": {},
     "splitSegments": {},

@@ -84,7 +84,7 @@ class TypeDraft:
         self._check_expressions()
         self._check_former_names()
         if not self.is_table:
-            for name in ("export", "splitSegments"):
+            for name in ("export", "splitSegments", "renamedFrom"):
                 if name in found:
                     self.warn(f"@{name} has no effect on {self.name}, which has no @table", declaration.position)
             return
@@ -99,6 +99,9 @@ class TypeDraft:
         if self.database == SYSTEM_DATABASE:
             self.fail(f"{self.name} cannot be in the database {SYSTEM_DATABASE}, which belongs to svc", declaration.position)
         key = self._primary_key()
+        former = found.get("renamedFrom", {}).get("name")
+        if "renamedFrom" in found and former is None:
+            self.fail(f"@renamedFrom of {self.name} needs name:, the name that the table had", declaration.position)
         self.definition = TableDefinition(
             name=table.get("table", self.name),
             database=self.database,
@@ -114,6 +117,7 @@ class TypeDraft:
             hidden="hidden" in found,
             description=declaration.description,
             export=self._export(found["export"]) if "export" in found else None,
+            renamed_from=former,
         )
 
     def _export(self, arguments: Arguments) -> Export:

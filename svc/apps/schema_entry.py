@@ -16,10 +16,12 @@ from svc.apps.reading import read_limited
 from svc.apps.schema_files import SchemaResult, load_schema_files
 from svc.apps.schema_leftovers import DoubtfulTable, LeftoverTask
 from svc.apps.status import EntryStatus
+from svc.auth.roles import roles_with_rights
 from svc.errors import SchemaError
 from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
+from svc.store import Store, Table
 from svc.store.schema import TableDefinition
-from svc.store.schema_changes import table_change
+from svc.store.schema_changes import former_name, table_change
 
 DEFAULT_FILES = "*.graphql"
 MAX_SIZE = 4 << 20  # bytes of a file
@@ -79,7 +81,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     for definition in result.definitions:
         try:
             database = runtime.store.open_database(definition.database)
-            known = database.tables.get(definition.name)
+            known = database.tables.get(former_name(definition, database.tables))
             change = table_change(
                 None if known is None else known.definition, definition, 0 if known is None else known.entry_count(database.snapshot())
             )
@@ -88,6 +90,8 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             status.fail(f"table {definition.database}.{definition.name}: {error}")
             continue
         entry.definitions.append(definition)
+        if definition.renamed_from is not None:
+            _warn_of_former_name(runtime.store, definition, known, status)
         for each in change.changes if known is not None else ():
             runtime.report(app.name, "info", f"{context.key}: {definition.database}.{definition.name}: {each.sentence}")
         if change.doubts:
@@ -111,6 +115,18 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
         addresses = [address for address in addresses if address not in served]
         entry.registrations += fault_registrations(addresses, app.name, status, entry)
     return entry
+
+
+def _warn_of_former_name(store: Store, definition: TableDefinition, known: Table | None, status: EntryStatus) -> None:
+    """`known`: the table before it got its definition. Rights do not go with a name: who has some of the former table is told of."""
+    database, former, name = definition.database, definition.renamed_from, definition.name
+    if known is not None and known.name == name and former in store.databases[database].tables:
+        status.warn(f"{name}: @renamedFrom has no effect, since there are both tables, {former} and {name}")
+    if known is None or known.name != former:
+        return
+    roles = roles_with_rights(store.databases, database, former)
+    if roles:
+        status.warn(f"the table {former} is {name} now: rights that roles have on {former} do not hold for it ({', '.join(roles)})")
 
 
 def _read(path: Path) -> str:

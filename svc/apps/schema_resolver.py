@@ -43,11 +43,21 @@ class Resolver:
             for attribute in draft.attributes:
                 if attribute.relationship is not None:
                     self._check_relationship(draft, attribute, attribute.relationship)
+            if draft.definition is not None and draft.definition.renamed_from is not None:
+                self._check_former_name(draft, draft.definition, draft.definition.renamed_from)
         united: dict[tuple[str, str], TableDefinition] = {}
         for draft in tables:
             if draft.definition is not None and not draft.rejected:
                 self._unite(draft, draft.definition, united)
         return list(united.values())
+
+    def _check_former_name(self, draft: TypeDraft, definition: TableDefinition, former: str) -> None:
+        others = [other.definition for other in self._drafts if other.definition is not None and other.database == draft.database]
+        others += self._known.get(draft.database, {}).values()
+        if any(other.name == former for other in others):
+            draft.fail(f"@renamedFrom of {draft.name}: the table {former} is still declared", draft.declaration.position)
+        elif any(other.renamed_from == former and other.name != definition.name for other in others):
+            draft.fail(f"@renamedFrom of {draft.name}: another table is renamed from {former}", draft.declaration.position)
 
     def _find(self, name: str, database: str) -> TypeDraft | TableDefinition | None:
         """The type of this name that a type in `database` means: a table there, else a structure, else a known type of other applications."""

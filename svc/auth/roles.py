@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import AccessViolation, ClientError, Problem, StillReferenced
 from svc.store.schema import TableDefinition
-from svc.store.system import SYSTEM, USER_SECRETS, USER_TABLE
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
 from svc.store.values.records import decode
 
 if TYPE_CHECKING:
@@ -200,6 +200,20 @@ def covers(role: Role, permission: Mapping[str, Any], databases: Mapping[str, Da
             elif not _is_within(evaluate(permission, table.definition, database), role.rights(database, name)):
                 return False
     return True
+
+
+def roles_with_rights(databases: Mapping[str, Database], database: str, table: str) -> list[str]:
+    """The names of the roles whose permission names this table, in order."""
+    roles = databases[SYSTEM].tables.get(ROLE_TABLE) if SYSTEM in databases else None
+    if roles is None:
+        return []
+    found = []
+    for _, raw in roles.scan(roles.database.snapshot()):
+        record = decode(raw)
+        tables = _mapping(_mapping(_mapping(record.get("permission")).get(database)).get("tables"))
+        if table in tables and isinstance(record.get("role"), str):
+            found.append(record["role"])
+    return sorted(found)
 
 
 def _is_among(database: Any, structure: Any) -> bool:

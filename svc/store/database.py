@@ -231,15 +231,45 @@ class Database:
         Raises SchemaError for a change that is refused; NoSpace or StoreFailure if it cannot be stored.
         """
         check_definition(definition)
-        with self._changing() as writer:
-            table = self.tables.get(definition.name)
-            if only_new and table is not None:
-                return table
-            self._check_stores(definition, table)
-            if table is None:
-                table = self._create(writer, definition)
-            elif table.definition != definition:
-                self._change(writer, table, definition)
+        former: Table | None = None
+        try:
+            with self._changing() as writer:
+                table = self.tables.get(definition.name)
+                if only_new and table is not None:
+                    return table
+                if table is None and definition.renamed_from is not None:
+                    former = self.tables.get(definition.renamed_from)
+                if former is not None:
+                    table = self._rename(writer, former, definition.name)
+                self._check_stores(definition, table)
+                if table is None:
+                    table = self._create(writer, definition)
+                elif table.definition != definition:
+                    self._change(writer, table, definition)
+        except BaseException:
+            if former is not None and former.name in self.tables:
+                self.tables[former.name] = former  # resources refer to this one
+            raise
+        if former is not None:
+            self._forget(former)
+            logger.info("database %s: the table %s is %s now", self.name, former.name, table.name)
+        return table
+
+    def _rename(self, writer: Txn, former: Table, name: str) -> Table:
+        """Give a table another name: everything that it has is known by its number. To those who refer to it, `former` is as if it was dropped."""
+        names = StoreNames(writer, self.definitions)
+        for attribute in (RECORDS, *former.indexes):
+            store = names.of(former.stored, attribute)
+            writer.put(store_key(former.number, attribute), store.encode(), True, True, False, self.definitions)
+        stored = StoredTable(former.number, replace(former.definition, name=name))
+        writer.delete(table_key(former.name), b"", self.definitions)
+        writer.put(table_key(name), stored.to_bytes(), True, True, False, self.definitions)
+        self._raise_generation(writer)
+        del self.tables[former.name]
+        table = self.tables[name] = Table(self, stored, former.primary, {each: index.handle for each, index in former.indexes.items()})
+        for each, index in former.indexes.items():
+            table.indexes[each].progress = index.progress
+        table.take_moves(former)
         return table
 
     def learn_attributes(self, table: Table, record: Mapping[str, object]) -> None:

@@ -110,6 +110,8 @@ def check_definition(definition: TableDefinition) -> None:
     check_name(definition.name, "a table")
     if definition.name.startswith("$"):
         raise SchemaError(f'The name "{definition.name}" of a table begins with $')
+    if definition.renamed_from is not None:
+        check_name(definition.renamed_from, "a table")
     seen: set[str] = set()
     for attribute in definition.attributes:
         check_name(attribute.name, f'an attribute of "{definition.name}"')

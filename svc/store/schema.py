@@ -135,6 +135,7 @@ class TableDefinition:
     hidden: bool = False
     description: str = ""
     export: Export | None = field(default=None)
+    renamed_from: str | None = None  # the name that the table had
 
     def attribute(self, name: str) -> Attribute | None:
         for attribute in self.attributes:
@@ -274,7 +275,9 @@ def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:
 
 
 _DEFAULTS = TableDefinition("")
-_UNITED = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "hidden", "export")
+_UNITED = (
+    "sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "hidden", "export", "renamed_from",
+)  # fmt: skip
 
 
 def _same_attribute(first: Attribute, second: Attribute) -> bool:

@@ -6,7 +6,7 @@ carries out. Values are not converted and not removed when a definition changes,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from svc.store.values.keys import decode_key, is_hashed
 from svc.store.values.records import MISSING, is_partial, projection
 from svc.store.values.type_checkers import compile_checkers
 
-TABLE_ADDED, CHANGED, ADDED, REMOVED, RENAMED = "table_added", "table_changed", "attribute_added", "attribute_removed", "attribute_renamed"
+TABLE_ADDED, TABLE_RENAMED = "table_added", "table_renamed"
+CHANGED, ADDED, REMOVED, RENAMED = "table_changed", "attribute_added", "attribute_removed", "attribute_renamed"
 TYPE_CHANGED, ATTRIBUTE_CHANGED = "type_changed", "attribute_changed"
 INDEX_BUILT, INDEX_REBUILT, INDEX_DROPPED = "index_built", "index_rebuilt", "index_dropped"
 
@@ -57,8 +58,13 @@ class TableChange:
     fault: str = ""
 
 
+def former_name(new: TableDefinition, tables: Container[str]) -> str:
+    """The name under which the table is known that `new` defines. `tables`: the names of those that exist."""
+    return new.renamed_from if new.renamed_from is not None and new.name not in tables and new.renamed_from in tables else new.name
+
+
 def table_change(old: TableDefinition | None, new: TableDefinition, records: int) -> TableChange:
-    """What becomes of a table with so many records when `new` takes the place of `old`, None: there is no such table."""
+    """What becomes of a table with so many records when `new` takes the place of `old`: of the table called `former_name`. None: there is no such table."""
     if old is None:
         return TableChange(new.database, new.name, 0, (Change(TABLE_ADDED, "", "new table"),))
     try:
@@ -66,7 +72,8 @@ def table_change(old: TableDefinition | None, new: TableDefinition, records: int
     except SchemaError as error:
         return TableChange(new.database, new.name, records, fault=error.message)
     renamed = {to: former for former, to in consequences.moves}
-    changes = [*_attribute_changes(old, new, renamed), *_table_changes(old, new)]
+    changes = [Change(TABLE_RENAMED, "", f"the table {old.name} gets this name, with all it has")] if old.name != new.name else []
+    changes += [*_attribute_changes(old, new, renamed), *_table_changes(old, new)]
     count = f"{records:,} record{'' if records == 1 else 's'}"
     changes += [Change(INDEX_BUILT, name, f"an index of {name} is built from {count}") for name in consequences.build]
     changes += [Change(INDEX_REBUILT, name, f"the index of {name} is built again from {count}") for name in consequences.rebuild]

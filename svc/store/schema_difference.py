@@ -12,7 +12,7 @@ from svc.store.backup.source import open_readonly, stored_tables
 from svc.store.definitions import DEFINITIONS_STORE, StoredTable, check_definition, check_indexes, indexed_attributes, moves_key
 from svc.store.moves import MoveNote, Moves
 from svc.store.schema import TableDefinition
-from svc.store.schema_changes import Leftover, LeftoverCount, TableChange, table_change
+from svc.store.schema_changes import Leftover, LeftoverCount, TableChange, former_name, table_change
 from svc.store.store_names import StoreNames
 
 DATA_FILE = "data.mdb"
@@ -52,7 +52,7 @@ def differences(
         names = StoreNames(txn, definitions)
         found: list[TableDifference] = []
         for definition in wanted:
-            stored = tables.get(definition.name)
+            stored = tables.get(former_name(definition, tables))
             if stored is None:
                 found.append(TableDifference(_checked(None, definition, 0)))
                 continue

@@ -122,6 +122,10 @@ class Table:
         elif self.moves is not None:
             self.moves.is_done = True
 
+    def take_moves(self, former: Table) -> None:
+        """The moves of the table that this one is under another name."""
+        self.moves, self._plain = former.moves, former._plain
+
     def end_moves(self) -> None:
         """No snapshot is left that has records with old names."""
         self.moves = None

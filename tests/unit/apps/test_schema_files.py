@@ -506,6 +506,10 @@ class TestRelationships:
         assert result.definitions[0].attribute("r") == Attribute("r")
 
 
+NAMES = "must be a name of 1 to 250 printable ASCII characters without / and backtick"
+TWICE = "type T @table @renamedFrom(name: o) { id: ID } type U @table @renamedFrom(name: o) { id: ID }"
+
+
 class TestFormerNames:
     def test_of_an_attribute(self) -> None:
         (definition,) = good(
@@ -529,6 +533,33 @@ class TestFormerNames:
     def test_faults(self, declared: str, fault: str) -> None:
         errors = load(f"type T @table {{ u: ID {declared} }}").errors
         assert fault in [error.partition(": ")[2] for error in errors]
+
+    def test_of_a_table(self) -> None:
+        (definition,) = good("type T @table(table: things) @renamedFrom(name: Old) { id: ID }")
+        assert (definition.name, definition.renamed_from) == ("things", "Old")
+
+    @pytest.mark.parametrize(
+        ("schema", "fault"),
+        [
+            ("type T @table @renamedFrom { id: ID }", "@renamedFrom of T needs name:, the name that the table had"),
+            ("type T @table @renamedFrom(name: T) { id: ID }", "@renamedFrom of T: the table T is still declared"),
+            ("type T @table @renamedFrom(name: o) { id: ID } type U @table(table: o) { id: ID }", "@renamedFrom of T: the table o is still declared"),
+            (TWICE, "@renamedFrom of T: another table is renamed from o"),
+            ('type T @table @renamedFrom(name: "a/b") { id: ID }', f"@renamedFrom: name {NAMES}"),
+        ],
+    )  # fmt: skip
+    def test_faults_of_a_table(self, schema: str, fault: str) -> None:
+        assert fault in [error.partition(": ")[2] for error in load(schema).errors]
+
+    def test_a_table_of_another_application(self) -> None:
+        (old,) = good("type Old @table { id: ID }")
+        errors = load("type T @table @renamedFrom(name: Old) { id: ID }", known_types={"data": {"Old": old}}).errors
+        assert errors == ["1.graphql:1:6: @renamedFrom of T: the table Old is still declared"]
+        good("type T @table(database: other) @renamedFrom(name: Old) { id: ID }", known_types={"data": {"Old": old}})
+
+    def test_a_structure_has_no_former_name(self) -> None:
+        result = load("type T @table { id: ID s: S } type S @renamedFrom(name: Old) { a: Int }")
+        assert [each.partition(": ")[2] for each in result.warnings] == ["@renamedFrom has no effect on S, which has no @table"]
 
     def test_members_of_nested_objects_keep_their_names(self) -> None:
         result = load("type T @table { id: ID s: S } type S { a: Int @renamedFrom(name: o) }")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from svc.apps import schema_leftovers
+from svc.store.schema import Attribute, TableDefinition
 from tests.support.application import Application, application
 
 SCHEMA = "type Thing @table @export { id: ID @primaryKey  a: Float @indexed  note: String }"
@@ -67,6 +68,24 @@ def test_a_table_that_changes_again_is_counted_by_its_last_definition(app: Appli
     messages = reload(app, SCHEMA.replace("a: Float", "b: String"))
     wait_for(app, messages, 1)
     assert messages[0].startswith("Thing.b: 300 of 300 records do not fit String")
+
+
+RENAMED = 'type Item @table @export @renamedFrom(name: "Thing") { id: ID @primaryKey  a: Float @indexed  note: String }'
+
+
+def test_a_renamed_table(app: Application) -> None:
+    roles = app.node.store.databases["system"].tables["svc_role"]
+    made = app.node.store.begin()
+    for name, tables in (("clerk", {"Thing": {"read": True}}), ("other", {"Other": {"read": True}})):
+        made.put(roles, name, {"role": name, "permission": {"data": {"tables": tables}}})
+    made.apply()
+    app.node.store.commit_turn()
+    assert reload(app, RENAMED) == ["the table Thing is Item now: rights that roles have on Thing do not hold for it (clerk)"]
+    assert app.ask("GET", "/Item/7") == (200, {"id": "7", "a": 7}) and app.ask("GET", "/Thing/7")[0] == 404
+    assert app.ask("PUT", "/Item/new", {"a": 1})[0] == 204 and app.ask("GET", "/Item/?a=1&select(id)")[1] == ["1", "new"]
+    assert reload(app, RENAMED + " ") == []
+    app.node.store.databases["data"].define_table(TableDefinition("Thing", attributes=(Attribute("id", "ID", primary_key=True),)))
+    assert reload(app, RENAMED) == ["Item: @renamedFrom has no effect, since there are both tables, Thing and Item"]
 
 
 async def _turn() -> None:
