@@ -117,6 +117,10 @@ def collection_page(
     page.query = (printed(replace(query, after=None, offset=0)) or "?")[1:]
     if cursor is not None:
         page.next = printed(replace(query, offset=0, after=cursor)) or ""
+    elif planned.plan.limit and planned.plan.limit == len(values) and (planned.plan.order is None or query.aggregate is not None):
+        # There may be more, and nothing that a cursor could hold.
+        limit = planned.plan.limit
+        page.next = printed(replace(query, offset=query.offset + limit, limit=limit)) or ""
     if query.after is not None or query.offset:
         page.first = printed(replace(query, offset=0, after=None)) or ""
     if is_whole and query.where is None and query.aggregate is None and not query.counted:

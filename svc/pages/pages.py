@@ -17,20 +17,18 @@ from svc.content.registry import ContentTypes
 from svc.content.values import is_blob
 from svc.errors import REASONS, NotFound, Problem, QueryError
 from svc.http.compression import Compression
-from svc.http.page_files import PageFile
 from svc.http.preferences import Preferences
 from svc.http.raw_content import is_raw_content
 from svc.http.response_check import check_response
 from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
-from svc.http.row_stream import QueryExecution, narrow
+from svc.http.row_stream import SLICE, QueryExecution, narrow
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages.cells import shortened
-from svc.pages.cells import shown as shown_text
 from svc.pages.collection import MOST_ROWS, ROWS, collection_page, limited
 from svc.pages.described import is_description, table_page
 from svc.pages.filters import filtered, is_form
-from svc.pages.frame import ASSETS, PAIRS, frame_of, root_of
+from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
 from svc.pages.nested import data_page
@@ -41,10 +39,14 @@ from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, R
 from svc.resources.resource import StreamedItems
 from svc.store.values.records import MISSING, decode, projection
 
+_DECODED_AT_ONCE = 5  # rows
 _SHOWN_QUERY = 2000  # characters of a query with a fault
 _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 2000
-_OF_THE_BODY = frozenset(("content-length", "content-encoding", "etag", "last-modified"))
+_LONGEST_DETAIL = 5000
+_MOST_ERRORS = 100
+_NOT_OF_PAGES = frozenset(("content-length", "content-encoding", "etag", "last-modified", "expires", *(name.lower() for name, _ in PAIRS)))
+"""Header fields that a handler has set for its data, and that do not hold for a page with the user's name."""
 
 
 class _Native(ContentType):
@@ -79,10 +81,6 @@ class Pages(ResponseBuilder):
 
     # --- before a resource is asked --------------------------------------------------------------------------------------------------
 
-    def file(self, path: str) -> PageFile | None:
-        """What pages need, at its address."""
-        return ASSETS.get(path)
-
     def prepare(self, request: Request, resource: type[Resource], target: RequestTarget) -> Response | None:
         """Narrow the query of a collection to what a page can show; a redirect if the filter form was sent. Code of an application gets the query as it
         is: it may read it in its own way. Raises Problem."""
@@ -100,6 +98,10 @@ class Pages(ResponseBuilder):
         if shorter is not None:
             target.query = shorter[1:]
         return None
+
+    def can_log_in(self, request: Request) -> bool:
+        """Whether there are forms for it; without sessions they would be of no use."""
+        return self.has_login and request.sessions is not None
 
     # --- results ---------------------------------------------------------------------------------------------------------------------
 
@@ -162,7 +164,7 @@ class Pages(ResponseBuilder):
             if rows.plan.query.counted:
                 execution.keep()
                 total = await self._total(execution, execution.total())
-            values = execution.values()
+            values = await self._values(execution)
             cursor = execution.run.next_cursor() if execution.done and limit else None
         finally:
             execution.close()
@@ -180,8 +182,8 @@ class Pages(ResponseBuilder):
         everything = None if query is None else printed(replace(query, limit=None, offset=0, after=None))
         shown = {
             "page": page,
-            "title": shortened(_name_of(registration) or rows.table.name, _LONGEST_TITLE),
-            "trail": self._trail(registration),
+            "title": shortened(target.prefix or _name_of(registration) or rows.table.name, _LONGEST_TITLE),
+            "trail": [] if target.prefix is None else self._trail(registration),
             "description": shortened(rows.table.definition.description, _LONGEST_DESCRIPTION),
             "formats": [
                 *self._formats(request, registration, target.query, None if everything is None else everything[1:]),
@@ -189,6 +191,19 @@ class Pages(ResponseBuilder):
             ],
         }
         return await self._show(request, "collection.html", shown)
+
+    async def _values(self, execution: QueryExecution) -> list[Any]:
+        """The found rows as values; some of them may be large."""
+        found, values = execution.found, []
+        deadline = self._now() + SLICE
+        for start in range(0, len(found), _DECODED_AT_ONCE):
+            execution.found = found[start : start + _DECODED_AT_ONCE]
+            values += execution.values()
+            if self._now() >= deadline:
+                execution.keep()
+                await execution.wait_for_slice()
+                deadline = self._now() + SLICE
+        return values
 
     def _record_page(self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any]) -> Any:
         registration = self._registration(request)
@@ -199,7 +214,7 @@ class Pages(ResponseBuilder):
         shown = {
             "page": page,
             "title": page.key or "record",
-            "trail": self._trail(registration, is_last=False),
+            "trail": self._trail(registration),
             "formats": self._formats(request, registration, target.query, target.query),
         }
         return self._show(request, "record.html", shown)
@@ -218,7 +233,7 @@ class Pages(ResponseBuilder):
         return {
             "page": data_page(value, has_more=has_more),
             "title": shortened(unquote(request.pathname.rstrip("/").rpartition("/")[2]) or "data", _LONGEST_TITLE),
-            "trail": self._trail(registration) if registration is not None and request.pathname.count("/") > 1 else [],
+            "trail": self._trail(registration) if request.pathname.count("/") > 1 else [],
             "formats": self._formats(request, registration, request.query, request.query if isinstance(value, list) else None),
         }
 
@@ -242,14 +257,14 @@ class Pages(ResponseBuilder):
         if response.data is None or response.body is not None or response.headers.has("Content-Type"):
             return super()._handlers_response(request, target, response, preferences)
         check_response(response)
-        kept = [pair for pair in response.pairs if pair[0].lower() not in _OF_THE_BODY]
+        kept = [pair for pair in response.pairs if pair[0].lower() not in _NOT_OF_PAGES]
         return self._show(request, "data.html", self._data_values(request, response.data), response.status, kept)
 
     # --- pages of the server itself --------------------------------------------------------------------------------------------------
 
     def home(self, request: Request, *, is_page: bool) -> Any:
         """What there is: as a page, or as data for other clients."""
-        found = facts(self._resources, self.endpoints, request, has_login=self.has_login)
+        found = facts(self._resources, self.endpoints, request, has_login=self.can_log_in(request))
         if not is_page:
             return found
         root = root_of(request.pathname)
@@ -269,14 +284,14 @@ class Pages(ResponseBuilder):
         if isinstance(error, QueryError) and error.position is not None and request.query and len(request.query) <= _SHOWN_QUERY:
             query, position = request.query, min(error.position, len(request.query))
         values = {
-            "frame": frame_of(request, has_login=self.has_login),
+            "frame": frame_of(request, has_login=self.can_log_in(request)),
             "title": REASONS.get(error.status_code, "Error"),
             "trail": [],
             "formats": [],
             "status": error.status_code,
             "code": error.code,
-            "detail": shown_text(error.message),
-            "errors": [shown_text(each) for each in error.errors] if len(error.errors) > 1 else [],
+            "detail": shortened(error.message, _LONGEST_DETAIL),
+            "errors": [shortened(each, _LONGEST_TITLE) for each in error.errors[:_MOST_ERRORS]] if len(error.errors) > 1 else [],
             "request": request_id,
             "before": None if query is None else query[:position],
             "at": None if query is None else query[position:],
@@ -291,7 +306,7 @@ class Pages(ResponseBuilder):
         self, request: Request, name: str, values: dict[str, Any], status: int = 200, pairs: HeaderPairs | None = None
     ) -> Response:
         """`pairs`: header fields that go before those of pages."""
-        values["frame"] = frame_of(request, has_login=self.has_login)
+        values["frame"] = frame_of(request, has_login=self.can_log_in(request))
         body = await self._templates.render(name, values)
         own = pairs or []
         names = {pair[0].lower() for pair in own}
@@ -311,12 +326,11 @@ class Pages(ResponseBuilder):
         path = self._resources.path_to(registration.path, "")[1:].rstrip("/")
         return [("Attributes", root_of(request.pathname) + path)]
 
-    def _trail(self, registration: Registration | None, *, is_last: bool = True) -> list[tuple[str, str]]:
-        """(text, path from the root) of what is above a page. `is_last`: the page is that of the resource itself."""
+    def _trail(self, registration: Registration | None) -> list[tuple[str, str]]:
+        """(text, path from the root) of the resource that a page is below."""
         if registration is None or registration.pattern is not None or not registration.path:
             return []
-        path = self._resources.path_to(registration.path, "")[1:]
-        return [] if is_last else [(shortened(registration.path, _LONGEST_TITLE), path)]
+        return [(shortened(registration.path, _LONGEST_TITLE), self._resources.path_to(registration.path, "")[1:])]
 
     def _formats(self, request: Request, registration: Registration | None, query: str | None, rows: str | None) -> list[tuple[str, str]]:
         """(name, address) of the same in types for programs. `query`: of one page. `rows`: of all rows; None: it has none."""

@@ -181,7 +181,7 @@ class Rest:
         own."""
         if request.method == "POST":
             return self._login.handle(request)
-        if request.method not in READS or not self._responses.preferences(request).page:
+        if request.method not in READS or not self._responses.preferences(request).page or not self._pages.can_log_in(request):
             return None
         found = self._resources.find(request.pathname, "rest")
         if found is not None and (found[0].path or not issubclass(found[0].resource, TableResource)):

@@ -24,7 +24,8 @@ class Anything(Resource):
         return {
             "text": "<b>&", "number": 5, "none": None, "list": [1, {"a": 2}], "rows": [{"a": 1, "b": None}, {"a": "<i>"}], "nested": {"a": {"b": [1, 2]}},
             "bytes": b"raw", "long": [{"n": n} for n in range(1000)], "html": Response("<h1>own</h1>", headers={"Content-Type": "text/html"}),
-            "data": Response(data={"x": "<b>"}, status=203, headers={"X-A": "b"}), "typed": Response(data={"x": 1}, headers={"Content-Type": "text/x"}),
+            "data": Response(data={"x": "<b>"}, status=203, headers={"X-A": "b", "Cache-Control": "public", "Content-Security-Policy": "x"}),
+            "typed": Response(data={"x": 1}, headers={"Content-Type": "text/x"}),
             "endless": (n for n in iter(int, 1)),
         }[kind]
 
@@ -430,6 +431,7 @@ def test_responses_of_code(site: Application) -> None:
     assert (status, answered["content-type"], body) == (200, "text/html", b"<h1>own</h1>") and "content-security-policy" not in answered
     status, answered, body = site.answer("GET", "/Anything/?kind=data", accept=BROWSER)
     assert (status, answered["x-a"], answered["content-type"]) == (203, "b", "text/html; charset=utf-8") and "<b>" in Parsed(body).text
+    assert answered["cache-control"] == "private, no-cache" and answered["content-security-policy"].startswith("default-src 'none'")
     status, answered, body = site.answer("GET", "/Anything/?kind=typed", accept=BROWSER)
     assert (status, answered["content-type"], body) == (200, "text/x", b'{"x":1}')
     assert site.answer("GET", "/Anything/?kind=bytes", accept=BROWSER)[2] == b"raw"
@@ -507,3 +509,14 @@ def test_plain_parameters_are_understood(site: Application) -> None:
     again = show(site, follow("/Seat/", page.links["Next page"]))
     assert [float(row[2]) for row in again.rows[1:]] == [131.0, 127.5, 124.0] and "3 records of 43" in again.text
     assert len(show(site, "/Seat/?_offset=300").rows) == 7
+
+
+@pytest.mark.parametrize("query", ["[name==n1|price=ge=100]&select(id)", "group(price;count)", "facet(price)"])
+def test_results_without_a_cursor_have_pages_too(site: Application, query: str) -> None:
+    path, seen = f"/Seat/?{query}", []
+    while path:
+        page = show(site, path)
+        seen += [row[0] for row in page.rows[1:]]
+        path = follow(path, page.links["Next page"]) if "Next page" in page.links else ""
+    whole = site.ask("GET", f"/Seat/?{query}")[1]
+    assert len(seen) == len(whole) > ROWS and len(set(seen)) == len(seen)
