@@ -81,6 +81,16 @@ COMMANDS = (
         flags=("typescript",),
     ),
     Command(
+        "check-app",
+        "svc check-app [--json] [DIR]",
+        "Check an application without starting a server: schema, roles, config.yaml, code; exit status 1 for errors.",
+        _of("svc.cli.checking_apps", "check_app"),
+        "DIR: the application, by default this directory. It is loaded in a process of its own, with an empty database, as before a deployment:\n"
+        "what its modules do when they are imported is done. Nothing of the root is used or changed.\n\n"
+        "A line for each error and each warning: FILE:LINE:COLUMN: error: what. What the application prints goes to standard error.",
+        flags=("json",),
+    ),
+    Command(
         "demo",
         "svc demo [OPTIONS]",
         "Fill a fresh directory with example tables and serve them; svc demo --help lists the options.",

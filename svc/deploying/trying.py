@@ -19,6 +19,7 @@ from typing import Any
 
 import svc
 from svc.apps.load_limit import LOAD_SECONDS
+from svc.apps.status import EntryStatus
 from svc.deploying.archives import remove_tree
 from svc.deploying.commands import Outcome, run_command
 from svc.errors import ClientError
@@ -61,8 +62,34 @@ class Tried:
     files: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Examined:
+    """What a trial load has found. `entries`: key of config.yaml -> how it went. `late`: that what it starts with was still under way, or empty."""
+
+    entries: Mapping[str, EntryStatus]
+    late: str
+    modules: list[str]
+    files: list[str]
+
+
 def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> Tried:
     """Load an application. Raises LoadFailed, Stopped. `place`: a directory that is made and removed."""
+    found = examine(request, place, watch, on_line, seconds)
+    faults: list[str] = []
+    warnings: list[str] = []
+    for key, entry in found.entries.items():
+        for is_fault, message in entry.graded():
+            (faults if is_fault else warnings).append(f"{key}: {message}")
+    if faults:
+        more = f"\nand {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise LoadFailed(f"The application {request.project} cannot be loaded: " + "\n".join(faults[:SHOWN]) + more)
+    if found.late:
+        warnings.append(found.late)
+    return Tried(warnings, found.modules, found.files)
+
+
+def examine(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> Examined:
+    """As `try_load`, but with what was found, faults as well. Raises LoadFailed for a process that has ended before it could say so, and Stopped."""
     place.mkdir(mode=0o700)
     try:
         (place / REQUEST).write_bytes(pickle.dumps(request))
@@ -87,13 +114,9 @@ def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable
             raise LoadFailed(_end(request, outcome, seconds))
     finally:
         remove_tree(place)
-    faults, warnings = _found(result)
-    if faults:
-        more = f"\nand {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise LoadFailed(f"The application {request.project} cannot be loaded: " + "\n".join(faults[:SHOWN]) + more)
-    if is_late:
-        warnings.append(f"what it starts with has not ended within {seconds:g} s")
-    return Tried(warnings, result.get("modules", []), result.get("files", []))
+    entries = {key: EntryStatus(entry["status"], entry["messages"], entry["faults"]) for key, entry in result["entries"].items()}
+    late = f"what it starts with has not ended within {seconds:g} s" if is_late else ""
+    return Examined(entries, late, result.get("modules", []), result.get("files", []))
 
 
 def _read(file: Path) -> dict[str, Any] | None:
@@ -102,14 +125,6 @@ def _read(file: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found
-
-
-def _found(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    faults: list[str] = []
-    warnings: list[str] = []
-    for key, entry in result["entries"].items():
-        (faults if entry["status"] == "error" else warnings).extend(f"{key}: {message}" for message in entry["messages"])
-    return faults, warnings
 
 
 def _end(request: TrialRequest, outcome: Outcome, seconds: float) -> str:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from svc.apps.findings import findings_of
 from svc.apps.packages import import_ahead
 from svc.deploying import trying
 from svc.deploying.commands import Outcome
-from svc.deploying.trying import LoadFailed, TrialRequest, Tried, try_load
+from svc.deploying.trying import LoadFailed, TrialRequest, Tried, examine, try_load
 from svc.store.backup.watch import Stopped, Watch
 
 CONFIG = "rest: true\nresources: resources.py\n"
@@ -86,7 +87,7 @@ def test_a_load_without_an_end_is_ended(tmp_path: Path) -> None:
 
 def test_data_that_take_longer_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is ended when its time is over, and has said before that the version itself is loaded."""
-    statuses = {"rest": {"status": "warning", "messages": ["odd"]}}
+    statuses = {"rest": {"status": "warning", "messages": ["odd"], "faults": []}}
 
     def run(command: list[str], place: Path, *arguments: object, **options: object) -> Outcome:
         (place / "loaded").write_text(json.dumps({"entries": statuses}))
@@ -115,3 +116,17 @@ def test_it_can_be_stopped(tmp_path: Path) -> None:
     watch.stop()
     with pytest.raises(Stopped):
         tried(tmp_path, {"config.yaml": CONFIG, "resources.py": "import time\ntime.sleep(1000)\n"}, watch=watch)
+
+
+def test_faults_and_warnings_are_told_apart(tmp_path: Path) -> None:
+    """What `svc check-app` prints."""
+    app = tmp_path / "shop"
+    app.mkdir()
+    (app / "schema.graphql").write_text("type Plant @table @exprot { id: ID @primaryKey }\n")
+    (app / "roles.yaml").write_text("reader: {data: {Plnt: {read: true}}}\n")
+    found = examine(TrialRequest(app, "shop"), tmp_path / "trial", Watch(), lambda line: None)
+    assert [(finding.is_fault, finding.file, finding.line) for finding in findings_of(found.entries, app)] == [
+        (False, "schema.graphql", 1),
+        (True, "roles.yaml", 1),
+    ]
+    assert os.listdir(tmp_path) == ["shop"]

@@ -1,0 +1,98 @@
+"""`svc check-app`: what it prints of a trial load; the load itself is in tests/integration/test_trial.py."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.apps.status import EntryStatus
+from svc.cli import main
+from svc.deploying import trying
+from svc.deploying.trying import Examined, LoadFailed, TrialRequest
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop").mkdir()
+    return tmp_path / "shop"
+
+
+def finds(monkeypatch: pytest.MonkeyPatch, found: Examined | LoadFailed) -> list[TrialRequest]:
+    asked: list[TrialRequest] = []
+
+    def examine(request: TrialRequest, place: Path, watch: Any, on_line: Any) -> Examined:
+        asked.append(request)
+        assert place.parent.is_dir() and not place.exists()
+        on_line("said\x1b[2J")
+        if isinstance(found, LoadFailed):
+            raise found
+        return found
+
+    monkeypatch.setattr(trying, "examine", examine)
+    return asked
+
+
+def faulty() -> Examined:
+    entries = {"graphqlSchema": EntryStatus(), "data": EntryStatus()}
+    entries["graphqlSchema"].warn("schema.graphql:1:2: odd")
+    entries["graphqlSchema"].fail("schema.graphql:3:4: wrong")
+    entries["data"].fail("nothing there")
+    return Examined(entries, "it was late", [], [])
+
+
+def test_errors_and_warnings_with_their_places(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (asked,) = [finds(monkeypatch, faulty())]
+    assert main(["check-app", "shop"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
+        "shop/schema.graphql:1:2: warning: odd",
+        "shop/schema.graphql:3:4: error: wrong",
+        "shop: error: data: nothing there",
+        "shop: warning: config: it was late",
+        "shop: 2 errors, 2 warnings",
+    ]
+    assert captured.err == "said\\x1b[2J\n"
+    assert [(request.directory, request.project) for request in asked] == [(shop, "shop")]
+
+
+def test_json(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    finds(monkeypatch, faulty())
+    monkeypatch.chdir(shop)
+    assert main(["check-app", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["application"], found["directory"], found["errors"], found["warnings"]) == ("shop", str(shop), 2, 2)
+    assert found["findings"][1] == {
+        "level": "error", "entry": "graphqlSchema", "file": "schema.graphql", "line": 3, "column": 4, "message": "wrong"
+    }  # fmt: skip
+    assert found["findings"][2]["file"] is None
+
+
+def test_warnings_alone_are_no_failure(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = {"roles": EntryStatus()}
+    finds(monkeypatch, Examined(entries, "", [], []))
+    assert main(["check-app", "shop"]) == 0
+    entries["roles"].warn("no file matches 'x'")
+    assert main(["check-app", "shop"]) == 0
+    assert capsys.readouterr().out == "shop: fine\nshop: warning: roles: no file matches 'x'\nshop: 1 warning\n"
+
+
+def test_a_process_that_was_ended(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    finds(monkeypatch, LoadFailed("its code has ended the process with status 3"))
+    assert main(["check-app", "shop"]) == 1
+    assert capsys.readouterr().out == "shop: error: config: its code has ended the process with status 3\nshop: 1 error\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["nowhere"], "The folder nowhere does not exist"),
+        (["a", "b"], "takes one directory"),
+        (["--HTTP_PORT", "1", "shop"], "--HTTP_PORT"),
+        (["--strict", "shop"], "takes no option --strict"),
+    ],
+)
+def test_what_is_not_understood(words: list[str], text: str, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-app", *words]) == 1
+    assert text in capsys.readouterr().err
