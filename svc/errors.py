@@ -182,6 +182,42 @@ class RecordExists(ClientError):
         super().__init__(message)
 
 
+class CheckFailed(ClientError):
+    """A record is not what its table demands (spec: schema-and-store §3.1). `errors`: one sentence per failed check; the message joins them with `. `."""
+
+    code = "CHECK_FAILED"
+
+    def __init__(self, failures: list[str]) -> None:
+        super().__init__(". ".join(failures), errors=tuple(failures))
+
+
+class NotUnique(ClientError):
+    """A value that no two records may have is that of another record (spec: schema-and-store §3.1).
+
+    `value`, `shown_key`: as a message shows them. `other`: the table, in `database`; `key`: of the other record, which the message does not name, but
+    `explained`: for a user who may read it. `stored`: the stored key of the record that was refused.
+    """
+
+    status_code = 409
+    code = "NOT_UNIQUE"
+
+    def __init__(self, database: str, table: str, attribute: str, value: str, key: object, shown_key: str, stored: bytes) -> None:
+        self._plain = f"Value {value} in property {attribute} is that of another record"
+        super().__init__(self._plain)
+        self.database = database
+        self.table = self.other = table
+        self.attribute = attribute
+        self.key = key
+        self.value = value
+        self.shown_key = shown_key
+        self.stored = stored
+
+    def explained(self) -> ClientError:
+        more = self.message[len(self._plain) :]
+        self.message = f"Value {self.value} in property {self.attribute} is that of another record of {self.table}: {self.shown_key}{more}"
+        return self
+
+
 class StillReferenced(ClientError):
     """A record that would be deleted is named by foreign keys with `onDelete: restrict` (spec: schema-and-store §4.4).
 

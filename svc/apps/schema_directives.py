@@ -126,6 +126,8 @@ def stored_name(value: Value) -> str:
     return found
 
 
+CHECK: Mapping[str, Reader] = {"expr": name, "message": text}
+
 PROTOCOLS = ("rest", "graphql", "mqtt", "ws", "sse", "mcp")
 
 TYPE_DIRECTIVES: Specification = {
@@ -144,6 +146,7 @@ TYPE_DIRECTIVES: Specification = {
     "sealed": {},
     "hidden": {},
     "splitSegments": {},
+    "check": CHECK,
 }
 
 VECTOR_ARGUMENTS: Mapping[str, tuple[str, Reader]] = {
@@ -170,6 +173,8 @@ FIELD_DIRECTIVES: Specification = {
     "enumerable": {},
     "hidden": {},
     "default": {"value": any_value},
+    "unique": {},
+    "check": CHECK,
     "allow": {"role": name_list},
 }
 

@@ -15,9 +15,10 @@ from svc.apps.schema_directives import (
     read_directives,
     vector_index,
 )
-from svc.apps.schema_syntax import FieldDeclaration, SourcePosition, TypeDeclaration
+from svc.apps.schema_syntax import Directive, FieldDeclaration, SourcePosition, TypeDeclaration
 from svc.errors import SchemaError
-from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Attribute, Embed, Export, Relationship, TableDefinition, VectorIndex
+from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Attribute, Check, Embed, Export, Relationship, TableDefinition, VectorIndex
+from svc.store.values.checks import fault_of_check
 from svc.store.values.computed import fault_of
 from svc.store.values.conversion import printable
 from svc.store.values.expression import Expression, compile_expression
@@ -56,6 +57,7 @@ class TypeDraft:
         self.sealed = False
         self.definition: TableDefinition | None = None
         self._expressions: dict[str, tuple[Expression, SourcePosition]] = {}
+        self._checks: list[tuple[str, Expression, SourcePosition]] = []
         self._url_directory = url_directory
         self._faults = faults
 
@@ -81,16 +83,17 @@ class TypeDraft:
             else:
                 self.positions[item.name] = item.position
                 self.attributes.append(self._attribute(item))
+        check = self._rule(self.name, declaration.directives, found["check"]) if "check" in found else None
         self._check_expressions()
         self._check_former_names()
         if not self.is_table:
-            for name in ("export", "splitSegments", "renamedFrom"):
+            for name in ("export", "splitSegments", "check", "renamedFrom"):
                 if name in found:
                     self.warn(f"@{name} has no effect on {self.name}, which has no @table", declaration.position)
             return
-        self._read_table(found)
+        self._read_table(found, check)
 
-    def _read_table(self, found: dict[str, Arguments]) -> None:
+    def _read_table(self, found: dict[str, Arguments], check: Check | None) -> None:
         declaration = self.declaration
         table = found["table"]
         if "database" in table and "schema" in table and table["database"] != table["schema"]:
@@ -118,6 +121,7 @@ class TypeDraft:
             description=declaration.description,
             export=self._export(found["export"]) if "export" in found else None,
             renamed_from=former,
+            check=check,
         )
 
     def _export(self, arguments: Arguments) -> Export:
@@ -164,6 +168,9 @@ class TypeDraft:
         vector = self._vector_index(item, type_name, found["indexed"], is_relationship) if "indexed" in found else None
         embed = self._embed(item, found["embed"]) if "embed" in found else None
         default = self._default(item, found) if "default" in found else ""
+        if "unique" in found:
+            self._check_unique(item, found, vector)
+        check = self._field_check(item, found) if "check" in found else None
         self._check_times(item, found)
         return Attribute(
             name=item.name,
@@ -171,7 +178,7 @@ class TypeDraft:
             elements=item.lists > 0,
             required=item.required,
             element_required=item.element_required and item.lists == 1,
-            indexed=("indexed" in found or "expiresAt" in found) and vector is None,
+            indexed=("indexed" in found or "expiresAt" in found or "unique" in found) and vector is None,
             primary_key="primaryKey" in found,
             created_time="createdTime" in found,
             updated_time="updatedTime" in found,
@@ -186,6 +193,8 @@ class TypeDraft:
             embed=embed,
             allow=found.get("allow", {}).get("role", ()),
             default=default,
+            unique="unique" in found and "primaryKey" not in found,
+            check=check,
             renamed_from=self._former_name(item, found) if "renamedFrom" in found else None,
         )
 
@@ -240,6 +249,13 @@ class TypeDraft:
             elif self.sealed and not names.issuperset(expression.names):
                 unknown = ", ".join([name for name in expression.names if name not in names])
                 self.warn(f"@computed of {self.name}.{attribute.name}: {self.name} is sealed and has no attribute {unknown}", position)
+        for where, expression, position in self._checks:
+            fault = fault_of_check(expression, self.attributes)
+            if fault is not None:
+                self.fail(f"@check of {where}: {fault}", position)
+            elif not names.issuperset(expression.names):
+                unknown = ", ".join([name for name in expression.names if name not in names])
+                self.warn(f"@check of {where}: {self.name} declares no attribute {unknown}", position)
 
     def _default(self, item: FieldDeclaration, found: dict[str, Arguments]) -> str:
         """The JSON of the value; whether it fits the type is known when that is resolved."""
@@ -278,6 +294,38 @@ class TypeDraft:
             elif former in taken:
                 self.fail(f"{where}: the values of {former} go to {taken[former]} already", self.positions[attribute.name])
             taken[former] = attribute.name
+
+    def _check_unique(self, item: FieldDeclaration, found: dict[str, Arguments], vector: VectorIndex | None) -> None:
+        where = f"{self.name}.{item.name}"
+        if "relationship" in found:
+            self.fail(f"@unique cannot be on the relationship {where}: it belongs to the foreign key", item.position)
+        if "computed" in found and not found["computed"].get("from"):
+            self.fail(f"@unique of {where}: the computed attribute needs from:, an expression", item.position)
+        if vector is not None:
+            self.fail(f"@unique of {where} has no place beside a vector index", item.position)
+        if "primaryKey" in found:
+            self.warn(f"@unique has no effect on {where}: a key is unique without", item.position)
+
+    def _field_check(self, item: FieldDeclaration, found: dict[str, Arguments]) -> Check | None:
+        where = f"{self.name}.{item.name}"
+        for directive in ("relationship", "computed"):
+            if directive in found:
+                self.fail(f"@check of {where}: it is not stored, put the check on the type {self.name}", item.position)
+        return self._rule(where, item.directives, found["check"])
+
+    def _rule(self, where: str, directives: tuple[Directive, ...], arguments: Arguments) -> Check | None:
+        """The check of a field, or of the type."""
+        declared = next(directive for directive in directives if directive.name == "check")
+        if "expr" not in arguments:
+            self.fail(f"@check of {where} needs expr:, an expression", declared.position)
+            return None
+        source = declared.positions["expr"]
+        try:
+            self._checks.append((where, compile_expression(arguments["expr"]), source.position))
+        except SchemaError as error:
+            inside = "" if source.plain else f" (line {error.line}, column {error.column} of the expression)"
+            self.fail(f"@check of {where}: {printable(error.message)}{inside}", source.at(error.column))
+        return Check(arguments["expr"], arguments.get("message", ""))
 
     def _embed(self, item: FieldDeclaration, arguments: Arguments) -> Embed | None:
         if "source" not in arguments:

@@ -130,6 +130,8 @@ class Resolver:
                 draft.fail(f"{draft.name}.{attribute.name} cannot be a primary key with type {kind}: keys are strings or numbers", position)
             if attribute.primary_key and attribute.enum is not None and definition.split_segments:
                 draft.fail(f"@splitSegments of {draft.name}: the segments of a key cannot be the values of an enum", position)
+            if attribute.unique and (attribute.type == "Blob" or attribute.type not in SCALAR_TYPES):
+                draft.fail(f"@unique of {draft.name}.{attribute.name}: values of the type {attribute.type} cannot be compared", position)
             if attribute.embed is not None and not any(other.name == attribute.embed.source for other in draft.attributes):
                 draft.fail(f"@embed of {draft.name}.{attribute.name}: {draft.name} has no attribute {attribute.embed.source}", position)
         structures = self._structures(draft)

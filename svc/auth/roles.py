@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svc.errors import AccessViolation, ClientError, Problem, StillReferenced
+from svc.errors import AccessViolation, ClientError, NotUnique, Problem, StillReferenced
 from svc.store.schema import TableDefinition
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
 from svc.store.values.records import decode
@@ -169,8 +169,8 @@ def rights(user: HasRole | None, database: str, table: str) -> TableRights:
     return user.role.rights(database, table)
 
 
-def explained_to(user: HasRole | None, problem: StillReferenced) -> ClientError:
-    """The problem with the table and key of what refers to a record, for a user who may read these; else as it is."""
+def explained_to(user: HasRole | None, problem: StillReferenced | NotUnique) -> ClientError:
+    """The problem with the table and key of the other record that it is about, for a user who may read these; else as it is."""
     other = rights(user, problem.database, problem.other)
     may_see = other.read and (other.attributes is None or problem.attribute in other.readable)
     return problem.explained() if may_see and rights(user, problem.database, problem.table).read else problem

@@ -16,7 +16,7 @@ from svc.api.transactions import Transaction
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
 from svc.content.values import json_form
-from svc.errors import ClientError, Problem, ServerError, StillReferenced
+from svc.errors import ClientError, NotUnique, Problem, ServerError, StillReferenced
 from svc.graphql.changes import Change, Inputs, changes_of
 from svc.graphql.code_fields import refuse_nested_arguments, selected
 from svc.graphql.faults import problem_of_abort, with_location
@@ -91,7 +91,7 @@ class MutationRun:
             self._settle(writes)
         except BaseException as error:
             transaction.abort()
-            if isinstance(error, StillReferenced):
+            if isinstance(error, StillReferenced | NotUnique):
                 error = explained_to(user_of(request), error)
             if isinstance(error, Problem):
                 raise self._located(error) from None

@@ -207,7 +207,7 @@ class _View:
         )
         enum = attribute.enum
         known = (self._names.type_name(table, enum.name), enum) if enum is not None and all(map(is_name, enum.values)) else None
-        return VisibleAttribute(attribute.name, type_name, kind, attribute.elements, is_key, is_condition, attribute.description, known)
+        return VisibleAttribute(attribute.name, type_name, kind, attribute.elements, is_key, is_condition, attribute.explained, known)
 
     def _relationship(self, attribute: Attribute, table: AnyTable) -> VisibleAttribute | None:
         try:

@@ -22,7 +22,7 @@ from svc.auth.origin_policy import explained
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
 from svc.clock import Clock
-from svc.errors import REASONS, NotFound, PeerError, Problem, ServerError, StillReferenced, release_frames
+from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
 from svc.http.cors import Cors
 from svc.http.listeners import Chain, ChainPass, is_ours
 from svc.http.response_check import check_response
@@ -283,7 +283,7 @@ class Dispatcher:
         if request is not None and request.foreign is not None:
             error = explained(error, request)
         problem = self._as_problem(error)
-        if isinstance(problem, StillReferenced) and request is not None:
+        if isinstance(problem, StillReferenced | NotUnique) and request is not None:
             problem = explained_to(user_of(request), problem)
         if problem is not None:
             try:

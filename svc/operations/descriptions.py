@@ -78,6 +78,8 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
         found["replicate"] = False
     if definition.sealed:
         found["sealed"] = True
+    if definition.check is not None:
+        found["check"] = definition.check.expression
     if table.moves is not None and not table.moves.is_done:
         names = {move.new: move.old for move in table.moves.note.moves if sees_attribute(may, move.new)}
         found["moving"] = {"renamed_from": names, "records": table.moves.note.moved}
@@ -134,6 +136,10 @@ def describe_attribute(attribute: Attribute, structures: Mapping[str, Structure]
         shown["is_primary_key"] = True
     if attribute.indexed:
         shown["indexed"] = True
+    if attribute.unique:
+        shown["unique"] = True
+    if attribute.check is not None:
+        shown["check"] = attribute.check.expression
     if attribute.created_time and not builtin:
         shown["assigned_created_time"] = True
     if attribute.updated_time and not builtin:

@@ -148,6 +148,8 @@ class TableReading(TableBase):
             # The store knows the number: an estimate whose range is a point.
             count = table.record_count()
             found |= {"recordCount": count, "estimatedRecordRange": [count, count]}
+        if definition.check is not None:
+            found["check"] = definition.check.expression
         found["attributes"] = [describe_attribute(a) for a in definition.attributes if visible is None or a.name in visible]
         return found
 
@@ -163,6 +165,10 @@ def describe_attribute(attribute: Attribute) -> dict[str, Any]:
         shown["default"] = json.loads(attribute.default)
     if attribute.indexed:
         shown["indexed"] = True
+    if attribute.unique:
+        shown["unique"] = True
+    if attribute.check is not None:
+        shown["check"] = attribute.check.expression
     if attribute.elements:
         shown["elements"] = attribute.type
     if attribute.enum is not None:

@@ -55,7 +55,9 @@ from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
+from svc.store.values.checks import declared_checks
 from svc.store.values.records import decode, has_files
+from svc.store.writing.duplicates import refuse_duplicates
 from svc.store.writing.references import Reference
 
 if TYPE_CHECKING:
@@ -396,7 +398,12 @@ class Database:
         return table
 
     def _change(self, writer: Txn, table: Table, definition: TableDefinition) -> None:
-        change = compare(table.definition, definition, empty=writer.stat(table.primary)["entries"] == 0)
+        entries = writer.stat(table.primary)["entries"]
+        change = compare(table.definition, definition, empty=entries == 0)
+        if entries and any(check not in declared_checks(table.definition) for check in declared_checks(definition)):
+            logger.info(
+                "database %s: the checks of %s hold from the next writes on: %d records are not tested", self.name, table.name, entries
+            )
         wanted = indexed_attributes(definition)
         handles = {name: index.handle for name, index in table.indexes.items() if name in wanted}
         new = wanted.keys() - handles.keys()
@@ -412,6 +419,10 @@ class Database:
         table.redefine(definition, handles)
         if change.moves:  # first: indexes get the values as they are read
             self._start_moves(writer, table, change.moves)
+        built = wanted.keys() - new - set(change.rebuild)
+        for name in change.unique:
+            index = table.indexes[name]
+            refuse_duplicates(writer, table, index, self.clock.wall() * 1000, is_built=name in built and index.ready)
         for name in new | (wanted.keys() & set(change.rebuild)):
             self._start_build(writer, table, table.indexes[name])
         writer.put(table_key(table.name), stored.to_bytes(), True, True, False, self.definitions)

@@ -22,6 +22,7 @@ from struct import Struct as Layout
 
 from svc.errors import SchemaError
 from svc.store.schema import Attribute, TableDefinition, definition_from_bytes, definition_to_bytes
+from svc.store.values.checks import check_checks
 from svc.store.values.computed import check_computed
 from svc.store.values.conversion import is_encodable
 
@@ -119,6 +120,7 @@ def check_definition(definition: TableDefinition) -> None:
             raise SchemaError(f'The table "{definition.name}" has two attributes "{attribute.name}"')
         seen.add(attribute.name)
     check_computed(definition)
+    check_checks(definition)
 
 
 def check_indexes(definition: TableDefinition, before: int) -> None:

@@ -56,6 +56,14 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """`@check(expr:, message:)`: what a record has to fulfil."""
+
+    expression: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Enumeration:
     """An `enum` of a schema file: a type of strings, of which there are no others than `values`."""
 
@@ -90,12 +98,22 @@ class Attribute:
     allow: tuple[str, ...] = ()  # roles of `@allow`: kept, not enforced (spec: schema-and-store §3)
     enum: Enumeration | None = None
     default: str = ""  # JSON: of new records that lack it; "" = none
+    unique: bool = False  # no two records have a value in common; such an attribute is `indexed`
+    check: Check | None = None
     renamed_from: str | None = None  # the name that its values had
 
     @property
     def stored(self) -> bool:
         """Whether records hold a value for it."""
         return self.relationship is None and self.computed_from is None
+
+    @property
+    def explained(self) -> str:
+        """Its description for those who write it, with what is demanded of its values."""
+        demands = ["No two records have the same value."] if self.unique else []
+        if self.check is not None:
+            demands.append(f"Check: {self.check.message or self.check.expression}.")
+        return " ".join([self.description, *demands]).strip() if demands else self.description
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +154,7 @@ class TableDefinition:
     description: str = ""
     export: Export | None = field(default=None)
     renamed_from: str | None = None  # the name that the table had
+    check: Check | None = None
 
     def attribute(self, name: str) -> Attribute | None:
         for attribute in self.attributes:
@@ -172,6 +191,7 @@ class DefinitionChange:
     drop: tuple[str, ...] = ()  # indexes to remove
     moves: tuple[tuple[str, str], ...] = ()  # attributes whose values get another name: (old, new)
     definition: bool = False  # anything at all differs, so the definition must be stored again
+    unique: tuple[str, ...] = ()  # attributes of which it is not known yet that no two records share a value
 
 
 def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) -> DefinitionChange:
@@ -195,7 +215,16 @@ def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) 
                 build.append(attribute.name)
             elif _index_identity(previous) != _index_identity(attribute):
                 rebuild.append(attribute.name)
-    return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), () if empty else _moves(old, new), old != new)
+    moves, unique = ((), ()) if empty else (_moves(old, new), _unproved(old, new))
+    return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), moves, old != new, unique)
+
+
+def _unproved(old: TableDefinition, new: TableDefinition) -> tuple[str, ...]:
+    """The names of attributes that are unique now, and were not, or had other values."""
+    proved = {attribute.name: _index_identity(attribute) for attribute in old.attributes if attribute.unique}
+    return tuple(
+        [attribute.name for attribute in new.attributes if attribute.unique and proved.get(attribute.name) != _index_identity(attribute)]
+    )
 
 
 def _moves(old: TableDefinition, new: TableDefinition) -> tuple[tuple[str, str], ...]:
@@ -276,7 +305,8 @@ def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:
 
 _DEFAULTS = TableDefinition("")
 _UNITED = (
-    "sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "hidden", "export", "renamed_from",
+    "sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "hidden", "export", "check",
+    "renamed_from",
 )  # fmt: skip
 
 

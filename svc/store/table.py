@@ -37,6 +37,7 @@ from svc.store.values.keys import (
 )
 from svc.store.values.records import FORMAT, IS_COPY, IS_PARTIAL, MISSING, decode, expiry_of, projection
 from svc.store.values.validation import Validator
+from svc.store.writing.constraints import Constraints, constraints_of
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -86,6 +87,7 @@ class Table:
                 if index is not None:
                     index.drop_cache()
                 index = Index(self.database.env, self.database.caches, attribute, f"{self.name}/{name}", index_handles[name])
+            index.unique = attribute.unique
             self.indexes[name] = index
         for index in old.values():
             index.drop_cache()
@@ -140,6 +142,7 @@ class Table:
             index.computed = self.computed.get(name)
         self.stored_indexes = [index for index in self.index_list if index.computed is None]
         self.computed_indexes = [index for index in self.index_list if index.computed is not None]
+        self.constraints: Constraints | None = constraints_of(self)
         kept = {self.primary_key, *(index.attribute for index in self.stored_indexes)}
         for index in self.computed_indexes:
             kept.update((index.computed is not None and index.computed.names) or ())

@@ -292,7 +292,7 @@ class TableSchemas:
                 related = {"allOf": [related]} if "$ref" in related else related
             return described(related, attribute.description) | {"readOnly": True}
         schema = self._shown(attribute)
-        schema = described(schema if attribute.required else nullable(schema), attribute.description)
+        schema = described(schema if attribute.required else nullable(schema), attribute.explained)
         if attribute.computed_from is not None or attribute.created_time or attribute.updated_time:
             schema = ({"allOf": [schema]} if "$ref" in schema else schema) | {"readOnly": True}
         return schema
@@ -367,7 +367,7 @@ class TableSchemas:
 
     def _taken_property(self, attribute: Attribute) -> Schema:
         schema = self._list(attribute, taken_type(attribute), body=True)
-        description = attribute.description
+        description = attribute.explained
         if attribute.created_time or attribute.updated_time:
             description = f"{description} A given value is replaced by the time of the write.".lstrip()
         return described(schema if attribute.required else nullable(schema), description)

@@ -72,7 +72,8 @@ class Index:
     """
 
     __slots__ = (
-        "_caches", "_store_name", "attribute", "cache", "computed", "env", "handle", "is_deferred", "multi", "progress", "refused", "shape", "waiting",
+        "_caches", "_store_name", "attribute", "cache", "computed", "env", "handle", "is_deferred", "multi", "progress", "refused", "shape", "unique",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, env: Environment, caches: IndexCaches, attribute: Attribute, store_name: str, handle: Handle) -> None:
@@ -81,6 +82,7 @@ class Index:
         self._store_name = store_name
         self.attribute = attribute.name
         self.shape = attribute.type, attribute.elements
+        self.unique = False  # no two records have a value in common: `writing.constraints`
         self.multi = attribute.elements or attribute.type == "Any"
         self.computed: ComputedAttribute | None = None  # where the values come from, if they are not in the records
         self.handle = handle

@@ -57,8 +57,10 @@ Outcome = tuple[dict[str, Any], dict[str, Any] | None, tuple[str, ...], float | 
 class BatchWriter:
     """Writes items of one table as `rules` say; one use, with nothing else written in between."""
 
-    def __init__(self, write_set: WriteSet, table: Table, rules: BatchRules, deferred: DeferredBatch | None = None) -> None:
-        """`deferred`: takes the entries of the indexes that are left out."""
+    def __init__(
+        self, write_set: WriteSet, table: Table, rules: BatchRules, deferred: DeferredBatch | None = None, *, asks: bool = False
+    ) -> None:
+        """`deferred`: takes the entries of the indexes that are left out. `asks`: the rules call `admit` themselves, so that one record need not hinder all."""
         self._set = write_set
         self._deferred = deferred
         self._table = table
@@ -78,7 +80,15 @@ class BatchWriter:
             user=write_set.user,
             trace_id=write_set.trace_id,
         )
-        self._runs = [IndexRuns(index) for index in table.index_list if index.computed is None or write_set.can_maintain(table, index)]
+        self._constraints = table.constraints
+        self._admits = self._constraints is not None and not asks
+        self._unique = () if self._constraints is None else self._constraints.unique
+        self._pending: dict[bytes, dict[str, Any]] = {}  # records of the step under way, if any of their values are unique
+        self._runs = [
+            IndexRuns(index)
+            for index in table.index_list
+            if not index.unique and (index.computed is None or write_set.can_maintain(table, index))
+        ]
 
     def steps(self, order: list[bytes], items: Mapping[bytes, BatchItem]) -> Iterator[None]:
         """Write the items in the order of their stored keys. In steps of less than 1 ms."""
@@ -121,10 +131,13 @@ class BatchWriter:
             if raw[0] & HAS_FILES or (old_raw is not None and old_raw[0] & HAS_FILES):
                 self._set.change_files(table, stored, lsn, old_raw, record)
             rows.append((stored, raw))
+            if self._unique:
+                self._pending[stored] = record
             value = raw if changes is None else encode(changes, version, lsn, expiry, compress_above, refreshed)
             logged.append(encode_log(item.key, previous, value, changed, old_raw if table.audit else None))
             lsn += 1
         cursor.putmulti(rows)
+        self._pending.clear()
         self._set.written_bytes += sum([len(raw) for _, raw in rows])
         log.append_encoded(self._set.txn, logged)
         for run in self._runs:
@@ -141,6 +154,12 @@ class BatchWriter:
         record, changes = made
         if self._stamp is not None:
             self._stamp(record, write_set.version, None)
+        if self._admits:
+            self.admit(item.stored, None, record)
+        for index in self._unique:  # at once: the next record of the batch is compared with it
+            write_set.reindex(
+                index, item.stored, (), index_keys(record.get(index.attribute) if index.computed is None else index.computed(record))
+            )
         if changes is not None:
             changes.update((name, record[name]) for name in table.stamps if name in record)
         expiry = None
@@ -165,6 +184,8 @@ class BatchWriter:
             self._deferred.replaced(stored)
         if self._stamp is not None:
             self._stamp(record, write_set.version, old if is_live else None)
+        if self._admits:
+            self.admit(stored, old if is_live else None, record)
         expiry = table.expiry.time_for(record, None, write_set.wall_ms)
         if changes is not None:
             changes.update((name, record[name]) for name in table.stamps if name in record)
@@ -180,6 +201,14 @@ class BatchWriter:
         if table.computed_indexes:
             write_set.reindex_computed(table, stored, old, record, changed)
         return record, changes, changed, expiry, lsn_of(old_raw)
+
+    def admit(self, stored: bytes, old: dict[str, Any] | None, record: dict[str, Any]) -> None:
+        """Raise CheckFailed or NotUnique if the table does not admit the record in place of `old`, None if there is none that is live."""
+        if self._constraints is not None:
+            if self._stamp is not None:
+                record = record.copy()
+                self._stamp(record, self._set.version, old)
+            self._constraints.refuse(self._set, self._table, stored, old, record, self._pending)
 
     def _write_entries(self, run: IndexRuns) -> Iterator[None]:
         """The index entries of the new records."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,6 +83,7 @@ class BulkBatch:
         self._later: dict[bytes, list[tuple[int, Record]]] = {}  # further records with the same key
         self._keyless: list[BatchItem] = []  # that get a number of the table's sequence
         self._order: list[bytes] | None = None  # stored keys, sorted
+        self._admit: Callable[[bytes, Record | None, Record], None] | None = None
         self._skipped = self._skipped_early = 0
         self._failures: list[tuple[int, str]] = []
         self._failures_early: list[tuple[int, str]] = []  # found before anything was written
@@ -206,10 +207,12 @@ class BulkBatch:
                 self._skipped += (not removed) + len(self._later.get(stored, ()))
                 yield
                 yield from write_set.follow()
-            yield from write_set.check_references()
+            yield from write_set.check_end()
         else:
             self.deferred = None if self.defer is None else DeferredBatch(self.defer, write_set)
-            yield from BatchWriter(write_set, self.table, self, self.deferred).steps(order, items)
+            writer = BatchWriter(write_set, self.table, self, self.deferred, asks=True)
+            self._admit = writer.admit if self.table.constraints is not None else None
+            yield from writer.steps(order, items)
             self.written_bytes = write_set.written_bytes
 
     def _number(self, write_set: WriteSet) -> Generator[None, None, dict[bytes, BatchItem]]:
@@ -247,8 +250,11 @@ class BulkBatch:
 
     def new(self, item: BatchItem) -> tuple[Record, Record | None] | None:
         if self.mode == "insert":
+            record = self.table.validator.complete(item.data, is_new=True)
+            if not self._is_admitted(item, item.number, None, record):
+                return None
             self.written += 1
-            return self.table.validator.complete(item.data, is_new=True), None
+            return record, None
         return self._applied(item, None)
 
     def over(self, item: BatchItem, old: Record, is_live: bool) -> tuple[Record, Record | None] | None:
@@ -271,17 +277,20 @@ class BulkBatch:
                         changes = self.decide(changes, record)
                     if BlobDescription.alive:
                         _refuse_descriptions(changes)
-                    record = self._merged(record, changes)
+                    made = self._merged(record, changes)
                 elif self.mode == "upsert":
                     if BlobDescription.alive:
                         _refuse_descriptions(changes)
-                    record = self._made(changes, item)
+                    made = self._made(changes, item)
                 else:
                     self._skipped += 1
                     continue
             except ValidationError as error:
                 self._failures.append((number, error.message))
                 continue
+            if not self._is_admitted(item, number, record, made):
+                continue
+            record = made
             self.written += 1
             _note(logged, changes)
         if record is None or record is old:
@@ -290,6 +299,17 @@ class BulkBatch:
             increments = {name: value for name, value in logged.items() if type(value) is Add}
             return record, record | log_changes(increments) if increments else None
         return record, log_changes({name: value for name, value in logged.items() if name != self.table.primary_key})
+
+    def _is_admitted(self, item: BatchItem, number: int, old: Record | None, record: Record) -> bool:
+        """Whether the table has nothing against the record in place of `old`; if it has, the record of this number has failed."""
+        if self._admit is None:
+            return True
+        try:
+            self._admit(item.stored, old, record)
+        except ClientError as error:
+            self._failures.append((number, error.message))
+            return False
+        return True
 
     def _merged(self, record: Record, changes: Record) -> Record:
         table = self.table

@@ -49,7 +49,7 @@ class DeferredIndexes:
     def __init__(self, table: Table) -> None:
         """Raises OSError."""
         self.table = table
-        self.indexes = [index for index in table.index_list if index.ready and index.has_values]
+        self.indexes = [index for index in table.index_list if index.ready and index.has_values and not index.unique]
         self.file = RunFile(table.database.env.path)
         self.runs: dict[Index, list[Run]] = {index: [] for index in self.indexes}
         self.changed: set[bytes] = set()  # stored keys of records that were written to, after a batch had them or before

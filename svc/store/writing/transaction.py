@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from svc.errors import ClientError, Problem
+from svc.errors import ClientError, NotUnique, Problem
 from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
 from svc.store.caching.copies import Fetched, State
 from svc.store.disk.faults import LmdbError, store_problem
@@ -404,6 +404,10 @@ class Transaction:
                 write = None
                 sets[-1].check()
         except BaseException as error:
+            if isinstance(error, NotUnique):  # known when all is written
+                write = next(
+                    (each for each in reversed(writes) if each.table.name == error.table and storage_key(each.key) == error.stored), None
+                )
             self.failed_at = next((number for number, each in enumerate(writes) if each is write), None)
             _rollback(sets)
             if isinstance(error, LmdbError):

@@ -136,7 +136,7 @@ class WriteList:
             self.deleted += apply_write(write, write_set)
             yield
             yield from write_set.follow()
-        yield from write_set.check_references()
+        yield from write_set.check_end()
 
     def forget(self, slices: Slices) -> None:
         slices.discard(self._writes)

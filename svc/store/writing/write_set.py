@@ -22,6 +22,7 @@ from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
 from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, refreshed_of
 from svc.store.values.validation import Add
+from svc.store.writing.constraints import Suspect, remaining
 from svc.store.writing.merge_rules import log_changes, merge
 from svc.store.writing.references import ReferenceActions
 
@@ -67,6 +68,7 @@ class WriteSet:
         "reference_limit",
         "references",
         "skipped",
+        "suspects",
         "trace_id",
         "txn",
         "uncached",
@@ -104,6 +106,7 @@ class WriteSet:
         self.uncached: set[Index] = (
             set()
         )  # had no cache when `BatchWriter` changed them: a cache that comes before the commit does not know
+        self.suspects: list[Suspect] = []  # records that take a value which another one had
         self.written_bytes = 0  # of the records that `BatchWriter` has stored
         self.references: ReferenceActions | None = None  # what the deletions entail
         self.reference_limit: int | None = None  # of records that these may touch
@@ -129,13 +132,12 @@ class WriteSet:
             self.database.outdated(self._outdated)
 
     def check(self) -> None:
-        """What speaks against the writes as a whole, while they can still be rolled back alone: foreign keys, and the guard of the database.
+        """What speaks against the writes as a whole, while they can still be rolled back alone: foreign keys, unique values, and the guard of the database.
 
-        Raises StillReferenced, and what the guard raises.
+        Raises StillReferenced, NotUnique, and what the guard raises.
         """
-        if self.references is not None:
-            for _ in self.references.check():
-                pass
+        for _ in self.check_end():
+            pass
         guard = self.database.guard
         if guard is not None and self.entries:
             guard(self.txn, {entry.table for entry in self.entries})
@@ -193,6 +195,8 @@ class WriteSet:
         if table.stamps:
             table.validator.stamp(record, self.version, old if live else None)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
+        if table.constraints is not None:
+            table.constraints.admit(self, table, stored, old if live else None, record, is_whole=True)
         self.write_record(table, PUT, key, stored, old_raw, old, record, None, expiry)
 
     def patch(
@@ -222,6 +226,8 @@ class WriteSet:
             record = table.validator.complete(table.validator.record(record, source="native"), is_new=True)
             if table.stamps:
                 table.validator.stamp(record, self.version, None)
+            if table.constraints is not None:
+                table.constraints.admit(self, table, stored, None, record, is_whole=True)
             logged = record
             if Add in map(type, changes.values()):
                 logged = record | log_changes({name: value for name, value in changes.items() if type(value) is Add})
@@ -240,6 +246,8 @@ class WriteSet:
             table.validator.merged(record, increments)
         if table.stamps:
             table.validator.stamp(record, self.version, old)
+        if table.constraints is not None:
+            table.constraints.admit(self, table, stored, old, record, is_whole=False)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
         if expiry is None and not table.expiry.by_attribute:
             expiry = expiry_of(old_raw)  # given with an earlier write: a patch of other attributes keeps it
@@ -290,9 +298,12 @@ class WriteSet:
         """What the deletions so far entail for records that name what was deleted, in short steps. To be called after each `delete`."""
         return iter(()) if self.references is None else self.references.steps()
 
-    def check_references(self) -> Iterator[None]:
-        """The end of it, once all is written, in short steps: part of `check` in a turn. Raises StillReferenced."""
-        return iter(()) if self.references is None else self.references.check()
+    def check_end(self) -> Iterator[None]:
+        """What is known once all is written, in short steps: part of `check` in a turn. Raises StillReferenced, NotUnique."""
+        if self.references is not None:
+            yield from self.references.check()
+        if self.suspects:
+            yield from remaining(self)
 
     def expire(self, table: Table, stored: bytes, before_ms: float) -> bool:
         """Remove a record whose expiry is before `before_ms`; False if it is not such a record (any more)."""

@@ -10,6 +10,7 @@ import pytest
 from svc.apps.schema_files import SchemaResult, load_schema_files
 from svc.store.schema import (
     Attribute,
+    Check,
     Embed,
     Export,
     Relationship,
@@ -402,6 +403,55 @@ class TestDefaults:
     def test_not_in_nested_objects(self) -> None:
         result = load("type T @table { id: ID a: P } type P { x: Int @default(value: 1) }")
         assert result.warnings == ["1.graphql:1:40: @default has no effect on P.x: P has no @table"]
+
+
+class TestConstraints:
+    def test_unique_implies_an_index(self) -> None:
+        assert attribute("a: String @unique") == Attribute("a", "String", indexed=True, unique=True)
+        assert attribute("a: [Int] @unique @indexed") == Attribute("a", "Int", elements=True, indexed=True, unique=True)
+
+    def test_checks_of_fields_and_types(self) -> None:
+        assert attribute('a: Int @check(expr: "a > 0")').check == Check("a > 0")
+        assert attribute('a: Int @check(expr: "a > 0", message: "must be positive")').check == Check("a > 0", "must be positive")
+        (definition,) = good('type T @table @check(expr: "a < b", message: "m") { id: ID @primaryKey a: Int b: Int }')
+        assert definition.check == Check("a < b", "m")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("a: U @relationship(from: b) @unique b: ID", "1:36: @unique cannot be on the relationship T.a: it belongs to the foreign key"),
+            ("a: Int @computed @unique", "1:36: @unique of T.a: the computed attribute needs from:, an expression"),
+            ("a: Blob @unique", "1:36: @unique of T.a: values of the type Blob cannot be compared"),
+            ("a: P @unique", "1:36: @unique of T.a: values of the type P cannot be compared"),
+            ("a: Int @check", "1:43: @check of T.a needs expr:, an expression"),
+            ('a: Int @check(expr: "a >")', "1:60: @check of T.a: invalid syntax"),
+            ('a: Int @check(expr: "open(a)")', "1:57: @check of T.a: the function open is not known"),
+            (
+                'a: Int @check(expr: "c > a") c: Int @computed(from: "a")',
+                "1:57: @check of T.a: the expression uses c, which is not stored: it is computed",
+            ),
+            ('a: Int @computed(from: "1") @check(expr: "a > 0")', "1:36: @check of T.a: it is not stored, put the check on the type T"),
+        ],
+    )
+    def test_errors(self, text: str, message: str) -> None:
+        found = errors(f"type T @table {{ id: ID @primaryKey {text} }} type P {{ x: Int }} type U @table {{ id: ID }}")
+        assert found[:1] == [f"1.graphql:{message}"]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("type T @table { id: ID @primaryKey @unique }", "1:17: @unique has no effect on T.id: a key is unique without"),
+            ('type T @table { id: ID a: Int @check(expr: "b > 0") }', "1:45: @check of T.a: T declares no attribute b"),
+            (
+                'type T @table { id: ID a: P } type P @check(expr: "x > 0") { x: Int }',
+                "1:36: @check has no effect on P, which has no @table",
+            ),
+            ("type T @table { id: ID a: P } type P { x: Int @unique }", "1:40: @unique has no effect on P.x: P has no @table"),
+        ],
+    )
+    def test_warnings(self, text: str, message: str) -> None:
+        result = load(text)
+        assert (result.errors, result.warnings) == ([], [f"1.graphql:{message}"])
 
 
 class TestRelationships:
