@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from svc.store.table import Table
     from svc.store.writing.write_set import WriteSet
 
-CHUNK = 16  # records in one step
+CHUNK = 16  # index entries in one step
 AT_ONCE = 500  # records that may be touched where the loop cannot be given back
 MOST_RESTRICTED = 10_000  # records of one transaction that wait for its end, because others name them
-COUNTED = 1000  # records that a message counts
+COUNTED = 1000  # index entries that are looked at for the number in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,12 @@ class ReferenceActions:
             item = self._deleted.pop()
             references = self._set.database.references_to(item.table)
             reference = references[item.number]
+            found, behind = self._chunk(reference, item.key, item.behind)
             if reference.on_delete == RESTRICT:
-                found: list[tuple[bytes, bytes]] = []
-                if next(self._matching(reference, item.key), None) is not None:
-                    self._restrict(reference, item)
-                behind = None
-            else:
-                found, behind = self._chunk(reference, item)
+                if found:
+                    self._restrict(reference, item, found[0][1])
+                    behind = None
+                found = []
             if behind is not None:
                 self._deleted.append(item._replace(behind=behind))
             elif item.number + 1 < len(references):
@@ -100,44 +99,39 @@ class ReferenceActions:
     def check(self) -> Iterator[None]:
         """What `restrict` has against the end of the transaction, in short steps. Raises StillReferenced."""
         for reference, table, key in self._restricted:
-            if not self._set.has(table, key):
-                first = next(self._matching(reference, key), None)
-                if first is not None:
-                    raise self._refusal(reference, table, key, first[1])
-            yield
+            behind: Entry | None = None
+            while not self._set.has(table, key):
+                found, behind = self._chunk(reference, key, behind)
+                if found:
+                    raise self._refusal(reference, table, key, found[0][1])
+                yield
+                if behind is None:
+                    break
         self._restricted.clear()
 
     # -- one reference
 
-    def _chunk(self, reference: Reference, item: _Deleted) -> tuple[list[tuple[bytes, bytes]], Entry | None]:
-        """The next (stored key, raw) that name the record, and the index entry behind which there may be more."""
-        seen: list[Entry] = []
-        found = list(islice(self._matching(reference, item.key, item.behind, seen), CHUNK))
-        return found, seen[-1] if len(found) == CHUNK and seen else None
-
-    def _matching(
-        self, reference: Reference, key: bytes, behind: Entry | None = None, seen: list[Entry] | None = None
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """(stored key, raw) of the records that name the deleted one. `seen`: gets the entry of each, where they are found by an index."""
+    def _chunk(
+        self, reference: Reference, key: bytes, behind: Entry | None, most: int = CHUNK
+    ) -> tuple[list[tuple[bytes, bytes]], Entry | None]:
+        """(stored key, raw) of records that name the deleted one, and the index entry behind which there may be more. Looks at `most` entries."""
         table, txn = reference.table, self._set.txn
         if reference.attribute == table.primary_key:
             stored = storage_key(key)
             raw = table.read(stored, txn)
-            if raw is not None and self._counts(table, raw):
-                yield stored, raw
-            return
+            return [(stored, raw)] if raw is not None and self._counts(table, raw) else [], None
         index = table.indexes[reference.attribute]
         if not index.ready:
             raise IndexRebuilding(reference.attribute)
         low = index_key(decode_key(key))
         value_of = projection((reference.attribute,), default=None) if is_cut(low) else None
-        for entry in index.scan_built(txn, low, after(low), behind=behind):
-            raw = table.read(entry[1], txn)
-            if raw is None or not self._counts(table, raw) or (value_of is not None and not _names(value_of(raw)[0], key)):
-                continue
-            if seen is not None:
-                seen.append(entry)
-            yield entry[1], raw
+        entries = list(islice(index.scan_built(txn, low, after(low), behind=behind), most))
+        found = []
+        for _, stored in entries:
+            raw = table.read(stored, txn)
+            if raw is not None and self._counts(table, raw) and (value_of is None or _names(value_of(raw)[0], key)):
+                found.append((stored, raw))
+        return found, entries[-1] if len(entries) == most else None
 
     def _counts(self, table: Table, raw: bytes) -> bool:
         return not is_copy(raw) and table.is_live(raw, self._set.wall_ms)
@@ -163,13 +157,15 @@ class ReferenceActions:
         rest = [element for element in value if not _names(element, key)] if isinstance(value, list) else None
         write_set.patch(table, encoded, record[table.primary_key], {reference.attribute: rest}, None)
 
-    def _restrict(self, reference: Reference, item: _Deleted) -> None:
+    def _restrict(self, reference: Reference, item: _Deleted, raw: bytes) -> None:
+        """`raw`: a record that names the deleted one."""
         if len(self._restricted) >= MOST_RESTRICTED:
-            raise self._refusal(reference, item.table, item.key, next(self._matching(reference, item.key))[1])
+            raise self._refusal(reference, item.table, item.key, raw)
         self._restricted.append((reference, item.table, item.key))
 
     def _refusal(self, reference: Reference, table: Table, key: bytes, raw: bytes) -> StillReferenced:
-        count = sum(1 for _ in islice(self._matching(reference, key), COUNTED))
+        found, behind = self._chunk(reference, key, None, COUNTED)
+        count = len(found)
         other = reference.table
         return StillReferenced(
             other.database.name,
@@ -178,7 +174,7 @@ class ReferenceActions:
             other.name,
             reference.attribute,
             other.key_of(raw),
-            f"{count:,} or more" if count == COUNTED else f"{count:,}",
+            f"{count:,}" if behind is None else f"{count:,} or more",
         )
 
 
