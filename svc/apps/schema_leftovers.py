@@ -68,7 +68,7 @@ async def count_leftovers(store: Store, doubtful: DoubtfulTable) -> LeftoverCoun
     behind: bytes | None = None
     while True:
         end = await store.slices.take()
-        if table.database.tables.get(table.name) is not table or table.definition is not doubtful.definition:
+        if not table.is_there or table.definition is not doubtful.definition:
             return None
         records = table.scan(table.database.snapshot(), behind=behind)
         while some := list(islice(records, STEP)):

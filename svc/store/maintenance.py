@@ -132,7 +132,7 @@ class Maintenance:
         """Build as much of one index as the time allows."""
         database.writer(wait=False)
         index = table.indexes.get(attribute)  # opening the writer may have shown a new definition
-        if index is None or index.ready or not index.has_values:
+        if index is None or index.ready or not index.has_values or not table.is_there:
             return
         finished = False
         child = database.env.child()
@@ -168,8 +168,8 @@ class Maintenance:
         """Rewrite some records of a table whose values are being moved."""
         store = self._store
         database.writer(wait=False)
-        moves = table.moves  # opening the writer may have shown that another process has finished
-        if moves is None or moves.is_done:
+        moves = table.moves  # opening the writer may have shown that another process has finished, or renamed the table
+        if moves is None or moves.is_done or not table.is_there:
             return
         writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
         key = moves_key(table.number)
@@ -222,6 +222,8 @@ class Maintenance:
         """Remove some; False if there was none that could be."""
         store = self._store
         database.writer(wait=False)
+        if not table.is_there:
+            return False
         writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
         try:
             removed = False
@@ -254,6 +256,8 @@ class Maintenance:
                 return
             store = self._store
             database.writer(wait=False)
+            if not table.is_there:
+                return
             writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
             try:
                 for stored, raw in spare[start : start + EXPIRE_BATCH]:

@@ -103,6 +103,11 @@ class Table:
         """What the database's definitions have of it."""
         return StoredTable(self.number, self.definition)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it is one of the database's tables, under this name: not dropped or renamed, as far as this process has seen."""
+        return self.database.tables.get(self.name) is self
+
     def cache(self, caching: object | None) -> None:
         """From here on records are copies of what a source has (spec: caching), which `caching` fetches. None: they are not any more."""
         self.caching = caching
