@@ -72,6 +72,8 @@ class App:
         """Whether a version of it is in effect."""
         self.restart_wanted: list[str] = []
         """The entries that ask for a restart, until all of it is loaded."""
+        self.role_files: dict[str, str] = {}
+        """Name of a role that it brings along -> the file."""
         self.loads = 0
         """How often all of it has been loaded."""
         self.served_directory = directory

@@ -17,6 +17,7 @@ class RolesEntry(LoadedEntry):
         matches = [match for match in await runtime.in_thread(self.file_set.matches) if not match.is_directory]
         if not matches and self.context.app.has_config_file:
             status.warn(f"no file matches {self.context.options.get('files', DEFAULT_FILE)!r}")
+        self.context.app.role_files.clear()
         for match in matches:
             try:
                 roles = await runtime.in_thread(read_roles, match.path)
@@ -24,6 +25,7 @@ class RolesEntry(LoadedEntry):
                 status.fail(f"{match.name}: {error}")
                 continue
             lines = {f"role {role.name}": role.line for role in roles}
+            self.context.app.role_files.update((role.name, match.name) for role in roles)
             for fault in apply_roles(roles, runtime.store, runtime.operations):
                 status.fail(f"{match.name}{lines.get(fault.partition(':')[0], '')}: {fault}")
 

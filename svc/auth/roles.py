@@ -2,6 +2,9 @@
 
 A role's permission is evaluated once per table into `TableRights` and kept with the role. It is evaluated again when the table's definition is
 another object, and a changed role is another `Role`. So a check costs a few dict look-ups.
+
+What the role `anonymous` may do, everyone may: its rights are those of callers without a user or without a role, and are added to those of every
+other role when these are evaluated. All roles are read again when one is changed, so that a role never has former rights of `anonymous`.
 """
 
 from __future__ import annotations
@@ -35,11 +38,14 @@ class AttributeRights:
     update: bool = False
 
 
+_NOTHING = AttributeRights()
+
+
 @dataclass(frozen=True, slots=True)
 class TableRights:
-    """Rights on one table. `attributes` None: every attribute, also undeclared ones, as the table; else those listed, the rest has none.
+    """Rights on one table. `attributes` None: every attribute, also undeclared ones, may be written as the table; else those listed.
 
-    `all`: everything is allowed without further checks. `readable`: the names that may be seen where `attributes` is given.
+    `all`: everything is allowed without further checks. `readable`: the names that may be seen, None: all, undeclared ones too.
     `managed`: attributes whose values only the store sets.
     """
 
@@ -49,13 +55,19 @@ class TableRights:
     delete: bool = False
     attributes: Mapping[str, AttributeRights] | None = None
     all: bool = False
-    readable: frozenset[str] = frozenset()
+    readable: frozenset[str] | None = None
     managed: frozenset[str] = _MANAGED_TIMES
 
     @property
     def any(self) -> bool:
         """Whether anything is allowed. Without it a caller learns nothing about the table."""
         return self.read or self.insert or self.update or self.delete
+
+    def attribute(self, name: str) -> AttributeRights:
+        """The rights on one attribute, declared or not."""
+        listed = self.attributes
+        given = AttributeRights(False, self.insert, self.update) if listed is None else listed.get(name, _NOTHING)
+        return AttributeRights(self.read and (self.readable is None or name in self.readable), given.insert, given.update)
 
     @property
     def writes_all(self) -> bool:
@@ -115,17 +127,24 @@ def _may_update(attributes: Mapping[str, AttributeRights], name: str) -> bool:
 class Role:
     """A role as stored, and its rights. `access`: a free mapping for applications, None if the role has none."""
 
-    __slots__ = ("_databases", "_rights", "access", "id", "permission", "role", "super_user")
+    __slots__ = ("_anonymous", "_databases", "_rights", "access", "id", "permission", "role", "super_user")
 
     def __init__(
-        self, role_id: str, name: str, permission: Mapping[str, Any], access: Any = None, databases: Mapping[str, Database] | None = None
+        self,
+        role_id: str,
+        name: str,
+        permission: Mapping[str, Any],
+        access: Any = None,
+        databases: Mapping[str, Database] | None = None,
+        anonymous: Role | None = None,
     ) -> None:
-        """`databases`: where the definitions are found that rights are evaluated against."""
+        """`databases`: where the definitions are found that rights are evaluated against. `anonymous`: the role whose rights are added to these."""
         self.id = role_id
         self.role = name
         self.permission = permission
         self.access = access
         self.super_user = permission.get("super_user") is True
+        self._anonymous = anonymous
         self._databases: Mapping[str, Database] = {} if databases is None else databases
         self._rights: dict[tuple[str, str], tuple[TableDefinition, TableRights]] = {}
 
@@ -151,6 +170,8 @@ class Role:
         if known is not None and known[0] is definition:
             return known[1]
         evaluated = evaluate(self.permission, definition, database)
+        if self._anonymous is not None:
+            evaluated = union(evaluated, self._anonymous.rights(database, table), definition)
         self._rights[database, table] = (definition, evaluated)
         return evaluated
 
@@ -162,18 +183,95 @@ class HasRole(Protocol):
     def role(self) -> Role | None: ...
 
 
-def rights(user: HasRole | None, database: str, table: str) -> TableRights:
-    """The rights of `user` on a table. Anonymous callers and users without a valid role have none."""
-    if user is None or user.role is None:
-        return NO_RIGHTS
-    return user.role.rights(database, table)
+class AnyTable(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def database(self) -> Any: ...
+
+
+def role_of(user: HasRole | None, table: AnyTable) -> Role | None:
+    """The role whose rights count: of callers without a user and of users without a valid role that is `anonymous`, None if there is no such role."""
+    role = None if user is None else user.role
+    if role is not None:
+        return role
+    found: Role | None = table.database.store.anonymous_role()
+    return found
+
+
+def rights(user: HasRole | None, table: AnyTable) -> TableRights:
+    """The rights of `user` on a table, None: of anonymous callers."""
+    role = None if user is None else user.role
+    if role is None:
+        role = role_of(user, table)
+        if role is None:
+            return NO_RIGHTS
+    return role.rights(table.database.name, table.name)
+
+
+def role_rights(user: HasRole | None, database: str, table: str) -> TableRights:
+    """As `rights`, of a table that may not exist; none for callers without a role."""
+    return NO_RIGHTS if user is None or user.role is None else user.role.rights(database, table)
+
+
+def union(one: TableRights, other: TableRights, definition: TableDefinition) -> TableRights:
+    """What one of the two allows, on a table of this definition. Pure."""
+    if one.all or not other.any:
+        return one
+    if other.all or not one.any:
+        return other
+    flags = {right: getattr(one, right) or getattr(other, right) for right in ("read", "insert", "update", "delete")}
+    readable = _either_readable(one, other)
+    attributes = _either_written(one, other, definition)
+    everything = readable is None and attributes is None and all(flags.values())
+    return TableRights(**flags, attributes=attributes, all=everything, readable=readable, managed=one.managed | other.managed)
+
+
+def _either_readable(one: TableRights, other: TableRights) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    for may in (one, other):
+        if may.read:
+            if may.readable is None:
+                return None
+            found |= may.readable
+    return found
+
+
+_UNDECLARED = ""  # which is no name of an attribute
+
+
+class _Attributes(dict[str, AttributeRights]):
+    """Rights by attribute. `others`: those on every attribute that is not among them: undeclared ones."""
+
+    others: AttributeRights
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return dict.get(self, name, self.others)
+
+
+def _either_written(one: TableRights, other: TableRights, definition: TableDefinition) -> Mapping[str, AttributeRights] | None:
+    def either(name: str) -> AttributeRights:
+        first, second = one.attribute(name), other.attribute(name)
+        return AttributeRights(first.read or second.read, first.insert or second.insert, first.update or second.update)
+
+    others = either(_UNDECLARED)
+    if (others.insert, others.update) == (one.insert or other.insert, one.update or other.update):
+        return None
+    found = _Attributes({attribute.name: either(attribute.name) for attribute in definition.attributes})
+    found.others = others
+    return found
 
 
 def explained_to(user: HasRole | None, problem: StillReferenced | NotUnique) -> ClientError:
     """The problem with the table and key of the other record that it is about, for a user who may read these; else as it is."""
-    other = rights(user, problem.database, problem.other)
-    may_see = other.read and (other.attributes is None or problem.attribute in other.readable)
-    return problem.explained() if may_see and rights(user, problem.database, problem.table).read else problem
+    other = role_rights(user, problem.database, problem.other)
+    may_see = other.attribute(problem.attribute).read
+    return problem.explained() if may_see and role_rights(user, problem.database, problem.table).read else problem
+
+
+def more_than_records(permission: Mapping[str, Any]) -> list[str]:
+    """What a permission gives beyond rights on records: `super_user`, `structure_user`, `operations`."""
+    return [name for name in ("super_user", "structure_user", "operations") if permission.get(name) not in (None, False, [], ())]
 
 
 def covers(role: Role, permission: Mapping[str, Any], databases: Mapping[str, Database]) -> bool:
@@ -223,18 +321,17 @@ def _is_among(database: Any, structure: Any) -> bool:
 def _is_within(given: TableRights, own: TableRights) -> bool:
     if any(getattr(given, right) and not getattr(own, right) for right in ("read", "insert", "update", "delete")):
         return False
+    if given.read and own.readable is not None and (given.readable is None or not given.readable <= own.readable):
+        return False
     if own.attributes is None:
         return True
     if given.attributes is None:
-        return not (given.read or given.insert or given.update)
+        return not (given.insert or given.update)
     return not any(
         getattr(right, action) and not getattr(own.attributes.get(name, _NOTHING), action)
         for name, right in given.attributes.items()
-        for action in ("read", "insert", "update")
+        for action in ("insert", "update")
     )
-
-
-_NOTHING = AttributeRights()
 
 
 def evaluate(permission: Mapping[str, Any], definition: TableDefinition, database: str) -> TableRights:

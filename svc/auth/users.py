@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
-from svc.auth.roles import Role
-from svc.errors import Overloaded, PreconditionFailed, Problem
+from svc.auth.roles import Role, more_than_records
+from svc.errors import Overloaded, PreconditionFailed, Problem, ValidationError
 from svc.messages import Caller
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.env import Txn
@@ -25,6 +25,8 @@ from svc.store.values.conversion import is_encodable
 from svc.store.values.records import decode, projection
 
 SUPER_USER_ROLE = "super_user"
+ANONYMOUS = "anonymous"
+"""The name of the role whose rights everyone has."""
 _ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE})
 _WITHOUT_RIGHTS = frozenset({"refresh_token", "password", "hash_function", "kept_token", "__updatedtime__"})
 MOST_READ = 1000  # log entries of other processes that are read; with more of them everything kept is dropped unread
@@ -104,12 +106,15 @@ class UserDirectory:
         self._first_super_user: User | None = None
         self._knows_first = False
         self._some_super_user = ""  # name of one that existed at the last check
+        self._anonymous: Role | None = None
+        self._knows_anonymous = False
         self.generation = next(_generations)
         self._commit = -1  # LMDB's number of the last commit that `refresh` has read
         self._position = 0  # LSN up to which the log has been heard of
         self.refresh()
         store.databases[SYSTEM].on_commit.append(self._committed)
         store.databases[SYSTEM].guard = self._check_accounts
+        store.anonymous_role = self.anonymous_role
 
     def get_user(self, username: str) -> User | None:
         """The user, active or not; None if there is no such user."""
@@ -138,7 +143,19 @@ class UserDirectory:
             permission if isinstance(permission, dict) else {},
             record.get("access"),
             self.store.databases,
+            self.anonymous_role(),
         )
+
+    def anonymous_role(self) -> Role | None:
+        """The role whose rights everyone has; None if there is no such role."""
+        if not self._knows_anonymous:
+            found = [record for record in self.iter_role_records() if record.get("role") == ANONYMOUS]
+            if len(found) == 1:
+                permission = found[0].get("permission")
+                if isinstance(permission, dict) and not more_than_records(permission):
+                    self._anonymous = Role(found[0]["id"], ANONYMOUS, permission, databases=self.store.databases)
+            self._knows_anonymous = True
+        return self._anonymous
 
     def credentials(self, username: str) -> Credentials | None:
         """The stored hash as it is now; None without such a user or without a password."""
@@ -221,12 +238,14 @@ class UserDirectory:
     # -- the guard of the system database
 
     def _check_accounts(self, txn: Txn, tables: set[str] | None) -> None:
-        """Called inside each write transaction of the system database: role names stay unique, and an active super user remains (spec: security §10).
+        """Called inside each write transaction of the system database: role names stay unique, the role
+        `anonymous` has no rights but on records, and an active super user remains (spec: security §5.8, §10).
 
-        `tables`: that were written to; None: perhaps all. Raises Problem 409, which undoes the writes.
+        `tables`: that were written to; None: perhaps all. Raises Problem 409 or 400, which undoes the writes.
         """
         if tables is None or ROLE_TABLE in tables:
             self._check_role_names(txn)
+            self._check_anonymous(txn)
         if tables is None or not tables.isdisjoint(_ACCOUNT_TABLES):
             self._check_super_user(txn)
 
@@ -238,6 +257,16 @@ class UserDirectory:
         for name, times in counts.items():
             if times > 1 and times > before[name]:
                 raise Problem(f"A role with name '{name}' already exists", 409, "CONFLICT")
+
+    def _check_anonymous(self, txn: Txn) -> None:
+        """Everyone has the rights of this role, so it has none but on records."""
+        for record in self.iter_role_records(txn):
+            permission = record.get("permission")
+            if record.get("role") != ANONYMOUS or not isinstance(permission, Mapping):
+                continue
+            more = more_than_records(permission)
+            if more and self.role_record(record["id"]) != record:  # a former version may have stored it, then nobody has its rights
+                raise ValidationError(f"The role {ANONYMOUS} cannot have {' or '.join(more)}: everyone has its rights")
 
     def _check_super_user(self, txn: Txn) -> None:
         """Usually one look-up."""
@@ -296,6 +325,8 @@ class UserDirectory:
         self._roles.clear()
         self._first_super_user = None
         self._knows_first = False
+        self._anonymous = None
+        self._knows_anonymous = False
         self.generation = next(_generations)
 
     def _iter_users(self) -> Iterator[User]:

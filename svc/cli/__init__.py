@@ -45,8 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _goes_elsewhere(arguments: Arguments) -> bool:
-    """`svc restart target=...` is the operation of that name: a command of this machine has no target."""
-    return arguments.command == "restart" and any(word.startswith("target=") for word in arguments.words)
+    """`svc restart target=...` is the operation of that name: a command of this machine has no target. So is `svc grant role=...`."""
+    field = {"restart": "target=", "grant": "role=", "revoke": "role="}.get(arguments.command)
+    return field is not None and any(word.startswith(field) for word in arguments.words)
 
 
 def _operation(arguments: Arguments) -> int:

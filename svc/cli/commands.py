@@ -198,6 +198,30 @@ COMMANDS = (
     ),
     Command("logout", "svc logout [URL]", "Forget the tokens for one server, or all.", _of("svc.cli.login", "logout")),
     Command(
+        "grant",
+        "svc grant ROLE RIGHT[,RIGHT] TABLE[.ATTRIBUTE]",
+        "Give a role rights on a table or an attribute: read, insert, update, delete. Makes the role if there is none.",
+        _of("svc.cli.grants", "change"),
+        "TABLE is a table of the database data, or DATABASE.TABLE. A right on an attribute is one on the table for that attribute and the key.\n"
+        "svc grant anonymous read Product: everyone may read Product, without a login.\n"
+        "svc grants shows the rights of all roles. target=URL: at another server, as for operations.",
+        flags=("insecure",),
+    ),
+    Command(
+        "revoke",
+        "svc revoke ROLE RIGHT[,RIGHT] TABLE[.ATTRIBUTE]",
+        "Take rights on a table or an attribute from a role. It counts from the next request on, subscriptions end.",
+        _of("svc.cli.grants", "change"),
+        flags=("insecure",),
+    ),
+    Command(
+        "grants",
+        "svc grants [ROLE]",
+        "Show the rights of all roles, or of one.",
+        _of("svc.cli.grants", "show_grants"),
+        flags=("insecure", "json"),
+    ),
+    Command(
         "renew-certs",
         "svc renew-certs",
         "Make a new server certificate, signed by the authority of this installation.",

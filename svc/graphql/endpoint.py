@@ -23,10 +23,10 @@ from svc.graphql.responses import error_response, forget_record, response_type
 from svc.graphql.socket_transport import SocketTransport
 from svc.graphql.subscriptions import Subscriptions
 from svc.http.bodies import LONG_BODY, Bodies
-from svc.http.compression import Compression
+from svc.http.compression import VARY, Compression
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of
-from svc.http.response_parts import PRIVATE, VARY
+from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.loop import then
 from svc.messages import Abort, Request, Response
 from svc.resources import Resources
@@ -147,8 +147,7 @@ class GraphQLEndpoint:
     def _answer(self, request: Request, reading: Reading) -> Response:
         forget_record(request)
         pairs = [response_type(request.block).pair, VARY]
-        if request.user is not None:
-            pairs.append(PRIVATE)
+        pairs.append(PUBLIC if request.user is None else PRIVATE)
         pairs.append(("Server-Timing", f"execute;dur={reading.seconds * 1000:.2f}"))
         body = reading.answer.body()
         response = Response(body, 200, pairs=pairs)

@@ -19,6 +19,7 @@ from svc.graphql.operation import SUBSCRIPTION
 from svc.graphql.request_parameters import Parameters
 from svc.graphql.responses import error_object, forget_record, is_said_in_body
 from svc.graphql.subscriptions import Subscriptions
+from svc.http.compression import VARY
 from svc.http.event_stream import EventFeed
 from svc.messages import FeedWriter, HeaderPairs, Request, Response
 
@@ -26,7 +27,7 @@ _FIELDS: HeaderPairs = [
     ("Content-Type", EVENT_STREAM),
     ("Cache-Control", "no-store"),
     ("X-Accel-Buffering", "no"),  # else nginx buffers the events
-    ("Vary", "Accept, Accept-Encoding"),
+    VARY,
 ]
 _NEXT = b"event: next\ndata: "
 _END = b"\n\n"

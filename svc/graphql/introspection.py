@@ -73,7 +73,7 @@ class Introspection:
 
     def _described(self, request: Request, extended: bool) -> Generator[Any, Any, _Described]:
         user = user_of(request)
-        role = None if user is None else user.role
+        role = self._names.role_of(user)
         place = id(role), extended
         found, state = self._valid(place, role), self._names.state
         if found is None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from svc.auth.roles import Role
+from svc.auth.users import User
 from svc.query.tables import AnyTable
 from svc.resources import Registration, Resources, TableResource
 from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Enumeration, Structure, enums_of
@@ -53,6 +55,14 @@ class Names:
         if self._version != self._resources.version:
             self._make()
         return self._version, *[database.generation for database in self._databases]
+
+    def role_of(self, user: User | None) -> Role | None:
+        """The role by whose rights a caller sees them."""
+        if self._version != self._resources.version:
+            self._make()
+        if user is not None and user.role is not None:
+            return user.role
+        return self._databases[0].store.anonymous_role() if self._databases else None
 
     def find(self, name: str) -> Registration | None:
         """The resource of a field at the top level."""

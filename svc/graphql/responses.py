@@ -7,7 +7,7 @@ from typing import Any
 from svc.content.json_type import encode_json
 from svc.errors import Problem, QueryError
 from svc.graphql.faults import DocumentError, FieldError, RequestFault
-from svc.http.response_parts import VARY
+from svc.http.compression import VARY
 from svc.messages import HeaderBlock, Headers, Request, Response
 
 GRAPHQL_TYPE = "application/graphql-response+json"

@@ -56,7 +56,7 @@ class _WholePlan:
 
     def __init__(self, query: Query, table: AnyTable, reader: Reader) -> None:
         self._query = query if reader is UNRESTRICTED else narrow_query(query, table, reader)
-        self._rights = rights_of(reader)
+        self._rights = rights_of(reader, table)
 
     def plan(self, values: list[Any], table: AnyTable, txn: object) -> Plan:
         return plan_query(self._query, table, txn)
@@ -137,12 +137,12 @@ class TableFields:
         query = Query(Condition((table.primary_key,), Comparator.EQUALS, key), select, limit=1)
         if target.rights is not ALL_RIGHTS:
             query = narrow_query(query, table, user_of(self._request))
-        return PlannedQuery(table, plan_query(query, table, txn), None if target.rights.attributes is None else target.rights.readable)
+        return PlannedQuery(table, plan_query(query, table, txn), target.rights.readable)
 
     def _planned(self, field: Field, resource: type[TableResource], target: RequestTarget, txn: Any) -> PlannedQuery:
         request, table = self._request, resource.table
         values, options = argument_values(field.arguments, self._variables, extended=self._extended)
-        visible = None if target.rights.attributes is None else target.rights.readable
+        visible = target.rights.readable
         if options:
             query = self.query(field, resource, target)
             if target.rights is not ALL_RIGHTS:
@@ -152,7 +152,7 @@ class TableFields:
         reader: Reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
         kept = self._kept(field, resource, target)
         # The definitions are those of `kept`, and a plan keeps the rights that it was made for, so no others have their id.
-        place = (tuple(paths), id(rights_of(reader)))
+        place = (tuple(paths), id(rights_of(reader, table)))
         plan = kept.plans.get(place)
         if plan is None:
             select = kept.select or self._select(field, resource, target)

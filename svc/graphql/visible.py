@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from svc.auth.roles import NO_RIGHTS, TableRights, rights
+from svc.auth.roles import TableRights, rights
 from svc.auth.users import User
 from svc.errors import QueryError
 from svc.graphql.names import Names, is_name
@@ -154,7 +154,7 @@ class _View:
     def _rights_of(self, table: AnyTable) -> TableRights:
         found = self._rights.get(id(table))
         if found is None:
-            found = self._rights[id(table)] = rights(self._user, table.database.name, table.name) if self._user is not None else NO_RIGHTS
+            found = self._rights[id(table)] = rights(self._user, table)
         return found
 
     def _readable(self, table: AnyTable) -> list[Attribute]:
@@ -164,7 +164,7 @@ class _View:
         return [
             attribute
             for attribute in table.definition.attributes
-            if (may.attributes is None or attribute.name in may.readable) and not attribute.hidden and is_name(attribute.name)
+            if (may.readable is None or attribute.name in may.readable) and not attribute.hidden and is_name(attribute.name)
         ]
 
     def _is_visible(self, table: AnyTable) -> bool:

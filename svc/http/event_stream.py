@@ -15,6 +15,7 @@ from typing import Any
 
 from svc.content.plain_type import EVENT_STREAM
 from svc.errors import Problem
+from svc.http.compression import VARY
 from svc.http.event_blocks import BLOCK, KEEP_ALIVE, RETRY, RETRY_LIVE, block_of
 from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_source
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
@@ -48,7 +49,7 @@ class EventStreams:
             ("Content-Type", EVENT_STREAM),
             ("Cache-Control", "no-store"),
             ("X-Accel-Buffering", "no"),  # else nginx buffers the events
-            ("Vary", "Accept, Accept-Encoding"),
+            VARY,
         ]
         return Response(feed, 200, pairs=pairs)
 

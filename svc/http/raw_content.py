@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from svc.store.blobs import Blob
 
 VARY = ("Vary", "Accept-Encoding")
+VARY_RAW = ("Vary", "Accept-Encoding, Authorization, Cookie")  # of a record, which depends on who asks
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
 ACCEPT_RANGES = ("Accept-Ranges", "bytes")
 DEFAULT_TYPE = "application/octet-stream"
@@ -38,7 +39,9 @@ def is_raw_content(value: Any) -> bool:
     )
 
 
-def raw_response(request: Request, content_type: str | None, body: bytes | Blob, pairs: HeaderPairs) -> Response:
+def raw_response(
+    request: Request, content_type: str | None, body: bytes | Blob, pairs: HeaderPairs, *, vary: tuple[str, str] = VARY
+) -> Response:
     """The answer to GET or HEAD whose body is this content. `pairs`: validators and the like; `content_type`: None = the blob's own.
 
     Raises ClientError 416 for a range after the end. The file of a large blob is opened here, so that one that is missing is still an
@@ -48,7 +51,7 @@ def raw_response(request: Request, content_type: str | None, body: bytes | Blob,
         content_type = DEFAULT_TYPE if isinstance(body, bytes) else body.type
     if content_type == "text/plain":
         content_type = "text/plain; charset=utf-8"
-    pairs = [("Content-Type", content_type), *pairs, VARY, NOSNIFF]
+    pairs = [("Content-Type", content_type), *pairs, vary, NOSNIFF]
     if isinstance(body, bytes):
         content: bytes | None = body
         size: int | None = len(body)

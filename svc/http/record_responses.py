@@ -13,10 +13,11 @@ from typing import Any, cast
 from svc.content.content_type import ContentType, Shape
 from svc.content.values import is_blob
 from svc.errors import NotAcceptable, NotFound
+from svc.http.compression import VARY
 from svc.http.conditional import last_modified, matched_tag
 from svc.http.preferences import Preferences
 from svc.http.raw_content import is_raw_content
-from svc.http.response_parts import PRIVATE, TABULAR, VARY, ResponseParts
+from svc.http.response_parts import PRIVATE, PUBLIC, TABULAR, ResponseParts
 from svc.http.row_responses import plan_shape
 from svc.http.row_stream import QueryExecution, narrow
 from svc.messages import HeaderPairs, Request, Response
@@ -181,7 +182,7 @@ class RecordResponses(ResponseParts):
         type_pair = ("Content-Type", writer.content_type)
         if not joins(rows.plan.select, rows.table):
             return self._record_pairs(request, type_pair, record.raw, etag_of(record.raw))
-        return [type_pair, VARY] if request.user is None else [type_pair, VARY, PRIVATE]
+        return [type_pair, VARY, PUBLIC if request.user is None else PRIVATE]
 
 
 def _no_property(name: str, record: StoredRecord) -> NotFound:

@@ -10,17 +10,17 @@ from svc.clock import Clock
 from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
 from svc.errors import NotAcceptable
-from svc.http.compression import Compression
+from svc.http.compression import VARY, Compression
 from svc.http.conditional import last_modified
 from svc.http.preferences import Preferences, preferences_of
-from svc.http.raw_content import raw_response
+from svc.http.raw_content import VARY_RAW, raw_response
 from svc.loop import then
 from svc.messages import HeaderPairs, Request, Response
 from svc.resources import RequestTarget, Resources
 from svc.store.values.records import version_of
 
-VARY = ("Vary", "Accept, Accept-Encoding")
 PRIVATE = ("Cache-Control", "private, no-cache")
+PUBLIC = ("Cache-Control", "public, no-cache")  # shared caches may keep it and have to ask each time: rights and records change
 TABULAR = "text/csv"  # the content type that needs the columns before the first row
 
 
@@ -72,8 +72,7 @@ class ResponseParts:
 
     def _record_pairs(self, request: Request, type_pair: tuple[str, str], raw: bytes, tag: str) -> HeaderPairs:
         pairs: HeaderPairs = [type_pair, ("ETag", f'"{tag}"'), VARY]
-        if request.user is not None:
-            pairs.append(PRIVATE)
+        pairs.append(PUBLIC if request.user is None else PRIVATE)
         if self.options.last_modified:
             pairs.append(("Last-Modified", last_modified(version_of(raw))))
         return pairs
@@ -110,7 +109,7 @@ class ResponseParts:
     def _raw(self, request: Request, data: Any, pairs: HeaderPairs, content_type: str | None = None) -> Response:
         """`data`: bytes, or a blob, which has its own content type."""
         kept = [pair for pair in pairs if pair[0] not in ("Content-Type", "Vary")]
-        return self._compression.apply(request, raw_response(request, content_type, data, kept))
+        return self._compression.apply(request, raw_response(request, content_type, data, kept, vary=VARY_RAW))
 
     def _respond(self, request: Request, writer: ContentType, body: Any, status: int, pairs: HeaderPairs) -> Any:
         """`body`: bytes, or an awaitable of them from an application's content type."""

@@ -16,14 +16,14 @@ from svc.content.content_type import ContentType
 from svc.content.handler_type import HandlerType
 from svc.content.values import is_blob
 from svc.errors import NotFound
-from svc.http.compression import choice_of
+from svc.http.compression import VARY, choice_of
 from svc.http.conditional import matched_tag
 from svc.http.item_stream import gather_items, item_stream
 from svc.http.preferences import Preferences
 from svc.http.raw_content import blob_response
 from svc.http.record_responses import RecordResponses
 from svc.http.response_check import check_response
-from svc.http.response_parts import PRIVATE, VARY
+from svc.http.response_parts import PRIVATE
 from svc.http.row_responses import RowResponses
 from svc.loop import then
 from svc.messages import HeaderPairs, Headers, Request, Response

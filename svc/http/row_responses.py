@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
 from svc.content.handler_type import HandlerType
+from svc.http.compression import VARY
 from svc.http.preferences import Preferences
-from svc.http.response_parts import PRIVATE, TABULAR, VARY, ResponseParts
+from svc.http.response_parts import PRIVATE, PUBLIC, TABULAR, ResponseParts
 from svc.http.row_stream import HEAVY, QueryExecution, RowStream
 from svc.messages import HeaderPairs, Request, Response
 from svc.query.execution import result_columns
@@ -150,8 +151,7 @@ class RowResponses(ResponseParts):
         finally:
             snapshot.abort()
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY, ("Preference-Applied", "explain")]
-        if request.user is not None:
-            pairs.append(PRIVATE)
+        pairs.append(PUBLIC if request.user is None else PRIVATE)
         response = self._respond(request, writer, writer.encode(result), 200, pairs)
         return cast(Response, await response if inspect.isawaitable(response) else response)
 
@@ -182,8 +182,7 @@ class RowResponses(ResponseParts):
 
     def _collection_pairs(self, request: Request, writer: ContentType) -> HeaderPairs:
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
-        if request.user is not None:
-            pairs.append(PRIVATE)
+        pairs.append(PUBLIC if request.user is None else PRIVATE)
         if writer.headers:
             pairs += writer.headers
         return pairs

@@ -9,7 +9,7 @@ import json
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from svc.auth.roles import ALL_RIGHTS, AttributeRights, TableRights
+from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.operations.call import Call
 from svc.store import Database, Table
 from svc.store.schema import Attribute, Structure
@@ -117,10 +117,10 @@ def _record_count(table: Table, *, exact: bool) -> Generator[None, None, tuple[i
 
 
 def sees_attribute(may: TableRights, name: str) -> bool:
-    if may.attributes is None:
+    if may.attributes is None and may.readable is None:
         return True
-    right: AttributeRights | None = may.attributes.get(name)
-    return right is not None and (right.read or right.insert or right.update)
+    right = may.attribute(name)
+    return right.read or right.insert or right.update
 
 
 def describe_attribute(attribute: Attribute, structures: Mapping[str, Structure], *, builtin: bool = False) -> dict[str, Any]:

@@ -99,4 +99,5 @@ def _by_permission(role: Any, username: str, node: Node) -> User:
 
 
 def _narrowed(role: Role, node: Node) -> Role:
-    return Role(role.id, role.role, {**role.permission, **_FORCED}, role.access, node.store.databases)
+    permission = {**role.permission, **_FORCED}
+    return Role(role.id, role.role, permission, role.access, node.store.databases, node.directory.anonymous_role())

@@ -40,7 +40,7 @@ class _ReadCheck:
     def is_free(self, table: AnyTable) -> bool:
         """Whether nothing that a search of this table may name needs a look."""
         may = self._role.rights(table.database.name, table.name)
-        return may.attributes is None and not any(attribute.relationship is not None for attribute in table.attributes.values())
+        return may.readable is None and not any(attribute.relationship is not None for attribute in table.attributes.values())
 
     def body(self, body: Mapping[str, Any], table: AnyTable) -> None:
         """Both names of a field are looked at, so it does not matter which one wins."""
@@ -153,7 +153,7 @@ class _ReadCheck:
 
     def _may_read(self, name: str, table: AnyTable) -> bool:
         may = self._role.rights(table.database.name, table.name)
-        if may.attributes is None or name in may.readable:
+        if may.readable is None or name in may.readable:
             return True
         self._violations.check_attributes(table.database.name, table.name, may, (name,), ("read",))
         return False

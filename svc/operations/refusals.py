@@ -50,16 +50,15 @@ class Violations:
         self._invalid[f"Attribute '{printable(name)}' does not exist on '{database}.{table}'"] = None
 
     def check_attributes(self, database: str, table: str, may: TableRights, names: Iterable[str], rights: tuple[str, ...]) -> None:
-        """Collect what is wrong with the use of these attributes, all of them on a table with a list of attribute rights.
+        """Collect what is wrong with the use of these attributes of a table; nothing is where they follow the rights on the table.
 
         One without any right is reported as missing: a caller does not learn of attributes it has no rights to.
         """
-        listed = may.attributes
-        if listed is None:
+        if may.attributes is None and may.readable is None:
             return
         for name in names:
-            given = listed.get(name)
-            if given is None or not (given.read or given.insert or given.update):
+            given = may.attribute(name)
+            if not (given.read or given.insert or given.update):
                 self.add_missing_attribute(database, table, name)
             else:
                 missing = [right for right in rights if not getattr(given, right)]

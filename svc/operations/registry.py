@@ -18,6 +18,7 @@ MODULES = (
     "history",
     "users",
     "roles",
+    "grants",
     "tokens",
     "configuration",
     "system",

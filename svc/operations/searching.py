@@ -89,14 +89,14 @@ def _reader(call: Call, table: Table) -> tuple[Reader, frozenset[str] | None]:
             return UNRESTRICTED, None
         # Its secrets are never shown.
         user = _super_user(call.node)
-        may = rights(user, SYSTEM, USER_TABLE)
+        may = rights(user, table)
     if may.all and (call.is_super_user or not _has_relationships(table)):
         return UNRESTRICTED, None
     return user, _visible(may)
 
 
 def _visible(may: TableRights) -> frozenset[str] | None:
-    return None if may.attributes is None else may.readable
+    return may.readable
 
 
 def _has_relationships(table: Table) -> bool:

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from svc.auth.roles import ALL_RIGHTS, rights
+from svc.auth.roles import ALL_RIGHTS, role_rights
 from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError, ValidationError
 from svc.http.row_stream import QueryExecution
@@ -69,7 +69,7 @@ class Operations:
         table = call.arguments.get(TABLE.name)
         if authorized and isinstance(table, str):
             database = call.arguments.get(DATABASE.name) or DATABASE.default
-            call.rights = rights(user, database, table) if isinstance(database, str) else ALL_RIGHTS
+            call.rights = role_rights(user, database, table) if isinstance(database, str) else ALL_RIGHTS
         return call
 
     def _impersonated(self, wish: Any, user: User | None, name: str, *, authorized: bool) -> User:

@@ -14,7 +14,8 @@ from svc.content.content_type import ContentType, Shape
 from svc.content.handler_type import HandlerType
 from svc.content.json_type import JsonType, encode_json
 from svc.errors import ClientError
-from svc.http.response_parts import PRIVATE, VARY
+from svc.http.compression import VARY
+from svc.http.response_parts import PRIVATE
 from svc.http.row_stream import RowStream
 from svc.messages import HeaderPairs, Response
 from svc.store.env import Txn

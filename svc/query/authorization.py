@@ -26,7 +26,7 @@ class Reader:
         self._open_table = open_table
 
     def rights(self, table: AnyTable) -> TableRights:
-        return ALL_RIGHTS if table is self._open_table else rights(self.user, table.database.name, table.definition.name)
+        return ALL_RIGHTS if table is self._open_table else rights(self.user, table)
 
 
 def narrow_query(query: Query, table: AnyTable, user: User | None, open_table: AnyTable | None = None) -> Query:
@@ -45,7 +45,7 @@ def _check_select(select: Select, table: AnyTable, reader: Reader) -> None:
         name = item.path[0]
         if name.startswith(("$", "*")):
             continue
-        if not may.read or (may.attributes is not None and name not in may.readable):
+        if not may.read or (may.readable is not None and name not in may.readable):
             raise AccessViolation(reader.user)
         attribute = table.attributes.get(name)
         if attribute is None or attribute.relationship is None:
@@ -86,7 +86,7 @@ def _check_path(path: tuple[str, ...], table: AnyTable, reader: Reader) -> AnyTa
     """Every step of a dotted name must be readable. Returns the table that a path of relationships ends in."""
     for name in path:
         may = reader.rights(table)
-        if not may.read or (may.attributes is not None and name not in may.readable):
+        if not may.read or (may.readable is not None and name not in may.readable):
             raise AccessViolation(reader.user)
         attribute = table.attributes.get(name)
         if attribute is None or attribute.relationship is None:
@@ -102,12 +102,12 @@ def _narrow_select(select: Select, table: AnyTable, reader: Reader) -> Select:
     items: list[SelectItem] = []
     for item in select.items:
         name = item.path[0]
-        if name == "*" and may.attributes is not None:
-            items += _readable(table, may)
+        if name == "*" and may.readable is not None:
+            items += _readable(table, may.readable)
             continue
-        if name == "$record" and may.attributes is not None:
+        if name == "$record" and may.readable is not None:
             continue
-        if may.attributes is not None and not name.startswith(("$", "*")) and name not in may.readable:
+        if may.readable is not None and not name.startswith(("$", "*")) and name not in may.readable:
             continue
         attribute = table.attributes.get(name)
         if attribute is not None and attribute.relationship is not None:
@@ -121,9 +121,9 @@ def _narrow_select(select: Select, table: AnyTable, reader: Reader) -> Select:
     return replace(select, items=tuple(items))
 
 
-def _readable(table: AnyTable, may: TableRights) -> list[SelectItem]:
+def _readable(table: AnyTable, readable: frozenset[str]) -> list[SelectItem]:
     """The readable properties of a whole record, without relationships: each of these needs rights of its own."""
-    return [SelectItem((name,)) for name, attribute in table.attributes.items() if name in may.readable and attribute.stored]
+    return [SelectItem((name,)) for name, attribute in table.attributes.items() if name in readable and attribute.stored]
 
 
 def _narrow_related(item: SelectItem, target: AnyTable, reader: Reader) -> SelectItem | None:
@@ -135,8 +135,8 @@ def _narrow_related(item: SelectItem, target: AnyTable, reader: Reader) -> Selec
         inner = _narrow_select(Select((SelectItem(item.path[1:], item.nested),)), target, reader)
         return replace(item, query=query) if inner.items else None
     nested = item.nested
-    if nested is None and may.attributes is not None:
-        nested = Select(tuple(_readable(target, may)))
+    if nested is None and may.readable is not None:
+        nested = Select(tuple(_readable(target, may.readable)))
     elif nested is not None:
         nested = _narrow_select(nested, target, reader)
     return replace(item, nested=nested, query=query)

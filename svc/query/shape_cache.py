@@ -103,7 +103,7 @@ class ShapeCache:
 
 
 def _planned(shape: _Shape, values: list[str], table: AnyTable, txn: object, reader: Reader, allow_full_scan: bool | None) -> Plan:
-    place = (id(table), id(rights_of(reader)), allow_full_scan)
+    place = (id(table), id(rights_of(reader, table)), allow_full_scan)
     made = shape.plans.get(place)
     if made is None or not made.holds(table, reader):
         if len(shape.plans) >= _PLANS:

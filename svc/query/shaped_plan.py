@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
+from svc.auth.roles import role_of
 from svc.auth.users import User
 from svc.query.authorization import narrow_query
 from svc.query.definition_cache import Definitions
@@ -27,12 +28,12 @@ class Unrestricted(Enum):
 
 UNRESTRICTED = Unrestricted.EVERYTHING
 Reader = User | None | Unrestricted
-"""Whose rights narrow a query, None: those of a caller who is not known; or UNRESTRICTED, where nothing does."""
+"""Whose rights narrow a query, None: those of an anonymous caller; or UNRESTRICTED, where nothing does."""
 
 
-def rights_of(reader: Reader) -> object:
+def rights_of(reader: Reader, table: AnyTable) -> object:
     """The object that stands for the rights of a reader; with a changed role it is another one."""
-    return reader if reader is None or reader is UNRESTRICTED else reader.role
+    return reader if reader is UNRESTRICTED else role_of(reader, table)
 
 
 class OpenTest(Comparison):
@@ -61,12 +62,12 @@ class ShapedPlan:
         self._query = query
         self._allow_full_scan = allow_full_scan
         self._definitions = Definitions(table)
-        self._rights = rights_of(reader)
+        self._rights = rights_of(reader, table)
         self._shared: dict[object, object] = {}
 
     def holds(self, table: AnyTable, reader: Reader) -> bool:
         """Whether definitions and rights are still the same."""
-        return self._rights is rights_of(reader) and self._definitions.hold(table)
+        return self._rights is rights_of(reader, table) and self._definitions.hold(table)
 
     def plan(self, values: list[str], table: AnyTable, txn: object) -> Plan:
         """The plan with these values. Raises what planning the whole query would, but without positions."""

@@ -141,10 +141,10 @@ class Hub:
             select = enumerable_select(table)
         visible = None
         if request.check_rights:
-            may = rights(user, table.database.name, table.name)
+            may = rights(user, table)
             if not may.read:
                 raise AccessViolation(user)
-            visible = None if may.attributes is None else may.readable
+            visible = may.readable
             if request.where is not None or select is not None:
                 select = narrow_query(Query(request.where, select), table, user).select
         return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions)
@@ -495,13 +495,13 @@ class Hub:
     def _recheck_one(self, followed: _DatabaseSubscriptions, subscription: Subscription, users: dict[str, User | None]) -> None:
         request = subscription.request
         user = None if request.user is None else self._current_user(request.user, users)
-        if user is None:
+        if user is None and request.user is not None:
             subscription.finish(EndReason.NO_LOGIN)
             return
         try:
             view = self._view(request, user)
         except AccessViolation:
-            subscription.finish(EndReason.REVOKED)
+            subscription.finish(EndReason.NO_LOGIN if user is None else EndReason.REVOKED)
             return
         except Problem as problem:  # an attribute it selects by is gone
             logger.error("a subscription to %s ends: %s", request.table.name, problem.message)

@@ -81,10 +81,8 @@ class TableBase(Resource):
 
     @classmethod
     def admit(cls, request: Request) -> None:
-        user = request.user
-        if user is None:
-            raise AccessViolation
-        if (not user.super_user or cls.is_system) and not rights(user_of(request), cls.table.database.name, cls.table.name).any:
+        user = user_of(request)
+        if (user is None or not user.super_user or cls.is_system) and not rights(user, cls.table).any:
             raise AccessViolation(user)
 
     @classmethod
@@ -95,7 +93,7 @@ class TableBase(Resource):
             target.rights = ALL_RIGHTS
             return
         assert user is None or type(user) is User
-        may = target.rights = rights(user, cls.table.database.name, cls.table.name)
+        may = target.rights = rights(user, cls.table)
         if may.all:
             return
         if not _is_allowed(may, verb, target):
@@ -109,7 +107,7 @@ class TableBase(Resource):
     @staticmethod
     def visible(target: RequestTarget) -> frozenset[str] | None:
         may: TableRights = target.rights
-        return None if may.attributes is None else may.readable
+        return may.readable
 
 
 def _is_allowed(may: TableRights, verb: str, target: RequestTarget) -> bool:

@@ -46,7 +46,7 @@ class TableReading(TableBase):
             if raw is None:
                 return None
             may: TableRights = target.rights
-            return StoredRecord(table, raw, None if may.attributes is None else may.readable)
+            return StoredRecord(table, raw, may.readable)
         if target.is_root:
             return cls.describe(cls.visible(target))
         if cls.table.caching is not None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from math import inf, nextafter
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from svc.clock import Clock
 from svc.errors import NotFound, Problem, ServerError
@@ -87,6 +87,7 @@ class Turn:
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []
         self.on_work: Callable[[], None] | None = None
+        self.anonymous_role: Callable[[], Any] = lambda: None  # auth.Role of callers without a user, kept here by auth.UserDirectory
         self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
         self._queue_limits = queue_limits
         self._version = 0.0

@@ -126,7 +126,7 @@ def test_the_best_type_for_the_client(client: httpx.Client, filled: str, path: s
         request.headers["accept"] = accept
     response = client.send(request)
     assert (response.status_code, response.headers["content-type"]) == (200, content_type)
-    assert response.headers["vary"] == "Accept, Accept-Encoding"
+    assert response.headers["vary"] == "Accept, Accept-Encoding, Authorization, Cookie"
 
 
 @pytest.mark.parametrize("accept", ["image/png", "application/json;q=0", "application/xml, text/htm"])

@@ -50,7 +50,7 @@ def test_answers_carry_the_service_headers(client: httpx.Client) -> None:
     assert got.headers["server-timing"].startswith("db;dur=")
     assert "date" in got.headers
     assert "server" not in got.headers
-    assert got.headers["vary"] == "Accept, Accept-Encoding"
+    assert got.headers["vary"] == "Accept, Accept-Encoding, Authorization, Cookie"
     assert got.headers["cache-control"] == "private, no-cache"
     assert "etag" not in client.put("/Product/h1", json={"name": "y"}).headers
 

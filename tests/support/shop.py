@@ -56,7 +56,7 @@ class FakeTable:
         self.attributes = {attribute.name: attribute for attribute in definition.attributes}
         self.computed = computed_attributes(definition, {}, self.name)
         self.indexes = {a.name: FakeIndex(a) for a in definition.attributes if a.indexed}
-        self.database = SimpleNamespace(tables={}) if database is None else database
+        self.database = SimpleNamespace(tables={}, store=SimpleNamespace(anonymous_role=lambda: None)) if database is None else database
         self.database.tables[self.name] = self
         self.raws: dict[bytes, bytes] = {}
         self.keys: list[bytes] = []
@@ -136,5 +136,5 @@ def brand_definition() -> TableDefinition:
 
 
 def shop(products=(), brands=()) -> tuple[FakeTable, FakeTable]:
-    database = SimpleNamespace(tables={})
+    database = SimpleNamespace(tables={}, store=SimpleNamespace(anonymous_role=lambda: None))
     return FakeTable(product_definition(), database, products), FakeTable(brand_definition(), database, brands)

@@ -159,13 +159,13 @@ class LiveQueries:
         """(key of the result, query narrowed to what the user may read). Equal keys share one result. Raises AccessViolation, QueryError."""
         query, table, user = subscription.query, subscription.table, subscription.user
         if subscription.checks_rights:
-            may = rights(user, table.database.name, table.name)
+            may = rights(user, table)
             if not may.read:
                 raise AccessViolation(user)
             if query.select is None and query.aggregate is None:
                 if table.has_enumerable:
                     query = replace(query, select=enumerable_select(table))
-                elif may.attributes is not None:
+                elif may.readable is not None:
                     query = replace(query, select=Select((SelectItem(("*",)),)))  # which is narrowed to what may be read
             query = narrow_query(query, table, user)
         # The repr of the nodes: as values, 1 and true are equal.
@@ -372,7 +372,7 @@ class LiveQueries:
         try:
             key, _ = self._result_key(subscription)
         except AccessViolation:
-            subscription.end(EndReason.REVOKED)
+            subscription.end(EndReason.NO_LOGIN if user is None else EndReason.REVOKED)
             return
         except Problem:
             return  # a definition has changed: `_sweep` sees that

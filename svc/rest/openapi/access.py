@@ -57,7 +57,7 @@ class View:
         for table, (definition, may) in self.seen.items():
             if table.definition is not definition:
                 return False
-            now = rights(user, table.database.name, table.name)
+            now = rights(user, table)
             if now is not may and now != may:
                 return False
         return (user is not None and user.super_user) == self._super_user
@@ -65,7 +65,7 @@ class View:
     def rights(self, table: Table) -> TableRights:
         known = self.seen.get(table)
         if known is None:
-            known = self.seen[table] = table.definition, rights(self._user, table.database.name, table.name)
+            known = self.seen[table] = table.definition, rights(self._user, table)
         return known[1]
 
     def verbs(self, registration: Registration) -> frozenset[str]:
@@ -98,16 +98,15 @@ class View:
         may, definition = self.rights(table), table.definition
         shown = [attribute for attribute in definition.attributes if not attribute.hidden]
         stored = [attribute for attribute in shown if attribute.stored and attribute.name != definition.primary_key]
-        listed = may.attributes
-        if listed is None:
-            readable = [attribute for attribute in shown if self._is_reachable(table, attribute)]
+        visible = may.readable
+        readable = [each for each in shown if (visible is None or each.name in visible) and self._is_reachable(table, each)]
+        if may.attributes is None:
             return TableAccess(definition, tuple(readable) if may.read else (), tuple(stored), tuple(stored), not definition.sealed)
-        readable = [attribute for attribute in shown if attribute.name in may.readable and self._is_reachable(table, attribute)]
         return TableAccess(
             definition,
             tuple(readable) if may.read else (),
-            tuple(a for a in stored if a.name in listed and listed[a.name].insert),
-            tuple(a for a in stored if a.name in listed and listed[a.name].update),
+            tuple(each for each in stored if may.attribute(each.name).insert),
+            tuple(each for each in stored if may.attribute(each.name).update),
             False,
         )
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, AttributeRights, TableRights, evaluate, rights
+from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, AttributeRights, TableRights, evaluate, rights, role_rights, union
 from svc.auth.users import User
-from svc.errors import AccessViolation, Problem
+from svc.errors import AccessViolation, Problem, ValidationError
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import encode
 
@@ -36,42 +38,46 @@ def attribute(name: str, read: bool = False, insert: bool = False, update: bool 
 # --- whose rights --------------------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_has_no_rights() -> None:
-    assert rights(None, "data", "plant") is NO_RIGHTS
-    assert rights(User("ann"), "data", "plant") is NO_RIGHTS
+def may(world: World, user: User | None, database: str = "data", table: str = "plant") -> TableRights:
+    return rights(user, world.store.databases[database].tables[table])
+
+
+def test_without_a_role_there_are_no_rights(world: World) -> None:
+    assert may(world, None) is NO_RIGHTS
+    assert may(world, User("ann")) is NO_RIGHTS
 
 
 def test_super_user(world: World) -> None:
     admin = world.directory.get_user("admin")
-    assert rights(admin, "data", "plant") is ALL_RIGHTS and ALL_RIGHTS.all
+    assert may(world, admin) is ALL_RIGHTS and ALL_RIGHTS.all
 
 
 def test_kept_until_role_or_definition_change(world: World) -> None:
     ann = world.directory.get_user("ann")
-    first = rights(ann, "data", "plant")
+    first = may(world, ann)
     assert (first.read, first.delete) == (True, False)
-    assert rights(ann, "data", "plant") is first
+    assert may(world, ann) is first
     world.store.databases["data"].define_table(
         TableDefinition("plant", attributes=(Attribute("id", "ID", primary_key=True), Attribute("seenAt", "Date", updated_time=True)))
     )
-    second = rights(ann, "data", "plant")
+    second = may(world, ann)
     assert second is not first and "seenAt" in second.managed
     world.role("gardener", {})
-    assert not rights(world.directory.get_user("ann"), "data", "plant").read
+    assert not may(world, world.directory.get_user("ann")).read
 
 
 def test_missing_table_is_as_a_forbidden_one(world: World) -> None:
     ann = world.directory.get_user("ann")
-    assert rights(ann, "data", "nothing") is NO_RIGHTS
-    assert rights(ann, "nowhere", "plant") is NO_RIGHTS
+    assert role_rights(ann, "data", "nothing") is NO_RIGHTS
+    assert role_rights(ann, "nowhere", "plant") is NO_RIGHTS
 
 
 def test_system_database(world: World) -> None:
     admin, ann = world.directory.get_user("admin"), world.directory.get_user("ann")
-    raw = rights(admin, "system", "svc_raw_analytics")
+    raw = may(world, admin, "system", "svc_raw_analytics")
     assert (raw.read, raw.insert, raw.update, raw.delete, raw.all) == (True, False, False, False, False)
-    assert rights(admin, "system", "svc_role").all
-    users = rights(admin, "system", "svc_user")
+    assert may(world, admin, "system", "svc_role").all
+    users = may(world, admin, "system", "svc_user")
     assert users.delete and not users.all
     assert users.readable == {"username", "role", "active", "__createdtime__", "__updatedtime__"}
     users.check_write({"username": "x", "active": False}, insert=False, user=admin)
@@ -80,8 +86,73 @@ def test_system_database(world: World) -> None:
             users.check_write({secret: "x"}, insert=True, user=admin)
     world.role("gardener", {"structure_user": True, "system": {"tables": {"svc_role": table()["data"]["tables"]["plant"]}}})
     ann = world.directory.get_user("ann")
-    assert rights(ann, "data", "plant") is ALL_RIGHTS
-    assert rights(ann, "system", "svc_role") == NO_RIGHTS
+    assert may(world, ann) is ALL_RIGHTS
+    assert may(world, ann, "system", "svc_role") == NO_RIGHTS
+
+
+# --- the rights of everyone ------------------------------------------------------------------------------------------------------------
+
+
+def test_everyone_has_the_rights_of_anonymous(world: World) -> None:
+    world.role("anonymous", table(True, False, False, False))
+    public = may(world, None)
+    assert (public.read, public.insert, public.update, public.delete) == (True, False, False, False)
+    assert may(world, User("zoe")) is public
+    assert may(world, None) is public  # it is evaluated once
+    world.role("gardener", table(False, True, False, False))
+    ann = may(world, world.directory.get_user("ann"))
+    assert (ann.read, ann.insert, ann.update, ann.delete, ann.readable, ann.attributes) == (True, True, False, False, None, None)
+    world.role("anonymous", {})
+    ann = may(world, world.directory.get_user("ann"))
+    assert (ann.read, ann.insert) == (False, True) and not may(world, None).any
+    with pytest.raises(ValidationError, match="The role anonymous cannot have structure_user: everyone has its rights"):
+        world.role("anonymous", {"structure_user": True})
+    world.store.databases["system"].guard = None
+    world.role("anonymous", {"structure_user": True})
+    assert may(world, None) is NO_RIGHTS  # as a former version may have stored it
+    assert may(world, None, "system", "svc_user") is NO_RIGHTS
+
+
+def permissions() -> st.SearchStrategy[dict[str, Any]]:
+    """Of the table `plant`: flags, and perhaps a list of attributes."""
+    entry = st.builds(attribute, st.sampled_from(["id", "name", "price", "pin", "madeAt"]), st.booleans(), st.booleans(), st.booleans())
+    return st.builds(table, st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.lists(entry, max_size=3))
+
+
+def reads(may: TableRights, name: str) -> bool:
+    return may.read and (may.readable is None or name in may.readable)
+
+
+def writes(may: TableRights, name: str, *, insert: bool) -> bool:
+    try:
+        may.check_over([name], None if insert else {}, "ann")
+    except Problem:
+        return False
+    return True
+
+
+@settings(max_examples=300, deadline=None)
+@given(permissions(), permissions())
+def test_a_union_allows_what_either_does(one: dict[str, Any], other: dict[str, Any]) -> None:
+    own, public = evaluate(one, PLANT, "data"), evaluate(other, PLANT, "data")
+    both = union(own, public, PLANT)
+    assert (both.read, both.insert, both.update, both.delete) == tuple(
+        getattr(own, right) or getattr(public, right) for right in ("read", "insert", "update", "delete")
+    )
+    for name in ("id", "name", "price", "pin", "undeclared"):
+        assert reads(both, name) == (reads(own, name) or reads(public, name)), name
+        assert both.attribute(name).read == reads(both, name)
+        for insert in (True, False):
+            expected = writes(own, name, insert=insert) or writes(public, name, insert=insert)
+            assert writes(both, name, insert=insert) == expected, (name, insert)
+    assert both.all == (both.read and both.insert and both.update and both.delete and both.readable is None and both.attributes is None)
+    if both.writes_all:
+        assert all(writes(both, name, insert=insert) for name in ("id", "name", "undeclared") for insert in (True, False))
+    stored = {"id": "1", "name": "fern", "pin": "1", "more": 1}
+    kept = both.keep_forbidden({"id": "1", "name": "moss"}, dict(stored))
+    for name, value in stored.items():
+        if not writes(both, name, insert=False) and both.attributes is not None:
+            assert kept[name] == value
 
 
 # --- tables --------------------------------------------------------------------------------------------------------------------------

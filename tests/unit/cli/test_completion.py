@@ -30,7 +30,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 def test_bash_completes_commands_and_operations() -> None:
     assert bash("svc", "pai") == ["paint"]
-    assert bash("svc", "re") == ["restart", "renew-certs"]
+    assert bash("svc", "re") == ["restart", "revoke", "renew-certs"]
     assert {command.name for command in COMMANDS} | {"paint", "coat"} == set(bash("svc", ""))
     assert bash("svc", "help", "pai") == ["paint"]
     assert bash("svc", "config", "") == ["check", "show", "set", "unset"]

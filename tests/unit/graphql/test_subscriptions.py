@@ -277,7 +277,7 @@ def test_rights_are_those_of_queries(shop: Shop) -> None:
 def test_a_subscription_ends_with_the_rights(shop: Shop) -> None:
     app = shop.app
     app.operation("add_role", id="changing", role="changing", permission={"data": {"tables": {"Item": right("id", "name")}}})
-    app.operation("add_user", username="ann", password="ann", role="changing", active=True)
+    app.operation("add_user", username="ann", password="blue-heron", role="changing", active=True)
     put(shop, "a", name="A", secret="s")
     both, one, gone = Client(shop, user="ann"), Client(shop, user="ann"), Client(shop, user="ann")
     for client, query in ((both, "{ Item { name secret } }"), (one, "{ Item { name } }")):
@@ -306,9 +306,9 @@ def right(*names: str) -> dict[str, Any]:
 
 
 def test_who_says_so_when_connecting(shop: Shop) -> None:
-    shop.app.operation("add_user", username="bob", password="secret", role="reader", active=True)
-    tokens = shop.app.operation("create_authentication_tokens", username="bob", password="secret")
-    for payload in ({"Authorization": f"Bearer {tokens['operation_token']}"}, {"authorization": "Basic Ym9iOnNlY3JldA=="}):
+    shop.app.operation("add_user", username="bob", password="blue-heron", role="reader", active=True)
+    tokens = shop.app.operation("create_authentication_tokens", username="bob", password="blue-heron")
+    for payload in ({"Authorization": f"Bearer {tokens['operation_token']}"}, {"authorization": "Basic Ym9iOmJsdWUtaGVyb24="}):
         client = Client(shop, payload, user=None)
         client.subscribe("1", "{ Item { id } }") if client.take() else None
         assert [kind for kind, _, _ in client.take()] == ["next", "complete"]
@@ -323,15 +323,15 @@ def test_who_says_so_when_connecting(shop: Shop) -> None:
 
 def test_who_it_is_is_asked_again_for_each_operation(shop: Shop) -> None:
     app = shop.app
-    app.operation("add_user", username="eve", password="secret", role="reader", active=True)
-    token = app.operation("create_authentication_tokens", username="eve", password="secret", expires_in=20)["operation_token"]
+    app.operation("add_user", username="eve", password="blue-heron", role="reader", active=True)
+    token = app.operation("create_authentication_tokens", username="eve", password="blue-heron", expires_in=20)["operation_token"]
     browser = app.as_user(None)
-    assert browser.post("/login", {"username": "eve", "password": "secret"}).status == 200
+    assert browser.post("/login", {"username": "eve", "password": "blue-heron"}).status == 200
     cookie = browser.cookies.header("/graphql")
     by_payload = Client(shop, {"Authorization": f"Bearer {token}"}, user=None)
     by_handshake = Client(shop, user=None, headers={"Authorization": f"Bearer {token}"})
     by_session = Client(shop, user=None, headers={"Cookie": cookie})
-    by_password = Client(shop, user=None, headers={"Authorization": "Basic ZXZlOnNlY3JldA=="})
+    by_password = Client(shop, user=None, headers={"Authorization": "Basic ZXZlOmJsdWUtaGVyb24="})
     assert by_password.take() == [("connection_ack", None, None)]
     by_listener = Client(shop, user=None, headers={"X-Act-As": "eve"})
     for client in (by_payload, by_handshake, by_session, by_listener):

@@ -42,7 +42,7 @@ def test_the_newer_type_is_the_default(shop: Shop, accept: str | None) -> None:
     headers = {} if accept is None else {"Accept": accept}
     answer = shop.app.post("/graphql", {"query": QUERY}, headers=headers)
     assert answer.headers["Content-Type"] == f"{NEWER}; charset=utf-8"
-    assert answer.headers["Vary"] == "Accept, Accept-Encoding"
+    assert answer.headers["Vary"] == "Accept, Accept-Encoding, Authorization, Cookie"
     assert answer.headers["Cache-Control"] == "private, no-cache"
     assert answer.headers["Server-Timing"].startswith("execute;dur=")
     assert "ETag" not in answer.headers

@@ -85,7 +85,7 @@ def test_the_head(streaming: Make) -> None:
         "Content-Type": "text/event-stream",
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",
-        "Vary": "Accept, Accept-Encoding",
+        "Vary": "Accept, Accept-Encoding, Authorization, Cookie",
     }
 
 
