@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from svc.http.compression import VARY
 from svc.http.page_files import IMMUTABLE, PageFile, read_file, security_pairs
-from svc.http.response_parts import VARY
 from svc.messages import HeaderPairs, Request
 from svc.pages.cells import shortened
 

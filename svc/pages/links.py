@@ -75,7 +75,7 @@ def is_readable(registration: Registration, request: Request) -> bool:
         return user is not None and user.super_user
     if user is not None and user.super_user and not resource.is_system:
         return True
-    return rights(user, resource.table.database.name, resource.table.name).read
+    return rights(user, resource.table).read
 
 
 def equal_to(name: str, value: Any) -> str:

@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     process.operate("add_user", username="ann", password=PASSWORD, role="adder", active=True).raise_for_status()
     yield process
     assert process.stop() == 0, process.output()
-    assert "Traceback" not in process.logged()
+    assert "Traceback" not in process.logged(), process.logged()
 
 
 @pytest.fixture
@@ -132,3 +132,14 @@ def test_subscriptions_end_with_the_right(server: Process) -> None:
     with connect(address) as ws, pytest.raises(ConnectionClosed) as closed:
         ws.recv(LIMIT)
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 3000
+
+
+def test_pages(public: httpx.Client) -> None:
+    browser = {"Accept": "text/html", "User-Agent": "Mozilla/5.0"}
+    page = public.get("/Plant/", headers=browser)
+    assert page.status_code == 200 and "fern" in page.text and "1234" not in page.text
+    assert (page.headers["cache-control"], page.headers["vary"]) == ("private, no-cache", VARY)  # it also says who is logged in
+    home = public.get("/", headers=browser).text
+    assert "Plant" in home and "Garden" not in home
+    document = public.get("/openapi").json()
+    assert "/Plant/" in document["paths"] and "/Garden/" not in document["paths"]

@@ -95,7 +95,7 @@ def show(site: Application, target: str, status: int = 200, **fields: str) -> Pa
         "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     )
     assert (answered["x-content-type-options"], answered["referrer-policy"]) == ("nosniff", "same-origin")
-    assert answered["vary"] == "Accept, Accept-Encoding" and "etag" not in answered
+    assert answered["vary"] == "Accept, Accept-Encoding, Authorization, Cookie" and "etag" not in answered
     assert answered["cache-control"] == "private, no-cache"
     return Parsed(body)
 
