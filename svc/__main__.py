@@ -14,12 +14,17 @@ def _forget_current_directory() -> None:
         del sys.path[0]
 
 
+FIRST_PROCESS = 1  # of a container
 CLOSED_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended
 
 
 def main() -> int:
     """The exit status of the command line that this process was given; CLOSED_PIPE, silently, if nothing reads its output any more."""
     _forget_current_directory()
+    if os.getpid() == FIRST_PROCESS:
+        from svc.cli.first_process import continue_in_child
+
+        continue_in_child()
     from svc.cli import main as run
 
     try:
