@@ -1,4 +1,4 @@
-"""docs/deploying.md: its commands are carried out, in its order, and do what it says. And `svc deploy` where something is wrong."""
+"""docs/deploying-applications.md: its commands are carried out, in its order, and do what it says. And `svc deploy` where something is wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.integration.test_cli import Machine
 from tests.support.prepared import place_token_keys
 
-PAGE = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "deploying-applications.md").read_text("utf-8")
 BAD = "def f(:\n"
 
 
