@@ -50,9 +50,9 @@ class EntryStatus:
         self.details.clear()
 
     def graded(self) -> Iterator[tuple[bool, str]]:
-        """(whether it is an error, message) of all that was found."""
+        """(whether it is an error, message) of all that was found; where it is not known which of them are errors, all are."""
         for message in self.messages:
-            yield message in self.faults, message
+            yield message in self.faults or (self.status == ERROR and not self.faults), message
 
     def go_on(self) -> None:
         """It is loaded, but what it has begun goes on behind: it is "loading" until `complete`, unless an error is found."""

@@ -87,7 +87,7 @@ def test_a_load_without_an_end_is_ended(tmp_path: Path) -> None:
 
 def test_data_that_take_longer_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is ended when its time is over, and has said before that the version itself is loaded."""
-    statuses = {"rest": {"status": "warning", "messages": ["odd"], "faults": []}}
+    statuses: dict[str, dict[str, object]] = {"rest": {"status": "warning", "messages": ["odd"], "faults": []}}
 
     def run(command: list[str], place: Path, *arguments: object, **options: object) -> Outcome:
         (place / "loaded").write_text(json.dumps({"entries": statuses}))
