@@ -124,7 +124,9 @@ COMMANDS = (
         "svc restart",
         "Renew the running server and wait until the new one answers; start it if it is not running.",
         _of("svc.cli.processes", "restart"),
-        "A running server keeps the settings it was started with on the command line and in its environment; what changed in the file counts.\n"
+        "A running server keeps the applications and settings it was started with on the command line and in its environment, from whatever\n"
+        "directory svc restart is run; what changed in the file counts. One that does not run is started as by svc start, with the applications\n"
+        "in <root>/components.\n"
         "svc restart target=... restarts another server, and does not wait.",
     ),
     Command(

@@ -63,6 +63,8 @@ def restart(arguments: Arguments) -> int:
 
     installation = existing_installation(arguments)
     if not installation.installed or running_pid(installation.root) is None:
+        what = f"{', '.join(arguments.words)} and the applications" if arguments.words else "the applications"
+        print(f"svc is not running: it is started, with {what} of {installation.root}.", flush=True)
         return start(arguments)
     arguments.no_words()
     arguments.no_options_but("rootpath")

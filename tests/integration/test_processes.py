@@ -12,6 +12,7 @@ from pathlib import Path
 from random import randbytes
 from threading import Event
 
+import httpx
 import psutil
 import pytest
 
@@ -319,6 +320,21 @@ def test_faults_of_an_application_are_named_where_it_was_started(commands: Comma
     assert (
         "shop/schema.graphql:1:19: warning: the directive @exprot is not known and was ignored, did you mean '@export'?\n" in warned.stderr
     )
+
+
+def test_a_restart_keeps_the_application_from_whatever_directory_it_is_asked_for(commands: Commands) -> None:
+    shop = commands.home / "shop"
+    shop.mkdir()
+    (shop / "schema.graphql").write_text("type Bed @table @export { id: ID @primaryKey }\n")
+    assert commands.run("start", "shop", f"--HTTP_PORT={commands.port}", directory=commands.home).returncode == 0
+    for _ in range(2):
+        assert commands.run("restart", directory=commands.root).returncode == 0
+        answer = httpx.get(f"http://127.0.0.1:{commands.port}/Bed/", timeout=60)
+        assert answer.status_code == 401  # it is there: an address of nothing is 404
+    assert commands.run("stop").returncode == 0
+    again = commands.run("restart", f"--HTTP_PORT={commands.port}")
+    assert again.stdout.startswith(f"svc is not running: it is started, with the applications of {commands.root}.\n")
+    assert f"  application  none in {commands.root / 'components'}\n" in again.stderr
 
 
 def test_a_server_in_the_foreground_says_in_a_pipe_where_it_answers(commands: Commands) -> None:
