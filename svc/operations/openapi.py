@@ -21,8 +21,8 @@ _TYPES: dict[str, dict[str, Any]] = {
     "list": {"type": "array", "items": {}},
     "non-empty list": {"type": "array", "items": {}, "minItems": 1},
     "strings": {"type": "array", "items": {"type": "string"}},
-    "objects": {"type": "array", "items": {"type": "object"}},
-    "object": {"type": "object"},
+    "objects": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
+    "object": {"type": "object", "additionalProperties": True},
     "keys": {"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {}}]}},
     "choice": {"type": "string"},
     "any": {},
@@ -62,6 +62,7 @@ def operations_document(server_url: str) -> bytes:
         "paths": {
             "/": {
                 "post": {
+                    "operationId": "operate",
                     "summary": "Run an operation",
                     "requestBody": {
                         "required": True,
@@ -89,6 +90,7 @@ def operations_document(server_url: str) -> bytes:
             },
             "/health": {
                 "get": {
+                    "operationId": "health",
                     "summary": "The process works",
                     "security": [],
                     "responses": {"200": {"description": "It does."}, "503": {"description": "It has lost a database, and ends."}},
@@ -96,6 +98,7 @@ def operations_document(server_url: str) -> bytes:
             },
             "/ready": {
                 "get": {
+                    "operationId": "ready",
                     "summary": "Whether a load balancer should send requests",
                     "security": [],
                     "responses": {"200": {"description": "Yes."}, "503": {"description": "Starting, stopping, or set unavailable."}},
@@ -145,16 +148,16 @@ def _schema(row: Operation) -> dict[str, Any]:
 
 
 def field_schema(field: Field) -> dict[str, Any]:
-    """The JSON Schema of a field's value."""
+    """The JSON Schema of a field's value. A default is told in words: generated clients take `default` for a field that has to be sent, or send it."""
     schema = {**_TYPES[field.kind], "description": field.sentence}
+    if field.default is not None:
+        schema["description"] += f" Default: {encode_json(field.default).decode()}."
     if field.choices:
         schema["enum"] = list(field.choices)
     if field.low is not None:
         schema["minimum"] = field.low
     if field.high is not None:
         schema["maximum"] = field.high
-    if field.default is not None:
-        schema["default"] = field.default
     if field.secret:
         schema["format"] = "password"
     return schema

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
@@ -56,6 +57,16 @@ def document(process: Process, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
+@pytest.fixture(scope="module")
+def operations_file(process: Process, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the document of the operations."""
+    path = tmp_path_factory.mktemp("operations") / "operations.json"
+    response = httpx.get(f"{process.operations_url}/api/openapi/operations", auth=("admin", PASSWORD))
+    assert response.status_code == 200, response.text
+    path.write_bytes(response.content)
+    return path
+
+
 @pytest.fixture
 def empty(process: Process) -> Process:
     """The server without records."""
@@ -90,13 +101,15 @@ def test_openapi_python_client(empty: Process, document: Path, tmp_path: Path) -
 @needs_node
 @pytest.mark.slow(10)
 def test_openapi_typescript_and_openapi_fetch(
-    empty: Process, document: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    empty: Process, document: Path, operations_file: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     packages = node_packages(tmp_path_factory) / "node_modules"
     (tmp_path / "node_modules").symlink_to(packages)
     (tmp_path / "package.json").write_text('{"type": "module"}')
     shutil.copy(GENERATED / "use.ts", tmp_path)
     node = NODE or ""
-    run(tmp_path, node, str(packages / "openapi-typescript" / "bin" / "cli.js"), str(document), "-o", "shop.ts")
+    generator = str(packages / "openapi-typescript" / "bin" / "cli.js")
+    run(tmp_path, node, generator, str(document), "-o", "shop.ts")
+    run(tmp_path, node, generator, str(operations_file), "-o", "operations.ts")
     run(tmp_path, node, str(packages / "typescript" / "bin" / "tsc"), *STRICT, "use.ts")
-    run(tmp_path, node, "--no-warnings", "use.ts", empty.url, PASSWORD)
+    run(tmp_path, node, "--no-warnings", "use.ts", empty.url, empty.operations_url, PASSWORD)

@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [
     README,
-    *(ROOT / "docs" / f"{name}.md" for name in ("rest", "browser", "querying", "operations/README", "security", "graphql", "realtime")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("rest", "browser", "clients", "querying", "operations/README", "security", "graphql", "realtime")
+    ),
 ]  # the last one changes a record that others show
 ADDRESS = "http://localhost:9926/"
 OPERATIONS_ADDRESS = "http://localhost:9925/"

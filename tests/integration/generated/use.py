@@ -19,14 +19,17 @@ from shop_client.api.product import (
     list_products,
     replace_product,
     replace_products,
+    select_products,
     update_product,
     upload_product_photo,
 )
 from shop_client.api.shoporders import create_order, get_order
 from shop_client.models.blob import Blob
 from shop_client.models.brand_create import BrandCreate
+from shop_client.models.brand_part import BrandPart
 from shop_client.models.increment import Increment
 from shop_client.models.increment_op import IncrementOp
+from shop_client.models.list_products_count import ListProductsCount
 from shop_client.models.order import Order
 from shop_client.models.order_create import OrderCreate
 from shop_client.models.place import Place
@@ -34,6 +37,7 @@ from shop_client.models.problem import Problem
 from shop_client.models.product import Product
 from shop_client.models.product_create import ProductCreate
 from shop_client.models.product_keyed import ProductKeyed
+from shop_client.models.product_part import ProductPart
 from shop_client.models.product_replace import ProductReplace
 from shop_client.models.product_update import ProductUpdate
 from shop_client.models.state import State
@@ -94,6 +98,21 @@ assert listed(list_products.sync(client=client, name="Ink")) == ["ink"]
 assert listed(list_products.sync(client=client, made=DAY)) == ["pen/1"]
 assert listed(list_products.sync(client=client, state=State.USED)) == ["pen/1"]
 assert listed(list_products.sync(client=client, sold=True, price=2.5)) == ["pen/1"]
+found_sorted = list_products.sync_detailed(
+    client=client,
+    field_where="price>=1&(name==Ink|name==Cap|price<3)",
+    field_sort="-price,name",
+    field_limit=2,
+    field_offset=1,
+    field_count=ListProductsCount.EXACT,
+)
+assert listed(found_sorted.parsed) == ["pen/1", "cap"] and found_sorted.headers["X-Total-Count"] == "3"
+selected = select_products.sync(client=client, field_select="name,double,brand{name}", id="pen/1")
+assert isinstance(selected, list) and isinstance(selected[0], ProductPart) and isinstance(selected[0].id, Unset), selected
+assert (selected[0].name, selected[0].double) == ("Pen", 5.0)
+assert isinstance(selected[0].brand, BrandPart) and selected[0].brand.name == "Acme"
+refused = list_products.sync(client=client, field_sort="weigth")
+assert isinstance(refused, Problem) and refused.status == 400, refused
 
 # Change.
 assert update_product.sync_detailed("pen/1", client=client, body=ProductUpdate(stock=Increment(IncrementOp.ADD, 2))).status_code == 204

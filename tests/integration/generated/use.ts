@@ -1,13 +1,14 @@
-// A program that uses what openapi-typescript has generated, with openapi-fetch. Checked by tsc, then run by Node.js: use.ts URL PASSWORD.
+// A program that uses what openapi-typescript has generated, with openapi-fetch. Checked by tsc, then run by Node.js: use.ts URL URL-OF-OPERATIONS PASSWORD.
 
 import createClient from "openapi-fetch"
+import type { paths as OperationPaths } from "./operations.ts"
 import type { components, paths } from "./shop.ts"
 
 declare const process: { argv: string[] }
 
 type Product = components["schemas"]["Product"]
 
-const [, , baseUrl = "", password = ""] = process.argv
+const [, , baseUrl = "", operationsUrl = "", password = ""] = process.argv
 const authorization = `Basic ${btoa(`admin:${password}`)}`
 const client = createClient<paths>({ baseUrl, headers: { Authorization: authorization } })
 const DAY = "2026-03-01T12:30:00.000Z"
@@ -48,6 +49,29 @@ const found = await record("pen/1")
 check(found.price === 2.5 && found.place?.city === "Oslo" && found.tags?.[0] === "a" && found.made === DAY && found.seal === "AAEC", found)
 check((await listed({ name: "Ink" })).join() === "ink")
 check((await listed({ sold: true, made: DAY, state: "USED" })).join() === "pen/1")
+const sorted = await client.GET("/Product/", {
+  params: { query: { _where: "price>=1&(name==Ink|name==Cap|price<3)", _sort: "-price,name", _limit: 2, _offset: 1, _count: "exact" } },
+})
+check(sorted.data?.map((each) => each.id).join() === "pen/1,cap" && sorted.response.headers.get("x-total-count") === "3", sorted)
+const selected = await client.GET("/Product/.json", { params: { query: { _select: "name,double,brand{name}", id: "pen/1" } } })
+const [part] = selected.data ?? []
+check(part?.name === "Pen" && part.double === 5 && part.brand?.name === "Acme" && part.id === undefined, selected)
+let after: string | null = ""
+const paged: string[] = []
+while (after !== null) {
+  const page: { data?: Product[]; response: Response } = await client.GET("/Product/", { params: { query: { _sort: "name", _limit: 3, _after: after } } })
+  paged.push(...(page.data ?? []).map((each) => each.name))
+  const next: string | undefined = /<([^>]*)>; rel="next"/.exec(page.response.headers.get("link") ?? "")?.[1]
+  after = next ? new URL(next, page.response.url).searchParams.get("_after") : null
+}
+check(paged.join() === "Cap,Ink,Pen,Without a key", paged)
+const refused = await client.GET("/Product/", { params: { query: { _sort: "weigth" } } })
+check(refused.error?.status === 400, refused)
+
+// Another document, that of the operations.
+const operations = createClient<OperationPaths>({ baseUrl: operationsUrl, headers: { Authorization: authorization } })
+const described = await operations.POST("/", { body: { operation: "describe_table", table: "Product" } })
+check((described.data as { name?: string }).name === "Product", described)
 
 // Change.
 const changed = await client.PATCH("/Product/{id}", { params: { path: { id: "pen/1" } }, body: { stock: { __op__: "add", value: 2 }, price: null } })
