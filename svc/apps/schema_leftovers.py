@@ -64,7 +64,7 @@ class LeftoverTask:
 async def count_leftovers(store: Store, doubtful: DoubtfulTable) -> LeftoverCount | None:
     """In slices, each on the records of its time. None: the table has been changed again or dropped meanwhile."""
     table = doubtful.table
-    count = LeftoverCount(doubtful.definition, doubtful.change.doubts, by_new_names=True)
+    count = LeftoverCount(doubtful.definition, doubtful.change.doubts)
     behind: bytes | None = None
     while True:
         end = await store.slices.take()

@@ -7,29 +7,35 @@ carries out. Values are not converted and not removed when a definition changes,
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from svc.errors import SchemaError
-from svc.store.schema import Attribute, TableDefinition, compare
+from svc.store.schema import Attribute, Check, DefinitionChange, TableDefinition, compare
+from svc.store.values.checks import checks_of, declared_checks
 from svc.store.values.conversion import printable
 from svc.store.values.keys import decode_key, is_hashed
-from svc.store.values.records import MISSING, is_partial, projection
-from svc.store.values.type_checkers import compile_checkers
+from svc.store.values.records import MISSING, decode, is_partial, projection
+from svc.store.values.type_checkers import Checker, compile_checkers
 
 TABLE_ADDED, TABLE_RENAMED = "table_added", "table_renamed"
 CHANGED, ADDED, REMOVED, RENAMED = "table_changed", "attribute_added", "attribute_removed", "attribute_renamed"
 TYPE_CHANGED, ATTRIBUTE_CHANGED = "type_changed", "attribute_changed"
+UNIQUE = "unique"
 INDEX_BUILT, INDEX_REBUILT, INDEX_DROPPED = "index_built", "index_rebuilt", "index_dropped"
 
+LEFT, OTHER_TYPE, FAILS_CHECK = LEFTOVERS = ("removed", "other_type", "fails_check")
+
 _OF_TYPE = ("type", "elements", "required", "element_required", "enum")
-_SHOWN = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "structures")
-_APART = frozenset(("name", "description", "indexed", "renamed_from", "hidden", "allow", "primary_key", *_OF_TYPE))  # of an attribute
+_SHOWN = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "structures", "check")
+_APART = frozenset(
+    ("name", "description", "indexed", "renamed_from", "hidden", "allow", "primary_key", "unique", *_OF_TYPE)
+)  # of an attribute
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`kind`: one of the constants above. `attribute`: "" if the table itself is concerned. `sentence`: for people."""
+    """`kind`: one of the first constants above. `attribute`: "" if the table itself is concerned. `sentence`: for people."""
 
     kind: str
     attribute: str
@@ -38,17 +44,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Values that may not fit. `attribute`: in the new definition; None: it has none any more. `name`: under which records have them now,
-    `read_as`: and once the new definition holds."""
+    """Values that may not fit. `kind`: see `Leftover`. `name`: of the attribute, "" of the whole record. `attribute`: as it is declared now, None if it is not
+    any more. `check`: the one that is new."""
 
-    attribute: Attribute | None
+    kind: str
     name: str
-    read_as: str
+    attribute: Attribute | None = None
+    check: Check | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """`records`: how many the table has. `fault`: why the new definition is refused, "" if it is not."""
+    """`records`: how many the table has. `consequences`: for the store. `fault`: why the new definition is refused, "" if it is not."""
 
     database: str
     table: str
@@ -56,6 +63,7 @@ class TableChange:
     changes: tuple[Change, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     fault: str = ""
+    consequences: DefinitionChange = field(default_factory=DefinitionChange)
 
 
 def former_name(new: TableDefinition, tables: Container[str]) -> str:
@@ -78,7 +86,9 @@ def table_change(old: TableDefinition | None, new: TableDefinition, records: int
     changes += [Change(INDEX_BUILT, name, f"an index of {name} is built from {count}") for name in consequences.build]
     changes += [Change(INDEX_REBUILT, name, f"the index of {name} is built again from {count}") for name in consequences.rebuild]
     changes += [Change(INDEX_DROPPED, name, f"the index of {name} is dropped") for name in consequences.drop]
-    return TableChange(new.database, new.name, records, tuple(changes), tuple(_doubts(old, new, renamed)) if records else ())
+    changes += [Change(UNIQUE, name, f"the values of {name} have to be unique") for name in consequences.unique]
+    doubts = tuple(_doubts(old, new, renamed)) if records else ()
+    return TableChange(new.database, new.name, records, tuple(changes), doubts, consequences=consequences)
 
 
 def _attribute_changes(old: TableDefinition, new: TableDefinition, renamed: dict[str, str]) -> Iterator[Change]:
@@ -94,7 +104,7 @@ def _attribute_changes(old: TableDefinition, new: TableDefinition, renamed: dict
             continue
         if type_text(former) != type_text(attribute) or former.enum != attribute.enum:
             yield Change(TYPE_CHANGED, name, f"{name}: {type_text(former)} becomes {type_text(attribute)}")
-        others = [field.name for field in fields(Attribute) if field.name not in _APART]
+        others = [each.name for each in fields(Attribute) if each.name not in _APART]
         different = [other.rstrip("_") for other in others if getattr(former, other) != getattr(attribute, other)]
         if different:
             yield Change(ATTRIBUTE_CHANGED, name, f"{name}: another {', '.join(different).replace('_', ' ')}")
@@ -117,7 +127,9 @@ def _table_changes(old: TableDefinition, new: TableDefinition) -> Iterator[Chang
             if names:
                 yield Change(CHANGED, "", f"the type {', '.join(names)} of nested objects changes")
         else:
-            yield Change(CHANGED, "", f"{what}: {_shown(before)} becomes {_shown(now)}")
+            yield Change(
+                CHANGED, "", "another check of the whole record" if name == "check" else f"{what}: {_shown(before)} becomes {_shown(now)}"
+            )
 
 
 def _shown(value: object) -> str:
@@ -156,16 +168,22 @@ def _doubts(old: TableDefinition, new: TableDefinition, renamed: dict[str, str])
         else:
             concerned = any(getattr(former, each) != getattr(attribute, each) for each in _OF_TYPE)
         if concerned:
-            yield Doubt(attribute, name, attribute.name)
+            yield Doubt(OTHER_TYPE, attribute.name, attribute)
     kept = {attribute.name for attribute in new.attributes} | set(renamed.values())
     for attribute in old.attributes:
         if attribute.stored and attribute.name not in kept:
-            yield Doubt(None, attribute.name, attribute.name)
+            yield Doubt(LEFT, attribute.name)
+    known = declared_checks(old)
+    for owner, check in declared_checks(new):
+        if (owner, check) not in known:
+            yield Doubt(FAILS_CHECK, owner or "", check=check)
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """`kind`: "removed" or "other_type". `total`: the records that were looked at. `first_key`: of the records with such a value."""
+    """`kind`: one of LEFTOVERS: the attribute is removed, has another type, a check fails. `type`: as it is declared, or the check.
+
+    `total`: the records that were looked at. `first_key`: of the records with such a value."""
 
     kind: str
     attribute: str
@@ -176,19 +194,25 @@ class Leftover:
 
     def sentence(self, table: str) -> str:
         """For people. `table`: its name."""
-        what = f"{table}.{self.attribute}: {self.count:,} of {self.total:,} records"
-        if self.kind == "removed":
+        what = f"{table}{'.' if self.attribute else ''}{self.attribute}: {self.count:,} of {self.total:,} records"
+        if self.kind == LEFT:
             return f"{what} have values, which are kept as undeclared properties (the first is {self.first_key})"
-        return f"{what} do not fit {self.type}; they stay as they are until they are written (the first is {self.first_key})"
+        how = f"fail the check {self.type}" if self.kind == FAILS_CHECK else f"do not fit {self.type}"
+        return f"{what} {how}; they stay as they are until they are written (the first is {self.first_key})"
 
 
 class LeftoverCount:
-    """Counts in the records of a table what `doubts` are about. `by_new_names`: the records are read by the new definition."""
+    """Counts in the records of a table, as they are read by its new definition, what `doubts` are about."""
 
-    def __init__(self, definition: TableDefinition, doubts: Sequence[Doubt], *, by_new_names: bool) -> None:
+    def __init__(self, definition: TableDefinition, doubts: Sequence[Doubt]) -> None:
         checkers = compile_checkers(replace(definition, sealed=False), "native")
-        self._doubts = [(doubt, None if doubt.attribute is None else checkers[doubt.attribute.name]) for doubt in doubts]
-        self._values_of = projection(tuple([doubt.read_as if by_new_names else doubt.name for doubt in doubts]), default=MISSING)
+        checks = {(each.attribute or ""): each for each in checks_of(definition, definition.name)}
+        self._values = [(number, doubt, checkers.get(doubt.name)) for number, doubt in enumerate(doubts) if doubt.kind != FAILS_CHECK]
+        self._checks = [
+            (number, checks[doubt.name]) for number, doubt in enumerate(doubts) if doubt.kind == FAILS_CHECK and doubt.name in checks
+        ]
+        self._values_of = projection(tuple([doubt.name for _, doubt, _ in self._values]), default=MISSING) if self._values else None
+        self._doubts = doubts
         self._counts = [0] * len(doubts)
         self._firsts = [b""] * len(doubts)
         self.total = 0
@@ -197,32 +221,43 @@ class LeftoverCount:
         if is_partial(raw):
             return
         self.total += 1
-        for number, value in enumerate(self._values_of(raw)):
-            doubt, check = self._doubts[number]
-            if check is None:
-                is_left = value is not MISSING
-            elif value is MISSING or value is None:
-                is_left = doubt.attribute is not None and doubt.attribute.required and not doubt.attribute.default
-            else:
-                failures: list[str] = []
-                try:
-                    check(value, doubt.read_as, failures, 0)
-                except Exception:  # a stored value of any kind
-                    failures.append("")
-                is_left = bool(failures)
-            if is_left:
-                self._counts[number] += 1
-                if not self._firsts[number]:
-                    self._firsts[number] = stored
+        if self._values_of is not None:
+            for (number, doubt, check), value in zip(self._values, self._values_of(raw), strict=True):
+                if _is_left(doubt, check, value):
+                    self._found(number, stored)
+        if self._checks:
+            record = decode(raw)
+            for number, check_of_record in self._checks:
+                if check_of_record.failure(record) is not None:
+                    self._found(number, stored)
+
+    def _found(self, number: int, stored: bytes) -> None:
+        self._counts[number] += 1
+        if not self._firsts[number]:
+            self._firsts[number] = stored
 
     def leftovers(self) -> list[Leftover]:
         found = []
-        for (doubt, _), count, first in zip(self._doubts, self._counts, self._firsts, strict=True):
+        for doubt, count, first in zip(self._doubts, self._counts, self._firsts, strict=True):
             if count:
-                kind = "removed" if doubt.attribute is None else "other_type"
                 type_ = "" if doubt.attribute is None else type_text(doubt.attribute)
-                found.append(Leftover(kind, doubt.read_as, type_, count, self.total, _shown_key(first)))
+                if doubt.check is not None:
+                    type_ = printable(" ".join(doubt.check.expression.split()))
+                found.append(Leftover(doubt.kind, doubt.name, type_, count, self.total, _shown_key(first)))
         return found
+
+
+def _is_left(doubt: Doubt, check: Checker | None, value: Any) -> bool:
+    if doubt.attribute is None or check is None:
+        return value is not MISSING
+    if value is MISSING or value is None:
+        return doubt.attribute.required and not doubt.attribute.default
+    failures: list[str] = []
+    try:
+        check(value, doubt.name, failures, 0)
+    except Exception:  # a stored value of any kind
+        return True
+    return bool(failures)
 
 
 def _shown_key(stored: bytes) -> str:

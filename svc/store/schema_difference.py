@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from svc.clock import SYSTEM_CLOCK
 from svc.errors import SchemaError
 from svc.store.backup.source import open_readonly, stored_tables
 from svc.store.definitions import DEFINITIONS_STORE, StoredTable, check_definition, check_indexes, indexed_attributes, moves_key
-from svc.store.moves import MoveNote, Moves
+from svc.store.env import Txn
+from svc.store.moves import Move, MoveNote, Moves
 from svc.store.schema import TableDefinition
 from svc.store.schema_changes import Leftover, LeftoverCount, TableChange, former_name, table_change
 from svc.store.store_names import StoreNames
+from svc.store.values.computed import computed_attributes
+from svc.store.values.records import expiry_of, is_copy, projection
+from svc.store.writing.duplicates import fault_of_duplicates, sharing
 
 DATA_FILE = "data.mdb"
+Progress = Callable[[str, int, int], None]
+"""Called with table, records that were read, all."""
+
 _STEP = 10_000  # records between two reports
 
 
@@ -37,11 +46,11 @@ def stored_definitions(path: Path) -> dict[str, TableDefinition]:
 
 
 def differences(
-    path: Path, wanted: Iterable[TableDefinition], progress: Callable[[str, int, int], None] = lambda table, done, total: None
+    path: Path, wanted: Iterable[TableDefinition], progress: Progress = lambda table, done, total: None
 ) -> list[TableDifference]:
     """What loading these definitions would change in the database in a directory, on one snapshot; of tables that stay as they are nothing.
 
-    `progress`: called with table, records that were read, all. Raises StoreFailure.
+    Raises StoreFailure.
     """
     wanted = list(wanted)
     if not (path / DATA_FILE).exists():
@@ -58,12 +67,67 @@ def differences(
                 continue
             primary = env.open_db(names.of(stored).encode(), txn, create=False)
             change = _checked(stored, definition, txn.stat(primary)["entries"])
-            leftovers: tuple[Leftover, ...] = ()
-            if change.doubts:
-                leftovers = _count(change, definition, txn.get(moves_key(stored.number), None, definitions), txn, primary, progress)
-            if change.changes or change.fault:
-                found.append(TableDifference(change, leftovers))
+            note = txn.get(moves_key(stored.number), None, definitions)
+            records = _Records(txn, primary, change, None if note is None else MoveNote.from_bytes(note), progress)
+            fault = _duplicates(definition, change, records)
+            if fault is not None:
+                found.append(TableDifference(replace(change, changes=(), doubts=(), fault=fault)))
+            elif change.changes or change.fault:
+                found.append(TableDifference(change, _leftovers(definition, change, records)))
         return found
+
+
+class _Records:
+    """The records of a table as they would be read once the change is made. (stored key, raw) of all that have not expired, at each call."""
+
+    def __init__(self, txn: Txn, primary: Any, change: TableChange, note: MoveNote | None, progress: Progress) -> None:
+        self._txn = txn
+        self._primary = primary
+        self._change = change
+        self._progress = progress
+        self._now_ms = SYSTEM_CLOCK.wall() * 1000
+        planned = [Move(old, new, inf) for old, new in change.consequences.moves]
+        known = () if note is None else note.moves
+        self._moves = Moves(MoveNote((*known, *planned)), 0) if known or planned else None
+
+    def __call__(self) -> Iterator[tuple[bytes, bytes]]:
+        for number, (stored, raw) in enumerate(self._txn.cursor(self._primary).iternext()):
+            if number % _STEP == 0:
+                self._progress(f"{self._change.database}.{self._change.table}", number, self._change.records)
+            expiry = expiry_of(raw)
+            if expiry is None or expiry > self._now_ms or is_copy(raw):
+                yield stored, raw if self._moves is None else self._moves.translate(raw, self._txn)
+
+
+def _duplicates(definition: TableDefinition, change: TableChange, records: _Records) -> str | None:
+    """Why the attributes that become unique cannot."""
+    computed = computed_attributes(definition, {}, definition.name) if change.consequences.unique else {}
+    for name in change.consequences.unique:
+        if name in computed and not computed[name].is_set:
+            continue
+        value_of = computed[name].reader() if name in computed else _reader(name)
+        suspects = set(sharing(records, value_of))
+        key_of = projection((definition.primary_key,))
+        fault = fault_of_duplicates(
+            definition.name, name, ((key_of(raw)[0], value_of(raw)) for stored, raw in records() if suspects and stored in suspects)
+        )
+        if fault is not None:
+            return fault
+    return None
+
+
+def _reader(name: str) -> Callable[[bytes], Any]:
+    values_of = projection((name,), default=None)
+    return lambda raw: values_of(raw)[0]
+
+
+def _leftovers(definition: TableDefinition, change: TableChange, records: _Records) -> tuple[Leftover, ...]:
+    if not change.doubts:
+        return ()
+    count = LeftoverCount(definition, change.doubts)
+    for stored, raw in records():
+        count.add(stored, raw)
+    return tuple(count.leftovers())
 
 
 def _checked(stored: StoredTable | None, definition: TableDefinition, records: int) -> TableChange:
@@ -75,15 +139,3 @@ def _checked(stored: StoredTable | None, definition: TableDefinition, records: i
     except SchemaError as error:
         return TableChange(definition.database, definition.name, records, fault=error.message)
     return table_change(before, definition, records)
-
-
-def _count(
-    change: TableChange, definition: TableDefinition, note: bytes | None, txn: Any, primary: Any, progress: Callable[[str, int, int], None]
-) -> tuple[Leftover, ...]:
-    count = LeftoverCount(definition, change.doubts, by_new_names=False)
-    moves = None if note is None else Moves(MoveNote.from_bytes(note), 0)
-    for number, (stored, raw) in enumerate(txn.cursor(primary).iternext()):
-        if number % _STEP == 0:
-            progress(f"{change.database}.{change.table}", number, change.records)
-        count.add(stored, raw if moves is None else moves.translate(raw, txn))
-    return tuple(count.leftovers())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import SchemaError
@@ -25,20 +25,30 @@ def refuse_duplicates(txn: Txn, table: Table, index: Index, now_ms: float, *, is
 
     Reads the index, or without it every record.
     """
-    suspects = _by_index(txn, table, index) if is_built else _by_records(txn, table, index)
-    holders: dict[bytes, _Holders] = {}
     value_of = value_reader(index)
-    for stored in suspects:
-        raw = table.read(stored, txn)
-        if raw is not None and table.is_live(raw, now_ms):
-            for key, value in {encode_key(value): value for _, value in unique_values(value_of(raw))}.items():
-                holders.setdefault(key, _Holders(value)).keys.append(table.key_of(raw))
+    suspects = _by_index(txn, table, index) if is_built else sharing(lambda: _records(txn, table), value_of)
+    found = (
+        (table.key_of(raw), value_of(raw))
+        for stored in suspects
+        if (raw := table.read(stored, txn)) is not None and table.is_live(raw, now_ms)
+    )
+    fault = fault_of_duplicates(table.name, index.attribute, found)
+    if fault is not None:
+        raise SchemaError(fault)
+
+
+def fault_of_duplicates(table: str, attribute: str, suspects: Iterable[tuple[Any, Any]]) -> str | None:
+    """Why an attribute cannot be unique, None if it can. `suspects`: (key, value of the attribute) of all records that may share a value with others."""
+    holders: dict[bytes, _Holders] = {}
+    for key, found in suspects:
+        for encoded, value in {encode_key(value): value for _, value in unique_values(found)}.items():
+            holders.setdefault(encoded, _Holders(value)).keys.append(key)
     doubles = [found for _, found in sorted(holders.items()) if len(found.keys) > 1]
-    if doubles:
-        count = "1 value is" if len(doubles) == 1 else f"{len(doubles):,} values are"
-        examples = ", ".join(map(str, doubles[:SHOWN_VALUES])) + (", ..." if len(doubles) > SHOWN_VALUES else "")
-        where = f"{printable(table.name)}.{printable(index.attribute)}"
-        raise SchemaError(f"{where} cannot be @unique: {count} that of several records: {examples}")
+    if not doubles:
+        return None
+    count = "1 value is" if len(doubles) == 1 else f"{len(doubles):,} values are"
+    examples = ", ".join(map(str, doubles[:SHOWN_VALUES])) + (", ..." if len(doubles) > SHOWN_VALUES else "")
+    return f"{printable(table)}.{printable(attribute)} cannot be @unique: {count} that of several records: {examples}"
 
 
 class _Holders:
@@ -64,16 +74,18 @@ def _by_index(txn: Txn, table: Table, index: Index) -> Iterator[bytes]:
     return iter(found)
 
 
-def _by_records(txn: Txn, table: Table, index: Index) -> Iterator[bytes]:
-    """The same by the records themselves, in two passes: what remains of a value in the first is a number."""
-    value_of = value_reader(index)
+def sharing(records: Callable[[], Iterator[tuple[bytes, bytes]]], value_of: Callable[[bytes], Any]) -> Iterator[bytes]:
+    """The stored keys of the records that may share a value with others, in two passes: what remains of a value in the first is a number.
+
+    `records`: (stored key, raw) of all, from the beginning at each call.
+    """
     seen: set[int] = set()
     several: set[int] = set()
-    for _, raw in _records(txn, table):
+    for _, raw in records():
         for number in {hash(encode_key(value)) for _, value in unique_values(value_of(raw))}:
             (several if number in seen else seen).add(number)
     if several:
-        for stored, raw in _records(txn, table):
+        for stored, raw in records():
             if any(hash(encode_key(value)) in several for _, value in unique_values(value_of(raw))):
                 yield stored
 

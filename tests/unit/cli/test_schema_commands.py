@@ -94,6 +94,18 @@ def test_what_would_be_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "  error: the primary key of Cat cannot be changed from type ID to Int; the table stays as it is\n" in capsys.readouterr().out
 
 
+def test_values_that_have_to_be_unique(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = 'type Dog @table { id: ID @primaryKey word: String @unique @renamedFrom(name: "note") name: String @unique }'
+    assert run(write(tmp_path, schema)) == 1
+    assert capsys.readouterr().out == (
+        "data.Dog\n"
+        '  error: Dog.word cannot be @unique: 1 value is that of several records: "good" ("bello", "rex", "waldi");'
+        " the table stays as it is\n"
+    )
+    assert run(write(tmp_path, schema.replace("word: String @unique", "word: String"))) == 2
+    assert "  the values of name have to be unique\n" in capsys.readouterr().out
+
+
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(write(tmp_path, SECOND), "json") == 1
     answer: Any = json.loads(capsys.readouterr().out)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from svc.store import schema_changes
-from svc.store.schema import Attribute, Enumeration, Relationship, Structure, TableDefinition
+from svc.store.schema import Attribute, Check, Enumeration, Relationship, Structure, TableDefinition
 from svc.store.schema_changes import Leftover, LeftoverCount, TableChange, table_change
 from svc.store.values.keys import encode_key
 from svc.store.values.records import encode
@@ -88,9 +88,9 @@ def test_what_is_refused() -> None:
     assert change.fault == "the primary key of Product cannot be changed from type ID to Int" and not change.changes
 
 
-def left(old: TableDefinition, new: TableDefinition, *records: dict[str, Any], by_new_names: bool = False) -> list[Leftover]:
+def left(old: TableDefinition, new: TableDefinition, *records: dict[str, Any]) -> list[Leftover]:
     change = table_change(old, new, len(records))
-    count = LeftoverCount(new, change.doubts, by_new_names=by_new_names)
+    count = LeftoverCount(new, change.doubts)
     for number, record in enumerate(records):
         count.add(encode_key(f"k{number}"), encode({"id": f"k{number}", **record}, 1.0, 0, None))
     return count.leftovers()
@@ -121,11 +121,25 @@ def test_values_of_removed_attributes() -> None:
     )
 
 
-@pytest.mark.parametrize(("by_new_names", "name"), [(False, "name"), (True, "title")])
-def test_renamed_values(by_new_names: bool, name: str) -> None:
+def test_renamed_values_are_read_with_their_new_name() -> None:
     before, after = table(Attribute("name", "String")), table(Attribute("title", "Int", renamed_from="name"))
-    (found,) = left(before, after, {name: "x"}, {name: 1}, by_new_names=by_new_names)
+    (found,) = left(before, after, {"title": "x"}, {"title": 1})
     assert (found.attribute, found.count) == ("title", 1)
+
+
+def test_unique_values_and_checks() -> None:
+    before = table(Attribute("n", "Int", indexed=True))
+    after = table(Attribute("n", "Int", indexed=True, unique=True, check=Check("n > 0")), check=Check("n != 5"))
+    assert said(before, after) == [
+        ("attribute_changed", "n: another check"),
+        ("table_changed", "another check of the whole record"),
+        ("unique", "the values of n have to be unique"),
+    ]
+    found = left(before, after, {"n": 5}, {"n": -1}, {"n": -2}, {})
+    assert [(each.kind, each.attribute, each.count) for each in found] == [("fails_check", "n", 2), ("fails_check", "", 1)]
+    assert found[0].sentence("Product").startswith("Product.n: 2 of 4 records fail the check n > 0; they stay")
+    assert found[1].sentence("Product").startswith("Product: 1 of 4 records fail the check n != 5; they stay")
+    assert left(after, replace(after, sealed=True), {"n": -1}) == []
 
 
 def test_enumerations_lists_and_objects() -> None:
