@@ -64,9 +64,10 @@ class Rows:
 @dataclass(slots=True)
 class CollectionPage:
     """`query`: the conditions that the filter form adds to. `first`, `next`: addresses, "" where there are none. `is_cut`: there are more rows and no next
-    page. `total`: records that the query finds, None where that is not known. `fields`, `operators`: of the filter form, (value, label)."""
+    page. `total`: records that the query finds, None where that is not known. `fields`, `operators`: of the filter form, (value, label). `noun`: of a row."""
 
     table: Rows
+    noun: str = "record"
     chips: list[Chip] = field(default_factory=list)
     query: str = ""
     first: str = ""
@@ -100,7 +101,7 @@ def collection_page(
     `is_whole`: it is the collection of all records, not of those whose keys begin in some way."""
     table = planned.table
     rows = _rows(planned, values, registration, links)
-    page = CollectionPage(rows)
+    page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row")
     if query is None:
         return page
     if query.aggregate is None:

@@ -4,8 +4,12 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from svc.pages.cells import lines_of
 from svc.pages.frame import Frame
+from svc.pages.nested import data_page
 from svc.pages.templates import Templates
 from tests.support.pages import Parsed
 
@@ -23,6 +27,21 @@ def test_what_is_put_in_is_text() -> None:
     body = asyncio.run(Templates(lambda: 0.0).render("error.html", error(HOSTILE)))
     page = Parsed(body)
     assert page.text.count(HOSTILE) >= 6
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([HOSTILE, "</script>", "javascript:alert(1)"]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.just(HOSTILE), inner),
+    max_leaves=20,
+)
+SHARED = Templates(lambda: 0.0)
+
+
+@settings(max_examples=60)
+@given(json_like)
+def test_any_data_is_a_page_of_known_elements(value: Any) -> None:
+    values = {"page": data_page(value), "title": "t", "trail": [], "formats": [], "frame": FRAME}
+    Parsed(asyncio.run(SHARED.render("data.html", values)))
 
 
 def test_it_gives_way_to_others_while_it_works() -> None:
