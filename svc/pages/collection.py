@@ -17,6 +17,7 @@ from svc.pages.links import (
     can_be_sorted,
     conditions_of,
     printed,
+    records_of,
     sorted_by,
     with_conditions,
 )
@@ -100,7 +101,7 @@ def collection_page(
     """`values`: the rows. `query`: what the address asks for, None if that is not known: then nothing but rows is shown. `cursor`: of the next page.
     `is_whole`: it is the collection of all records, not of those whose keys begin in some way."""
     table = planned.table
-    rows = _rows(planned, values, registration, links)
+    rows = _rows(planned, values, query, registration, links)
     page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row")
     if query is None:
         return page
@@ -141,7 +142,7 @@ def listed(values: list[Any]) -> Rows | None:
     return Rows([Column(shortened(str(name), CELL)) for name in shown], rows, len(values), [shortened(str(name), CELL) for name in hidden])
 
 
-def _rows(planned: PlannedQuery, values: list[Any], registration: Registration | None, links: Links) -> Rows:
+def _rows(planned: PlannedQuery, values: list[Any], query: Query | None, registration: Registration | None, links: Links) -> Rows:
     shape, table, count = plan_shape(planned), planned.table, len(values)
     if shape.form == "value":
         name = shape.columns[0] if shape.columns else "value"
@@ -157,12 +158,16 @@ def _rows(planned: PlannedQuery, values: list[Any], registration: Registration |
     key = table.primary_key if is_plain and registration is not None else None
     targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
 
+    grouped = {} if query is None else _grouped(query, table)
+
     def cells(value: Mapping[str, Any]) -> list[Cell]:
         row = []
         for name in shown:
             member = value.get(name, MISSING)
             if name == key and registration is not None:
                 row.append(_key_cell(member, links.record_at(registration, member)))
+            elif name in grouped and query is not None:
+                row.append(_key_cell(member, records_of(query, grouped[name], member)))
             else:
                 row.append(foreign_cell(member, targets[name], links) if name in targets else cell_of(member))
         return row
@@ -184,6 +189,15 @@ def foreign_cell(value: Any, target: Table, links: Links, most: int = CELL) -> C
         return cell
     cell.href = links.record(target, value)
     return cell
+
+
+def _grouped(query: Query, table: Table) -> dict[str, str]:
+    """Columns of an aggregate -> the attributes whose values they hold, as far as conditions can speak of these."""
+    aggregate = query.aggregate
+    if aggregate is None:
+        return {}
+    names = {path[0] for path in aggregate.keys if len(path) == 1}.intersection(_filterable(table))
+    return {"value" if aggregate.kind == "facet" else name: name for name in names}
 
 
 def _key_cell(value: Any, href: str) -> Cell:

@@ -116,6 +116,19 @@ def with_conditions(query: Query, conditions: tuple[Filter, ...]) -> Query:
     return replace(query, where=where, after=None, offset=0)
 
 
+def records_of(query: Query, name: str, value: Any) -> str:
+    """The records behind one row of an aggregate, whose key is this value; "" if the language cannot say it."""
+    if value is None:
+        condition = Condition((name,), Comparator.EQUALS, None, Conversion.FORCED)
+    elif isinstance(value, str | int | float):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        condition = Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING)
+    else:
+        return ""
+    behind = replace(with_conditions(query, (*conditions_of(query), condition)), aggregate=None, sort=(), limit=None, counted=False)
+    return printed(behind) or ""
+
+
 def can_be_sorted(attribute: Attribute, table: Table, query: Query, *, scans: bool) -> bool:
     """Whether the planner sorts the result of a query by this attribute (spec: query §8)."""
     if not attribute.stored or attribute.type == "Blob":

@@ -520,3 +520,17 @@ def test_results_without_a_cursor_have_pages_too(site: Application, query: str) 
         path = follow(path, page.links["Next page"]) if "Next page" in page.links else ""
     whole = site.ask("GET", f"/Seat/?{query}")[1]
     assert len(seen) == len(whole) > ROWS and len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("query", ["price=ge=100&group(name;count)", "price=ge=100&facet(name)", "group(stock,name;count)"])
+def test_rows_of_an_aggregate_lead_to_their_records(site: Application, query: str) -> None:
+    page = show(site, f"/Seat/?{query}")
+    path = follow("/Seat/", page.links["n3"])
+    assert path == ("/Seat/?price=ge=100&name==n3" if "price" in query else "/Seat/?name==n3")
+    assert {row[1] for row in show(site, path).rows[1:]} == {"n3"}
+
+
+def test_an_aggregate_of_missing_values_leads_there(site: Application) -> None:
+    page = show(site, "/Seat/?facet(price)&limit(200)&sort(value)")
+    nulls = [found["href"] for tag, found in page.elements if found.get("href", "").startswith("?price==null")]
+    assert nulls == ["?price==null"] and len(show(site, follow("/Seat/", nulls[0])).rows) == 7
