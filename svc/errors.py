@@ -4,6 +4,8 @@ Two kinds of trouble exist. A `Problem` is an answer: its message is written for
 is a defect of ours: it is logged with its traceback and the caller gets a bare 500 (`dispatch.error_response`).
 """
 
+from collections.abc import Mapping
+
 REASONS: dict[int, str] = {
     100: "Continue", 101: "Switching Protocols", 103: "Early Hints",
     200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 206: "Partial Content",
@@ -29,6 +31,8 @@ class Problem(Exception):
 
     status_code = 500
     code = ""
+    faults: tuple[Mapping[str, object], ...] = ()
+    """Where it lies, for programs: mappings of `message` and of what is known of `index`, `line`, `key`, `attribute`, `right`, `resource`."""
 
     def __init__(
         self,
@@ -77,10 +81,19 @@ class ServerError(Problem):
 
 
 class AccessViolation(Problem):
-    """401 without a user, 403 with one."""
+    """401 without a user, 403 with one.
 
-    def __init__(self, user: object = None, message: str = "") -> None:
+    `right`, `resource`, `attribute`: what the user lacks, in names that the request has or the user may see. Callers who are not known are told nothing.
+    """
+
+    def __init__(self, user: object = None, message: str = "", *, right: str = "", resource: str = "", attribute: str = "") -> None:
         super().__init__(message or ("Must login" if user is None else "Unauthorized access to resource"), 401 if user is None else 403)
+        if user is not None and right:
+            of = ".".join([name if len(name) <= 100 else f"{name[:100]}..." for name in (resource, attribute) if name])
+            of = of.encode("utf-8", "backslashreplace").decode()
+            self.message += f" (needs the right to {right} {of})"
+            given = (("right", right), ("resource", resource), ("attribute", attribute))
+            self.faults = ({**{name: value for name, value in given if value}, "message": self.message},)
 
 
 class Refusal(Problem):

@@ -29,6 +29,8 @@ from svc.query.execution import execute
 from svc.query.functions import still_found_by
 from svc.query.nodes import Select
 from svc.resources import PlannedQuery, TableResource
+from svc.resources.list_faults import ListFaults, named
+from svc.resources.table_writing import source_of
 from svc.resources.target import id_path
 from svc.store import Table as StoredTable
 from svc.store.values.conversion import EMPTY_KEYS, check_key
@@ -317,11 +319,20 @@ class Table(TableAdministration, Resource):
 
     def _put_each(self, data: list[Any], target: RequestTarget, request: Any, context: AnyContext) -> Iterator[None]:
         table = self._table
+        faults: ListFaults | None = None
         for number, element in enumerate(data):
-            record = _element(element, number, target, context)
-            key = check_key(table.definition, _required_key(record, table, f"Element {number}"))
-            self._put_one(target, key, record, request, context)
+            try:
+                record = _element(element, number, target, context)
+                key = check_key(table.definition, _required_key(record, table, f"Element {number}"))
+                self._put_one(target, key, record, request, context)
+            except ClientError as error:
+                faults = faults or ListFaults(data, table.definition, context)
+                faults.add(number, error)
+                if faults.is_full:
+                    break
             yield
+        if faults is not None:
+            raise faults.error(table.validator, source_of(request))
 
     def _all(self, steps: Iterator[None], count: int, result: Any) -> Any:
         """`result` once all steps are taken: at once if they are few, else in slices, with others served in between."""
@@ -368,10 +379,22 @@ class Table(TableAdministration, Resource):
     def _create_each(
         self, data: list[Any], created: list[Table], target: RequestTarget, request: Any, context: AnyContext
     ) -> Iterator[None]:
+        faults: ListFaults | None = None
         for number, element in enumerate(data):
-            created.append(self._create_one(_element(element, number, target, context), target, request, context))
+            try:
+                created.append(self._create_one(_element(element, number, target, context), target, request, context, number))
+            except RecordExists:
+                if faults is None:
+                    raise
+            except ClientError as error:
+                faults = faults or ListFaults(data, self._table.definition, context)
+                faults.add(number, error)
+                if faults.is_full:
+                    break
             context.state.new_location = None  # one address for several there is not
             yield
+        if faults is not None:
+            raise faults.error(self._table.validator, source_of(request))
 
     def create(self, data: Any, target: Any = None) -> Any:
         """Create a record under a new key, or under the one it has; returns it. Raises RecordExists for a key that is taken."""
@@ -380,7 +403,10 @@ class Table(TableAdministration, Resource):
             found.prefix, found.id = str(found.id), None
         return Ready(self._create_one(_record(data, _what(found, context)), found, request, context))
 
-    def _create_one(self, record: dict[str, Any], target: RequestTarget, request: Any, context: AnyContext) -> Table:
+    def _create_one(
+        self, record: dict[str, Any], target: RequestTarget, request: Any, context: AnyContext, number: int | None = None
+    ) -> Table:
+        """`number`: of the element in a list."""
         table = self._table
         if record.get(table.primary_key, "") in EMPTY_KEYS or record[table.primary_key] is None:
             record.pop(table.primary_key, None)
@@ -390,7 +416,7 @@ class Table(TableAdministration, Resource):
         self._check_later(context, record, partial=False)
         given = record.get(table.primary_key)
         if given is not None and not target.prefix and transaction.get_raw(table, check_key(table.definition, given)) is not None:
-            raise RecordExists
+            raise named(RecordExists(), given, number, (), context)
         key = self._served.create_in(transaction.writes, record, target, request)
         state = context.state
         if state.owner is table:

@@ -10,7 +10,7 @@ other role when these are evaluated. All roles are read again when one is change
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import AccessViolation, ClientError, NotUnique, Problem, StillReferenced
@@ -57,6 +57,7 @@ class TableRights:
     all: bool = False
     readable: frozenset[str] | None = None
     managed: frozenset[str] = _MANAGED_TIMES
+    table: str = field(default="", compare=False)  # its name, for messages to users with some right on it
 
     @property
     def any(self) -> bool:
@@ -87,7 +88,8 @@ class TableRights:
                 raise Problem(MANAGED_TIME_WRITTEN, 403)
             right = attributes.get(name)
             if right is None or not ((insert is not False and right.insert) or (insert is not True and right.update)):
-                raise AccessViolation(user)
+                needed = "insert or update" if insert is None else "insert" if insert else "update"
+                raise AccessViolation(user, right=needed, resource=self.table, attribute=str(name))
 
     def check_over(self, names: Iterable[str], stored: Mapping[str, Any] | None, user: object = None) -> None:
         """Whether properties of these names may be written over the record `stored`, None: where there is none. Raises as `check_write`.
@@ -95,7 +97,7 @@ class TableRights:
         To be asked inside the transaction that writes, of the record it finds.
         """
         if not (self.insert if stored is None else self.update):
-            raise AccessViolation(user)
+            raise AccessViolation(user, right="insert" if stored is None else "update", resource=self.table)
         self.check_write(names, insert=stored is None, user=user)
 
     def keep_forbidden(self, record: dict[str, Any], stored: bytes | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -224,7 +226,14 @@ def union(one: TableRights, other: TableRights, definition: TableDefinition) -> 
     readable = _either_readable(one, other)
     attributes = _either_written(one, other, definition)
     everything = readable is None and attributes is None and all(flags.values())
-    return TableRights(**flags, attributes=attributes, all=everything, readable=readable, managed=one.managed | other.managed)
+    return TableRights(
+        **flags,
+        attributes=attributes,
+        all=everything,
+        readable=readable,
+        managed=one.managed | other.managed,
+        table=one.table or other.table,
+    )
 
 
 def _either_readable(one: TableRights, other: TableRights) -> frozenset[str] | None:
@@ -347,7 +356,9 @@ def evaluate(permission: Mapping[str, Any], definition: TableDefinition, databas
     read, insert, update, delete = (given.get(name) is True for name in ("read", "insert", "update", "delete"))
     listed = given.get("attribute_permissions")
     if not listed:
-        return TableRights(read, insert, update, delete, all=read and insert and update and delete, managed=_managed(definition))
+        return TableRights(
+            read, insert, update, delete, all=read and insert and update and delete, managed=_managed(definition), table=definition.name
+        )
     attributes = _attribute_rights(listed, definition, AttributeRights(read, insert, update))
     return TableRights(
         read,
@@ -357,6 +368,7 @@ def evaluate(permission: Mapping[str, Any], definition: TableDefinition, databas
         attributes,
         readable=frozenset(name for name, right in attributes.items() if right.read),
         managed=_managed(definition),
+        table=definition.name,
     )
 
 

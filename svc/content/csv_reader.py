@@ -20,6 +20,7 @@ QUOTE: Final = '"'
 SLICE_CELLS = 2000  # read in one step
 
 WINDOW = 1 << 15  # characters whose lines are found at one time
+MAX_FAULTS = 20
 MAX_COLUMNS = 10_000
 MAX_QUOTES = 100_000  # doubled, in one cell: it is read at one time, 20 ms
 
@@ -29,13 +30,15 @@ _line_end = re.compile(r"\r\n|\r|\n")
 
 
 class CsvRecord(dict[str, object]):
-    """A row of a body that is written to a table. `columns`: all that the header names, though an empty cell gives no property."""
+    """A row of a body that is written to a table. `columns`: all that the header names, though an empty cell gives no property. `line`: on which it
+    begins."""
 
-    __slots__ = ("columns",)
+    __slots__ = ("columns", "line")
 
-    def __init__(self, columns: frozenset[str]) -> None:
+    def __init__(self, columns: frozenset[str], line: int) -> None:
         super().__init__()
         self.columns = columns
+        self.line = line
 
 
 class Quoted(str):
@@ -145,7 +148,7 @@ def _closing_quote(text: str, offset: int, line: int) -> int:
 
 
 def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
-    """Raises BadBody, or BadValue for a cell that its attribute's type cannot take; both name the line."""
+    """Raises BadBody, or BadValue for cells that their attributes' types cannot take, up to MAX_FAULTS rows of them; both name the line."""
     rows = iter_rows(text)
     first = next(rows, None)
     if first is None:
@@ -154,7 +157,8 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
     columns = [(name, _cell_converter(None if attributes is None else attributes.get(name))) for name in names]
     width = len(columns)
     known = frozenset(names)
-    records = []
+    records: list[dict[str, object]] = []
+    faults: list[dict[str, object]] = []
     pause = SLICE_CELLS
     for line, cells in rows:
         pause -= width + 1
@@ -163,14 +167,20 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
             yield
         if len(cells) != width:
             raise BadBody(f"Invalid CSV: {len(cells)} cells in line {line}, but {width} columns")
-        record: dict[str, object] = {} if attributes is None else CsvRecord(known)
+        record: dict[str, object] = {} if attributes is None else CsvRecord(known, line)
         for (name, convert), cell in zip(columns, cells, strict=True):
             if cell or type(cell) is Quoted:
                 try:
                     record[name] = convert(cell)
                 except BadValue as error:
-                    raise in_line(error, line) from None
+                    faults.append({"index": len(records), "line": line, "attribute": name, "message": in_line(error, line)})
         records.append(record)
+        if len(faults) >= MAX_FAULTS:
+            break
+    if faults:
+        refused = BadValue(". ".join([str(fault["message"]) for fault in faults]))
+        refused.faults = tuple(faults)
+        raise refused
     return records
 
 

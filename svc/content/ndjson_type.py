@@ -40,7 +40,9 @@ def decode_lines(body: bytes) -> Slices:
                 try:
                     values.append((yield from decode_json_slices(line)))
                 except BadBody as error:
-                    raise BadBody(f"{error.message}, in line {number}") from None
+                    refused = BadBody(f"{error.message}, in line {number}")
+                    refused.faults = ({"index": len(values), "line": number, "message": error.message},)
+                    raise refused from None
         counted += sum([line.count(mark) for line in lines for mark in (b",", b"[")])
         if counted + len(values) > MAX_VALUES:
             raise BadBody(f"Invalid JSON: more than {MAX_VALUES} values, in line {number}")

@@ -92,5 +92,5 @@ def convert(text: str, attribute: Attribute | None) -> object:
     return autoconvert(text) if function is None else function(text)
 
 
-def in_line(error: BadValue, line: int) -> BadValue:
-    return BadValue(f"{error.message} (line {line})")
+def in_line(error: BadValue, line: int) -> str:
+    return f"{error.message} (line {line})"

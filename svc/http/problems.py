@@ -31,6 +31,8 @@ def problem_response(error: Problem, types: ContentTypes, request: Request | Non
         body["retryable"] = True
     if error.errors:
         body["errors"] = list(error.errors)
+    if error.faults:
+        body["faults"] = list(error.faults)
     if isinstance(error, QueryError) and error.position is not None:
         body["position"] = error.position
     accept = None if request is None else request.block.get("accept")

@@ -39,6 +39,14 @@ def check_select(select: Select, table: AnyTable, user: User | None, open_table:
     _check_select(select, table, Reader(user, open_table))
 
 
+def _lacks(reader: Reader, may: TableRights, name: str, through: str = "") -> AccessViolation:
+    """The error for an attribute that may not be read. It is named as the caller has named it, declared or not: that confirms nothing. `through`: the
+    relationship that leads to its table, which is all that is said of a table on which the caller has no rights."""
+    if not may.any:
+        return AccessViolation(reader.user, right="read" if through else "", resource=through)
+    return AccessViolation(reader.user, right="read", resource=may.table, attribute=name if may.read else "")
+
+
 def _check_select(select: Select, table: AnyTable, reader: Reader) -> None:
     may = reader.rights(table)
     for item in select.items:
@@ -46,13 +54,13 @@ def _check_select(select: Select, table: AnyTable, reader: Reader) -> None:
         if name.startswith(("$", "*")):
             continue
         if not may.read or (may.readable is not None and name not in may.readable):
-            raise AccessViolation(reader.user)
+            raise _lacks(reader, may, name)
         attribute = table.attributes.get(name)
         if attribute is None or attribute.relationship is None:
             continue
         target = related_table(table, attribute)
         if not reader.rights(target).read:
-            raise AccessViolation(reader.user)
+            raise _lacks(reader, reader.rights(target), "", name)
         nested = item.nested if item.query is None else item.query.select
         if nested is not None:
             _check_select(nested, target, reader)
@@ -84,16 +92,17 @@ def _check_filter(node: Filter, table: AnyTable, reader: Reader) -> None:
 
 def _check_path(path: tuple[str, ...], table: AnyTable, reader: Reader) -> AnyTable | None:
     """Every step of a dotted name must be readable. Returns the table that a path of relationships ends in."""
+    through = ""
     for name in path:
         may = reader.rights(table)
         if not may.read or (may.readable is not None and name not in may.readable):
-            raise AccessViolation(reader.user)
+            raise _lacks(reader, may, name, through)
         attribute = table.attributes.get(name)
         if attribute is None or attribute.relationship is None:
             return None  # what follows are properties of a nested object
-        table = related_table(table, attribute)
+        table, through = related_table(table, attribute), name
     if not reader.rights(table).read:
-        raise AccessViolation(reader.user)
+        raise _lacks(reader, reader.rights(table), "", through)
     return table
 
 

@@ -97,7 +97,7 @@ class TableBase(Resource):
         if may.all:
             return
         if not _is_allowed(may, verb, target):
-            raise AccessViolation(user)
+            raise AccessViolation(user, right=_needed(verb, target) if may.any else "", resource=may.table)
         if data is not None and verb in WRITTEN and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
             insert = verb == "post" or verb == "publish" or None
             for record in data if isinstance(data, list) else (data,):
@@ -108,6 +108,19 @@ class TableBase(Resource):
     def visible(target: RequestTarget) -> frozenset[str] | None:
         may: TableRights = target.rights
         return may.readable
+
+
+def _needed(verb: str, target: RequestTarget) -> str:
+    """The right that a verb takes, in words."""
+    if verb in READING:
+        return "read"
+    if verb == "delete":
+        return "delete"
+    if verb == "publish":
+        return "insert"
+    if verb == "post":
+        return "insert" if target.is_collection or target.is_root else "update"
+    return "insert or update"
 
 
 def _is_allowed(may: TableRights, verb: str, target: RequestTarget) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -16,6 +16,7 @@ from svc.query import AnyRows
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
 from svc.query.plain_parameters import maybe_empty_parameter
+from svc.resources.list_faults import ListFaults, named_write, not_an_object
 from svc.resources.resource import Created
 from svc.resources.table_reading import TableReading
 from svc.resources.target import RequestTarget, id_path
@@ -58,7 +59,27 @@ class TableWriting(TableReading):
             return cls._commit_in_slices(steps, records, transaction, request)
         for _ in steps:
             pass
-        return commit(transaction, request, len(request.content))
+        return cls._commit_named(transaction, records, request, is_list=True)
+
+    @classmethod
+    def _commit_named(
+        cls, transaction: Transaction, records: Sequence[Any], request: Request, *, is_list: bool = False
+    ) -> Awaitable[None] | None:
+        """`commit`; the error names the record that is why it fails. `records`: whose writes these are, if they are still known."""
+        try:
+            waiting = commit(transaction, request, len(request.content))
+        except ClientError as error:
+            raise named_write(error, transaction, records, request, is_list) from None
+        return None if waiting is None else cls._committed(waiting, transaction, records, request, is_list)
+
+    @classmethod
+    async def _committed(
+        cls, waiting: Awaitable[None], transaction: Transaction, records: Sequence[Any], request: Request, is_list: bool
+    ) -> None:
+        try:
+            await waiting
+        except ClientError as error:
+            raise named_write(error, transaction, records, request, is_list) from None
 
     @classmethod
     async def _commit_in_slices(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> None:
@@ -69,7 +90,7 @@ class TableWriting(TableReading):
             raise
         finally:
             cls.store.slices.discard(records)
-        waiting = commit(transaction, request, len(request.content))
+        waiting = cls._commit_named(transaction, (), request, is_list=True)
         if waiting is not None:
             await waiting
 
@@ -94,13 +115,22 @@ class TableWriting(TableReading):
     @classmethod
     def _put_each(cls, transaction: Transaction, records: list[Any], target: RequestTarget, request: Request) -> Iterator[None]:
         definition, primary_key = cls.table.definition, cls.table.primary_key
+        faults: ListFaults | None = None
         for number, record in enumerate(records):
-            if not isinstance(record, dict):
-                raise BadBody(f"Element {number} of the body is not an object")
-            if record.get(primary_key, "") in EMPTY_KEYS:
-                raise ClientError(f"Element {number} has no {primary_key}")
-            cls.put_in(transaction, check_key(definition, record[primary_key]), record, target, request)
+            try:
+                if not isinstance(record, dict):
+                    raise not_an_object(number)
+                if record.get(primary_key, "") in EMPTY_KEYS:
+                    raise ClientError(f"Element {number} has no {primary_key}")
+                cls.put_in(transaction, check_key(definition, record[primary_key]), record, target, request)
+            except ClientError as error:
+                faults = faults or ListFaults(records, definition, request)
+                faults.add(number, error)
+                if faults.is_full:
+                    break
             yield
+        if faults is not None:
+            raise faults.error(cls.table.validator, source_of(request))
 
     @classmethod
     def put_in(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: WriteContext) -> None:
@@ -188,7 +218,7 @@ class TableWriting(TableReading):
             waiting = cls._commit_all(cls._create_each(transaction, data, keys, target, request), data, transaction, request)
         else:
             keys.append(cls.create_in(transaction, _one_record(data), target, request))
-            waiting = commit(transaction, request, len(request.content))
+            waiting = cls._commit_named(transaction, (), request)
         if waiting is not None:
             return then(waiting, lambda _: cls._created(transaction, keys, isinstance(data, list)))
         return cls._created(transaction, keys, isinstance(data, list))
@@ -204,13 +234,22 @@ class TableWriting(TableReading):
     ) -> Iterator[None]:
         """Appends the keys to `keys`."""
         check = cls._write_check(records, target, request)
+        faults: ListFaults | None = None
         for number, record in enumerate(records):
-            if not isinstance(record, dict):
-                raise BadBody(f"Element {number} of the body is not an object")
-            if check is not None:
-                check(record)
-            keys.append(cls.create_in(transaction, record, target, request))
+            try:
+                if not isinstance(record, dict):
+                    raise not_an_object(number)
+                if check is not None:
+                    check(record)
+                keys.append(cls.create_in(transaction, record, target, request))
+            except ClientError as error:
+                faults = faults or ListFaults(records, cls.table.definition, request)
+                faults.add(number, error)
+                if faults.is_full:
+                    break
             yield
+        if faults is not None:
+            raise faults.error(cls.table.validator, source_of(request))
 
     @classmethod
     def _write_check(cls, records: list[Any], target: RequestTarget, request: Request) -> Callable[[dict[str, Any]], None] | None:

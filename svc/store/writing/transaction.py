@@ -63,6 +63,7 @@ class Transaction:
         "deleted",
         "expires_at",
         "failed_at",
+        "failed_key",
         "may_use_reserve",
         "on_done",
         "operation",
@@ -93,6 +94,7 @@ class Transaction:
         self.unsaved: list[tuple[Blob, BlobFiles]] = []  # blobs among what is written that need a file first
         self.deleted = 0  # records that the last `apply` removed
         self.failed_at: int | None = None  # the number of the write that the last `apply` has failed with; None: it is not known
+        self.failed_key = b""  # the encoded key of that write; empty: it has none
         self.skipped: list[Key] = []  # by the last `apply`, in order: see `insert`, `update`, `delete`
         self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
         self.user = user
@@ -409,6 +411,7 @@ class Transaction:
                     (each for each in reversed(writes) if each.table.name == error.table and storage_key(each.key) == error.stored), None
                 )
             self.failed_at = next((number for number, each in enumerate(writes) if each is write), None)
+            self.failed_key = b"" if write is None else write.key
             _rollback(sets)
             if isinstance(error, LmdbError):
                 raise store_problem(error, database.env.path) from error
@@ -452,7 +455,11 @@ class Transaction:
         tables = self._tables
         work = WriteList(self._take())
         long_write = LongWrite(self._store, work, tables, self.user, self.operation, self.trace_id)
-        await long_write.run()
+        try:
+            await long_write.run()
+        except BaseException:
+            self.failed_at, self.failed_key = work.at, work.key_at
+            raise
         self.databases = databases
         self.version, self.deleted, self.skipped = long_write.version, work.deleted, long_write.skipped
         if not self._are_assigned:

@@ -124,6 +124,7 @@ class WriteList:
         self.size = len(writes)
         self.adds = any(write.adds for write in writes)
         self.deleted = 0
+        self.at: int | None = None  # the number of the write that is being carried out
 
     def steps(self, write_set: WriteSet) -> Iterator[None]:
         self.deleted = 0
@@ -132,11 +133,18 @@ class WriteList:
             for write in self._keyless:
                 write.key = b""
             yield from assign_keys(self._keyless, self._writes, lambda table, count: table.new_keys_in(write_set.txn, count), self.assigned)
-        for write in self._writes:
+        for at, write in enumerate(self._writes):
+            self.at = at
             self.deleted += apply_write(write, write_set)
             yield
             yield from write_set.follow()
+        self.at = None
         yield from write_set.check_end()
+
+    @property
+    def key_at(self) -> bytes:
+        """The encoded key of the write `at`; empty: it has none."""
+        return b"" if self.at is None or self.at >= len(self._writes) else self._writes[self.at].key
 
     def forget(self, slices: Slices) -> None:
         slices.discard(self._writes)

@@ -86,14 +86,36 @@ class TestQuery:
         assert self.query(wire, sort={"attribute": "name", "descending": True}, limit=1, select="name") == (200, ["moss"])
         assert value(wire, "QUERY", "/Plant", [{"attribute": "name", "value": "moss"}])[0] == 200
 
+    def test_what_is_missing_is_named_to_users_with_some_right(self, node: Node) -> None:
+        wire = allow(node, Plant={"read": True, "insert": True, "attribute_permissions": attributes(name="read insert", note="read")})
+
+        def refused(method: str, target: str, body: object) -> dict[str, Any]:
+            status, _, content = wire.ask(method, target, json.dumps(body).encode())
+            problem = json.loads(content)
+            assert (status, problem["code"]) == (403, "FORBIDDEN")
+            assert problem["detail"] == problem["faults"][0]["message"]
+            return {name: value for name, value in problem["faults"][0].items() if name != "message"}
+
+        assert refused("POST", "/Plant/", {"name": "x", "pin": "1"}) == {"right": "insert", "resource": "Plant", "attribute": "pin"}
+        assert refused("POST", "/Plant/", {"name": "x", "nothing": 1}) == {"right": "insert", "resource": "Plant", "attribute": "nothing"}
+        assert refused("PUT", "/Plant/fern", {"name": "x"}) == {"right": "update", "resource": "Plant"}
+        assert refused("DELETE", "/Plant/fern", None) == {"right": "delete", "resource": "Plant"}
+        for wire_of in (allow(node), allow(node, Bed={"read": True})):
+            status, _, content = wire_of.ask("GET", "/Plant/fern")
+            assert (status, json.loads(content)["detail"]) == (403, "Unauthorized access to resource")
+            assert "faults" not in json.loads(content)
+
     def test_about_what_it_may_not_read_it_may_not(self, node: Node) -> None:
         wire = allow(node, Plant=self.READER)
-        refused = (403, "Unauthorized access to resource")
-        assert self.query(wire, conditions=[{"attribute": "pin", "value": "pin of fern"}]) == refused
-        assert self.query(wire, conditions=[{"attribute": "name", "value": "fern"}], sort={"attribute": "pin"}) == refused
-        assert self.query(wire, conditions=[{"attribute": ["bed", "name"], "value": "north"}]) == refused
-        assert self.query(wire, conditions=[{"attribute": "nothing", "value": 1}]) == refused, "nor learn which there are"
-        assert self.query(wire, aggregate={"facet": "pin"}) == refused
+
+        def refused(name: str) -> tuple[int, str]:
+            return 403, f"Unauthorized access to resource (needs the right to read {name})"
+
+        assert self.query(wire, conditions=[{"attribute": "pin", "value": "pin of fern"}]) == refused("Plant.pin")
+        assert self.query(wire, conditions=[{"attribute": "name", "value": "fern"}], sort={"attribute": "pin"}) == refused("Plant.pin")
+        assert self.query(wire, conditions=[{"attribute": ["bed", "name"], "value": "north"}]) == refused("bed")
+        assert self.query(wire, conditions=[{"attribute": "nothing", "value": 1}]) == refused("Plant.nothing"), "nor learn which there are"
+        assert self.query(wire, aggregate={"facet": "pin"}) == refused("Plant.pin")
 
     def test_and_not_without_the_right_to_read(self, node: Node) -> None:
         writer = {"insert": True, "update": True, "attribute_permissions": attributes(name="iu")}

@@ -142,7 +142,9 @@ class TestComputed:
         ],
     )
     def test_it_is_not_accepted_in_writes(self, ask: Ask, method: str, target: str, body: object) -> None:
-        assert ask(method, target, body) == (400, "Property label is computed and cannot be given a value")
+        status, said = ask(method, target, body)
+        place = 'Element 0 ("c"): ' if isinstance(body, list) else ""
+        assert (status, said) == (400, f"{place}Property label is computed and cannot be given a value")
         assert [row["code"] for row in ask("GET", "/Seat/")] == ["a", "b"]
 
     def test_nor_is_an_increment(self, ask: Ask) -> None:
@@ -156,9 +158,11 @@ class TestRelationships:
     )
     def test_they_are_not_written(self, ask: Ask, method: str, target: str, name: str) -> None:
         for value in ({"id": "1"}, [], None, "1"):
-            expected = (400, f"Property {name} is a relationship and cannot be given a value")
+            is_list = method == "PUT" and target == "/Seat/"
+            place = 'Element 0 ("c"): ' if is_list else ""
+            expected = (400, f"{place}Property {name} is a relationship and cannot be given a value")
             body = {"code": "c", name: value}
-            assert ask(method, target, [body] if method == "PUT" and target == "/Seat/" else body) == expected
+            assert ask(method, target, [body] if is_list else body) == expected
         assert [row["code"] for row in ask("GET", "/Seat/")] == ["a", "b"]
 
     def test_to_is_not_written_either(self, ask: Ask) -> None:
