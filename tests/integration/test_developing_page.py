@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration import test_applications_page as pages
+from tests.support.walkthrough import LIMIT, Shop, blocks, commands
 
 PAGE = Path(__file__).parents[2] / "docs" / "developing.md"
 _VARIES = (
@@ -28,9 +28,9 @@ def usual(line: str) -> str:
     return line.rstrip()
 
 
-def shows(shop: pages.Shop, lines: list[str], begin: int) -> int:
+def shows(shop: Shop, lines: list[str], begin: int) -> int:
     """Wait until these lines are shown, in this order, behind a place in the output. Returns the place behind them."""
-    deadline = time.monotonic() + pages.LIMIT
+    deadline = time.monotonic() + LIMIT
     while True:
         shown = [usual(line) for line in shop.log.read_text().splitlines()]
         place = begin
@@ -44,15 +44,14 @@ def shows(shop: pages.Shop, lines: list[str], begin: int) -> int:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGE", PAGE)
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     for name in ("home", "work"):
         (tmp_path / name).mkdir()
-    shop = pages.Shop(tmp_path / "work")
+    shop = Shop(tmp_path / "work")
     shop.environment |= {"HOME": str(tmp_path / "home"), "ROOTPATH": str(tmp_path / "home" / "svc"), "SVC_ADMIN_PASSWORD": "secret-word"}
     place = checked = 0
     try:
-        for block in pages.blocks():
+        for block in blocks(PAGE.read_text("utf-8")):
             if block.file:
                 shop.write(block)
             elif block.language == "text":
@@ -61,7 +60,7 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             elif block.text == "$ svc dev shop\n":
                 shop.start()
             elif block.language == "console":
-                for command, output in pages.commands(block.text):
+                for command, output in commands(block.text):
                     assert shop.run(command).rstrip("\n") == output.rstrip("\n"), (command, shop.log.read_text()[-3000:])
     finally:
         shop.close()
