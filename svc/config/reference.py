@@ -1,11 +1,23 @@
-"""Documentation of the settings, made from SETTINGS: `docs/settings.md` and `svc help settings`.
+"""Documentation of the settings, made from SETTINGS: `docs/settings.md`, `docs/former-settings.md` and `svc help settings`.
 
-python -m svc.config.reference > docs/settings.md
+python -m svc.config.reference docs
 """
 
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
-from svc.config.settings import ACCESS_LOG_FIELDS, LEGACY, LOGGING_FIELDS, SETTINGS, VERIFICATION_FIELDS, From, Setting
+from svc.config.settings import (
+    ACCESS_LOG_FIELDS,
+    LEGACY,
+    LOGGING_FIELDS,
+    SETTINGS,
+    UNSERVED,
+    VERIFICATION_FIELDS,
+    WITHOUT_EFFECT,
+    From,
+    Setting,
+)
 
 _INTRODUCTION = """# Settings
 
@@ -17,6 +29,16 @@ the file, and hold for what is started with them; `svc config set http.port 8080
 
 A duration is a number in the unit shown, or a string: a number and `s`, `m`, `h`, `d`, `w` or `M` (30 days). A size is a number of bytes, or a
 string: a number and `K`, `M` or `G` (powers of 1024). Relative paths start at the root directory.
+
+Former names of settings, and settings that have no effect: [former-settings.md](former-settings.md).
+"""
+
+_FORMER_INTRODUCTION = """# Former settings
+
+Made from `svc/config/settings.py` by `python -m svc.config.reference`; do not edit.
+
+For those who come from an earlier version, or with a configuration of another product that knows these names: what is accepted, and does not belong into
+a new configuration. Settings that count: [settings.md](settings.md).
 """
 
 
@@ -58,7 +80,7 @@ def section_of(setting: Setting) -> str:
 
 def reference() -> str:
     """The whole of docs/settings.md."""
-    effective = [setting for setting in SETTINGS if setting.applies]
+    effective = [setting for setting in SETTINGS if has_effect(setting)]
     parts = [_INTRODUCTION, "## Top level\n", _table(setting for setting in effective if not section_of(setting))]
     for section in dict.fromkeys(section_of(setting) for setting in effective if section_of(setting)):
         parts += [f"\n## {section}\n", _table(setting for setting in effective if section_of(setting) == section)]
@@ -70,11 +92,32 @@ def reference() -> str:
     for fields in dict.fromkeys(switches.values()):
         names = ", ".join(f"`{name}`" for name in switches if switches[name] == fields)
         parts += [f"{names}:\n", _table(fields), ""]
-    parts += ["`certificateVerification` in those:\n", _table(VERIFICATION_FIELDS), ""]
-    parts += ["## Accepted without effect\n"]
-    parts += ["| Setting | Why |", "|---|---|", *[f"| `{row.name}` | {row.sentence} |" for row in SETTINGS if not row.applies]]
-    parts += ["\n## Former names\n", "| Former | Today |", "|---|---|", *[f"| `{old}` | `{new}` |" for old, new in LEGACY.items()]]
+    parts += ["`certificateVerification` in those:\n", _table(VERIFICATION_FIELDS)]
     return "\n".join(parts) + "\n"
+
+
+def has_effect(setting: Setting) -> bool:
+    return setting.applies and section_of(setting) not in UNSERVED and setting.name not in UNSERVED
+
+
+def former_reference() -> str:
+    """The whole of docs/former-settings.md."""
+    unserved = [setting for setting in SETTINGS if setting.applies and not has_effect(setting)]
+    parts = [_FORMER_INTRODUCTION, "## Former names\n"]
+    parts += [
+        "Accepted in the file, the environment, on the command line and by `set_configuration`. If both names are given, the one of today counts.\n"
+    ]
+    parts += ["`disable_transaction_log` is inverted; `https_on` moves the port.\n"]
+    parts += ["| Former | Today |", "|---|---|", *[f"| `{old}` | `{new}` |" for old, new in LEGACY.items()]]
+    parts += ["\n## Settings without effect\n", "| Setting | Why |", "|---|---|"]
+    parts += [f"| `{row.name}` | {row.sentence} |" for row in SETTINGS if not row.applies]
+    parts += [f"| `{name}` | Belongs to a part that no longer exists. |" for name in WITHOUT_EFFECT]
+    parts += ["\n## Settings of parts that this version does not have\n"]
+    parts += ["They are checked for their type and kept.\n", _table(unserved)]
+    return "\n".join(parts) + "\n"
+
+
+PAGES = {"settings.md": reference, "former-settings.md": former_reference}
 
 
 def settings_text(section: str = "") -> str:
@@ -91,4 +134,5 @@ def settings_text(section: str = "") -> str:
 
 
 if __name__ == "__main__":
-    print(reference(), end="")
+    for name, make in PAGES.items():
+        (Path(sys.argv[1]) / name).write_text(make(), encoding="utf-8")

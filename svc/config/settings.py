@@ -464,6 +464,9 @@ SECTIONS = frozenset(setting.name.partition(".")[0] for setting in SETTINGS) | {
 OPTIONAL_SECTIONS = frozenset({"replication"})
 """Sections that open nothing as long as they are absent."""
 
+UNSERVED = frozenset({"mqtt", "replication", "localStudio", "analytics.replicate", "node.url"})
+"""Sections and settings of parts that this version does not have."""
+
 PORTS = tuple(setting.name for setting in SETTINGS if setting.kind == "port")
 
 SWITCHED_OFF: dict[str, dict[str, object]] = {
