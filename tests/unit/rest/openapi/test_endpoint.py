@@ -58,6 +58,20 @@ def test_without_rights_there_is_nothing_to_see(node: Node) -> None:
         assert (status, document["paths"], "Product" in document["components"]["schemas"]) == (200, {}, False)
 
 
+def test_everyone_sees_what_the_role_anonymous_may_do(node: Node) -> None:
+    wire = node.connect()
+    node.as_user(None)
+    refused = wire.ask("GET", "/openapi?json")[0], wire.ask("GET", "/docs")[0]
+    table = {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}
+    anonymous = Role("anonymous", "anonymous", {"data": {"tables": {"Product": table}}}, databases=node.store.databases)
+    node.store.anonymous_role = lambda: anonymous
+    status, _, body = wire.ask("GET", "/openapi?json")
+    assert (refused, status, wire.ask("GET", "/docs")[0]) == ((401, 401), 200, 200)
+    assert set(msgspec.json.decode(body)["paths"]) == {"/Product/", "/Product/{id}", "/Product/.json"}
+    node.store.anonymous_role = lambda: None
+    assert wire.ask("GET", "/openapi?json")[0] == 401
+
+
 def test_each_role_has_its_own_document(node: Node) -> None:
     wire = node.connect()
     whole = wire.ask("GET", "/openapi")[2]
