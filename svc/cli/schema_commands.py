@@ -61,7 +61,8 @@ def _schema_of(directory: Path, config: Config) -> ApplicationSchema:
     from svc.store.schema_difference import stored_definitions
     from svc.stubs import schema_of
 
-    own = {(each.database, each.name) for each in schema_of(directory).definitions}
+    declared = schema_of(directory).definitions
+    own = {(each.database, name) for each in declared for name in (each.name, each.renamed_from) if name is not None}
     known: dict[str, dict[str, TableDefinition]] = {}
     for database in {name for name, _ in own}:
         stored = stored_definitions(config.database_path(database) / database)

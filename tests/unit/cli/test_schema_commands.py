@@ -94,6 +94,17 @@ def test_what_would_be_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "  error: the primary key of Cat cannot be changed from type ID to Int; the table stays as it is\n" in capsys.readouterr().out
 
 
+def test_a_renamed_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = FIRST.replace("type Dog @table", "type Hound @table @renamedFrom(name: Dog)").replace("note: String", "note: Int")
+    assert run(write(tmp_path, schema)) == 2
+    assert capsys.readouterr().out == (
+        "data.Hound\n"
+        "  the table Dog gets this name, with all it has\n"
+        "  note: String becomes Int\n"
+        "  warning: Hound.note: 3 of 3 records do not fit Int; they stay as they are until they are written (the first is 'bello')\n"
+    )
+
+
 def test_values_that_have_to_be_unique(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema = 'type Dog @table { id: ID @primaryKey word: String @unique @renamedFrom(name: "note") name: String @unique }'
     assert run(write(tmp_path, schema)) == 1
