@@ -93,6 +93,8 @@ def test_who_gets_it(server: Process) -> None:
             assert httpx.get(f"{server.url}/docs/assets/{name}").status_code == 200
         assert client.get("/docs/assets/README.md").status_code == client.get("/docs/assets/../page.html").status_code == 404
     assert httpx.get(f"{server.url}/docs").status_code == 401
+    browser = httpx.get(f"{server.url}/docs", headers={"User-Agent": "Mozilla/5.0", "Accept": "text/html"})
+    assert (browser.status_code, browser.headers["location"]) == (302, "/login?redirect=%2Fdocs")
 
 
 def test_the_files_are_those_of_the_package(tmp_path_factory: pytest.TempPathFactory) -> None:
