@@ -24,7 +24,7 @@ def test_the_progress_of_each_list_is_counted(svc_app: Application) -> None:
 
 
 def test_members_may_not_change_lists(svc_app: Application) -> None:
-    member = {"username": "ann", "password": "secret", "role": "member"}
+    member = {"username": "ann", "password": "blue-heron-17", "role": "member"}
     svc_app.operation("add_user", active=True, **member)
     assert svc_app.get("/Task/", user="ann").status == 200
     assert svc_app.put("/List/home", {"color": "red"}, user="ann").status == 403
