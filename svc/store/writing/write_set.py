@@ -136,8 +136,9 @@ class WriteSet:
 
         Raises StillReferenced, NotUnique, and what the guard raises.
         """
-        for _ in self.check_end():
-            pass
+        if self.references is not None or self.suspects:
+            for _ in self.check_end():
+                pass
         guard = self.database.guard
         if guard is not None and self.entries:
             guard(self.txn, {entry.table for entry in self.entries})

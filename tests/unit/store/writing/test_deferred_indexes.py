@@ -201,3 +201,26 @@ def test_a_table_that_changes_meanwhile(turns: Turns, store: Store, seats: Table
         while store.maintenance(1.0):
             pass
         check_built(store, seats)
+
+
+def test_an_index_of_unique_values_is_not_left_out(store: Store) -> None:
+    definition = TableDefinition(
+        "Ticket",
+        attributes=(
+            Attribute("id", "ID", primary_key=True),
+            Attribute("code", "Int", indexed=True, unique=True),
+            Attribute("place", "String", indexed=True),
+        ),
+    )
+    table = store.open_database("data").define_table(definition)
+    left_out: set[str] = set()
+    turns = Turns(store)
+
+    async def note(result: BulkResult) -> None:
+        left_out.update(index.attribute for index in table.index_list if not index.ready)
+
+    records = [{"id": f"k{number:04}", "code": number // 2, "place": "p"} for number in range(8 * BATCH)]
+    result = turns.finish(bulk_write.bulk_write(table, records, mode="insert", largest=BATCH, on_batch=note))
+    turns.close()
+    assert (result.written, result.failed, left_out) == (4 * BATCH, 4 * BATCH, {"place"})
+    table.database.check()
