@@ -24,7 +24,7 @@ from svc.messages import Request
 if TYPE_CHECKING:
     from svc.logs import Logger, Logs
 
-BASIC, TOKEN, CERTIFICATE = "Basic", "JWT", "mTLS"
+BASIC, TOKEN, CERTIFICATE, TICKET = "Basic", "JWT", "mTLS", "Ticket"
 """Strategies; another is `verifier.LOGIN`: a password that is not in a header."""
 
 TAG = "auth-event"

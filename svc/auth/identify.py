@@ -5,7 +5,10 @@ The memo holds (generation, expiry, user): fresh while no user or role has chang
 credentials in the header; a session may change from one request to the next, and is looked up each time. Blocks of pages are not remembered:
 what their origin is to the server depends on more than the block.
 
-A request of a page of a foreign origin (`auth.origin_policy`) is anonymous, whatever its browser added, unless it brings a Bearer token.
+A request of a page of a foreign origin (`auth.origin_policy`) is anonymous, whatever its browser added, unless it brings a Bearer token or a ticket.
+
+A ticket is good once, and a handshake may be identified several times: when it is taken the request gets a header block of its own, whose memo has the
+user.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ from ipaddress import IPv6Address, ip_address
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from svc.auth.events import BASIC, CERTIFICATE, TOKEN, AuthEvents
+from svc.auth.events import BASIC, CERTIFICATE, TICKET, TOKEN, AuthEvents
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION
 from svc.auth.sessions import ForeignSessions, Sessions
+from svc.auth.tickets import PARAMETER, Tickets, cut_ticket, invalid_ticket, takes_ticket
 from svc.auth.tokens import Tokens, invalid_token
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Pending, Verifier, login_failed
@@ -34,6 +38,8 @@ UNIX_PEER = "unix"
 
 _MEMO = "auth.user"
 _LOCAL_MEMO = "auth.local"
+_TICKET_MEMO = "auth.ticket"
+_TICKET_SIGN = f"{PARAMETER}="
 _FORWARDED_MEMO = "auth.forwarded"
 _PROXY_FIELDS = frozenset(
     (
@@ -77,6 +83,7 @@ class Identifier:
         login_path: str | None = None,
         certificates: Certificates | None = None,
         origins: OriginPolicy | None = None,
+        tickets: Tickets | None = None,
     ) -> None:
         """`cache_ttl` in seconds. `authorize_local`: application ports only, never the operations port. `host_name`: of this node.
 
@@ -84,6 +91,7 @@ class Identifier:
         there are none. `accept_refresh`: a refresh token as `Bearer` identifies no user, but is accepted as `request.refresh_token`.
         `admit_socket`: callers on the Unix socket need no credentials. `login_path`: where browsers are sent to (`challenge`).
         `certificates`: None where clients are asked for none. `origins`: of the pages that are trusted; None: the server's own alone.
+        `tickets`: None where there are none.
         """
         self._directory = directory
         self._now = clock.monotonic
@@ -102,6 +110,7 @@ class Identifier:
         self._admit_socket = admit_socket
         self.login_path = login_path
         self._certificates = certificates
+        self._tickets = tickets
         self._origins = OriginPolicy() if origins is None else origins
 
     def identify(self, request: Request) -> User | Pending | None:
@@ -111,7 +120,16 @@ class Identifier:
         """
         block = request.block
         request.sessions = self._sessions
-        if request.peer_certificate is not None and self._certificates is not None and not self._origins.is_foreign(request):
+        if request.query is not None and self._tickets is not None and _TICKET_SIGN in request.query and takes_ticket(request):
+            user = self._by_ticket(self._tickets, request)
+            if user is not None:
+                return user
+        if (
+            request.peer_certificate is not None
+            and self._certificates is not None
+            and _TICKET_MEMO not in block.memo
+            and not self._origins.is_foreign(request)
+        ):
             # Before the memo: connections share header blocks, not certificates.
             user = self._by_certificate(self._certificates, request)
             if user is not None:
@@ -119,6 +137,8 @@ class Identifier:
         memo = block.memo.get(_MEMO)
         if memo is not None and memo[0] == self._directory.generation and memo[1] > self._now():
             return memo[2]  # type: ignore[no-any-return]
+        if _TICKET_MEMO in block.memo:
+            return self._ticket_user(block.memo[_TICKET_MEMO], request)
         fields = block.fields
         authorization = fields.get("authorization")
         if ("origin" in fields or "sec-fetch-site" in fields) and self._origins.is_foreign(request):
@@ -158,6 +178,32 @@ class Identifier:
         fields = request.block.fields
         if self._sessions is not None and ("origin" in fields or "sec-fetch-site" in fields) and self._origins.is_foreign(request):
             request.sessions = ForeignSessions(self._origins.refusal(request))
+
+    def _by_ticket(self, tickets: Tickets, request: Request) -> User | None:
+        """The user of the ticket in the address, which is cut out; None if there is none after all."""
+        try:
+            ticket = cut_ticket(request)
+            if ticket is None:
+                return None
+            user = tickets.take(ticket)
+        except Problem:
+            if self._events is not None:
+                self._events.failure(request, TICKET, None)
+            raise
+        if self._events is not None:
+            self._events.success(request, TICKET, user.username)
+        request.block = HeaderBlock(request.block.pairs)
+        request.block.memo[_TICKET_MEMO] = user
+        self.give_sessions(request)
+        return user
+
+    def _ticket_user(self, user: User, request: Request) -> User:
+        """As it is now: the request, or another one on the same WebSocket, is identified again."""
+        self.give_sessions(request)
+        found = self.current(user)
+        if found is None:
+            raise invalid_ticket()
+        return found
 
     def _of_foreign_page(self, authorization: str | None, request: Request) -> User | Pending | None:
         """Only a Bearer token counts: browsers add none on their own."""

@@ -27,7 +27,8 @@ _SECRET = re.compile(
 _NOT_LETTERS = re.compile(r"[^a-z]")
 _USER_PART = re.compile(r"([a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
 _PARAMETER = re.compile(
-    r"([?&;](?:[^=&;\s]*(?:token|secret|password|signature|credential|api[_-]?key|access[_-]?key)[^=&;\s]*|sig)=)[^&;\s]+", re.IGNORECASE
+    r"([?&;](?:[^=&;\s]*(?:token|secret|password|signature|credential|api[_-]?key|access[_-]?key)[^=&;\s]*|sig|ticket)=)[^&;\s]+",
+    re.IGNORECASE,
 )
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Protocol, cast
 
+from svc.auth.tickets import Tickets
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
-from svc.errors import ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
+from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
 from svc.http.bodies import LONG_BODY, Bodies, accept_patch, one_row
 from svc.http.compression import Compression
 from svc.http.conditional import write_precondition
@@ -36,6 +37,7 @@ from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
 from svc.rest.openapi import ADDRESS, OpenApi
 from svc.rest.page_assets import PageAssets
+from svc.rest.ticket import TICKET_PATH, TicketEndpoint
 from svc.rest.uploads import receive, upload_name, uploaded_record
 from svc.rest.viewer import PATHS as VIEWER_PATHS
 from svc.rest.viewer import Viewer
@@ -81,9 +83,11 @@ class Rest:
         login: bool = False,
         loop: asyncio.AbstractEventLoop | None = None,
         executor: Executor | None = None,
+        tickets: Tickets | None = None,
     ) -> None:
         """`report` logs a defect met while an answer streams. `login`: whether there are `/login` and `/logout`. `loop`: where the streams
-        of resources with code of their own run; None: the one that is running then. `executor`: a thread for what pages need at first."""
+        of resources with code of their own run; None: the one that is running then. `executor`: a thread for what pages need at first.
+        `tickets`: that are made at `/ticket`, None: none are."""
         self._resources = resources
         self.types = ContentTypes.built_in() if types is None else types
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
@@ -99,8 +103,10 @@ class Rest:
             self.serve(path, assets)
         openapi = OpenApi(resources, self.types, self.answer)
         self.serve(ADDRESS, openapi)
-        self._fallbacks: Mapping[str, Endpoint] = dict.fromkeys(VIEWER_PATHS, Viewer(self.types, compression, openapi.has_something))
+        self._fallbacks: dict[str, Endpoint] = dict.fromkeys(VIEWER_PATHS, Viewer(self.types, compression, openapi.has_something))
         """What answers where no resource does."""
+        if tickets is not None:
+            self._fallbacks[TICKET_PATH] = TicketEndpoint(tickets, self.types, self.answer)
         self._pages.endpoints = ChainMap(self.endpoints, dict(self._fallbacks))
         self._login = LoginEndpoint(self._bodies, self._responses, self._pages)
         self._login_paths: frozenset[str] = frozenset()  # none without login
@@ -194,6 +200,8 @@ class Rest:
             return self._login.receive(request)
         path = request.pathname
         if path in self.endpoints or (path in self._fallbacks and self._resources.find(path, "rest", False) is None):
+            if path == TICKET_PATH and request.user is None:
+                raise AccessViolation
             return None
         return receive(request, self._resources, self.types)
 

@@ -25,6 +25,7 @@ from svc.auth.events import AuthEvents
 from svc.auth.first_super_user import FirstSuperUser
 from svc.auth.identify import Identifier
 from svc.auth.sessions import Sessions
+from svc.auth.tickets import Tickets
 from svc.auth.tokens import Tokens
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -268,6 +269,7 @@ class Server:
 
     def _make_application_port(self, certificates: PortCertificates, date: HttpDate) -> ServerPorts:
         """Before the applications are loaded: their code may add listeners to it while it is."""
+        tickets = Tickets(self.directory, self.clock)
         self._application_identifier = Identifier(
             self.directory,
             clock=self.clock,
@@ -279,6 +281,7 @@ class Server:
             events=self.events,
             certificates=certificates.clients,
             origins=self._origins,
+            tickets=tickets,
         )
         self.rest = make_rest(
             self.config,
@@ -288,6 +291,7 @@ class Server:
             log_error=self._log_error,
             types=self.types,
             executor=self._executor,
+            tickets=tickets,
         )
         self.graphql = make_graphql(
             self.config,

@@ -12,6 +12,7 @@ from svc.analytics.recorder import OPERATION_METHOD
 from svc.apps import App
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
+from svc.auth.tickets import Tickets
 from svc.clock import Clock
 from svc.config import Config
 from svc.connection.exchange import Exchange
@@ -42,6 +43,7 @@ def make_rest(
     log_error: LogError,
     types: ContentTypes,
     executor: Executor,
+    tickets: Tickets,
 ) -> Rest:
     """The REST interface to the resources. `executor`: a thread for what pages need at first."""
     return Rest(
@@ -53,6 +55,7 @@ def make_rest(
         loop=loop,
         types=types,
         executor=executor,
+        tickets=tickets,
     )
 
 

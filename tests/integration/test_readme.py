@@ -23,7 +23,7 @@ PAGES = [
     README,
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("rest", "browser", "clients", "querying", "operations/README", "security", "graphql", "realtime")
+        for name in ("rest", "browser", "clients", "querying", "operations/README", "security", "browser-login", "graphql", "realtime")
     ),
 ]  # the last one changes a record that others show
 ADDRESS = "http://localhost:9926/"
