@@ -121,6 +121,8 @@ class BatchWriter:
         for item in items:
             stored = item.stored
             old_raw = found.get(stored)
+            if table.moves is not None and old_raw is not None:
+                old_raw = table.moves.translate(old_raw, self._set.txn)
             outcome = self._insert(item, rows[-1][0] if rows else b"") if old_raw is None else self._replace(item, old_raw)
             if outcome is None:
                 continue
@@ -172,8 +174,6 @@ class BatchWriter:
     def _replace(self, item: BatchItem, old_raw: bytes) -> Outcome | None:
         """A record in place of a stored one, and what that changes in its indexes."""
         table, write_set, stored = self._table, self._set, item.stored
-        if table.moves is not None:
-            old_raw = table.moves.translate(old_raw, write_set.txn)
         is_live = table.is_live(old_raw, write_set.wall_ms)
         old = decode(old_raw)
         made = self._rules.over(item, old, is_live)

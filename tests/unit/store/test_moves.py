@@ -148,6 +148,10 @@ def test_the_image_of_a_change_has_the_new_name(store: Store, items: Table) -> N
     store.commit_turn()
     entry = list(table.database.log.read(table.database.snapshot()))[-1]
     assert entry.image is not None and decode(entry.image)["b"] == 90 and entry.changed == ("n",)
+    for _ in load_records(table, [{"id": 91, "b": 5}]):
+        pass
+    entry = list(table.database.log.read(table.database.snapshot()))[-1]
+    assert entry.image is not None and decode(entry.image)["b"] == 91 and entry.changed == ("b", "other")
 
 
 def test_the_log_tells_of_each_rewritten_record(store: Store, items: Table) -> None:
