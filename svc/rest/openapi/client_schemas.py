@@ -176,8 +176,8 @@ class ClientSchemas:
             required += [definition.primary_key] if key_required else []
         for attribute in attributes:
             if not is_automatic(attribute):
-                properties[attribute.name] = self._taken(attribute)
-                if attribute.required and not attribute.embed:
+                properties[attribute.name] = self._taken(attribute, in_whole=True)
+                if attribute.required and not (attribute.embed or attribute.default):
                     required.append(attribute.name)
         return _object(properties, required, self._is_closed, definition.description)
 
@@ -188,14 +188,16 @@ class ClientSchemas:
                 continue
             schema = self._taken(attribute)
             if attribute.type in _INCREMENTS and not attribute.elements:
-                schema = described({"anyOf": [_TYPES[attribute.type], reference("Increment")]}, attribute.description)
+                schema = described({"anyOf": [_TYPES[attribute.type], reference("Increment")]}, attribute.explained)
                 schema = schema if attribute.required else schema | {"nullable": True}
             properties[attribute.name] = schema
         return _object(properties, (), self._is_closed, self._definition.description)
 
-    def _taken(self, attribute: Attribute) -> Schema:
+    def _taken(self, attribute: Attribute, *, in_whole: bool = False) -> Schema:
+        """`in_whole`: in a record that gets defaults. They are told in words: generators take `default` for a property that has to be sent."""
         schema = self._value(attribute, "")
-        return described(schema if attribute.required else nullable(schema), attribute.description)
+        said = f"{attribute.explained} Default: {attribute.default}." if in_whole and attribute.default else attribute.explained
+        return described(schema if attribute.required else nullable(schema), said.strip())
 
     # --- parts -----------------------------------------------------------------------------------------------------------------------
 

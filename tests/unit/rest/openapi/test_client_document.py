@@ -164,6 +164,14 @@ def test_what_the_store_sets_is_only_read(client_document: Documents) -> None:
     assert property_of(document, "ACreate", "place")["allOf"] == [{"$ref": "#/components/schemas/Place"}]
 
 
+def test_defaults_and_demands_are_told(client_document: Documents) -> None:
+    document = client_document("type A @table @export { id: ID @primaryKey size: Int! @default(value: 3) code: String @unique }")
+    assert "required" not in document["components"]["schemas"]["ACreate"]
+    assert property_of(document, "ACreate", "size") == {"type": "integer", "format": "int32", "description": "Default: 3."}
+    assert "description" not in property_of(document, "AUpdate", "size")
+    assert property_of(document, "AUpdate", "code")["description"] == "No two records have the same value."
+
+
 def test_enum_types_are_schemas(client_document: Documents) -> None:
     document = client_document(
         """enum Status { OPEN CLOSED }
