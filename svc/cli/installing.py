@@ -48,9 +48,12 @@ def install(arguments: Arguments) -> int:
 
 def _start_command(installation: Installation) -> str:
     """What starts this root from the same directory and environment."""
-    if not installation.chosen.startswith("named by --"):
-        return "svc"
     import shlex
+
+    from svc.root.location import find_installation
+
+    if find_installation(os.environ, {}).root == installation.root:
+        return "svc"
 
     return f"svc --ROOTPATH {shlex.quote(str(installation.root))}"
 

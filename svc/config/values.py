@@ -97,7 +97,10 @@ def _rotation(value: object, name: str, units: Mapping[str, int], unit_text: str
 def _path(value: object, root: Path) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not str(value) or "\0" in str(value):
         raise ValueError("must be a path")
-    return root / Path(value).expanduser()
+    try:
+        return root / Path(value).expanduser()
+    except RuntimeError:
+        raise ValueError("begins with ~, and there is no such home directory") from None
 
 
 def _bool(value: object, setting: "Setting", root: Path) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from svc.cli.arguments import Arguments, installation_of
-from svc.cli.installing import _ask_missing
+from svc.cli.installing import _ask_missing, _start_command
+from svc.config.document import write_document
 
 Ask = Callable[..., tuple[dict[str, str], list[str]]]
 
@@ -55,3 +56,14 @@ def test_addresses_that_are_given_are_not_asked_for(ask: Ask, tmp_path: Path) ->
     template = tmp_path / "wanted.yaml"
     template.write_text("http: {host: [10.0.0.7, '::1']}\n")
     assert "[10.0.0.7, ::1]: " in ask(SVC_CONFIG=str(template))[1][0]
+
+
+def test_the_command_that_starts_it_names_the_root_where_that_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ROOTPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name, expected in (("svc", "svc"), ("two words", f"svc --ROOTPATH '{tmp_path}/two words'"), (".svc", "svc")):
+        root = tmp_path / name
+        root.mkdir()
+        write_document(root / "svc-config.yaml", {})
+        assert _start_command(installation_of(Arguments("install", options={"ROOTPATH": str(root)}))) == expected

@@ -10,6 +10,11 @@ from svc.config.values import SettingFault, cast_text, parse, parse_duration, pa
 ROOT = Path("/srv/svc")
 
 
+def test_a_path_below_a_home_directory_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match="begins with ~, and there is no such home directory"):
+        parse("~nobody-of-that-name/x", BY_NAME["storage.path"], ROOT)
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "seconds"),
     [
