@@ -118,7 +118,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
 
 
 def _warn_of_former_name(store: Store, definition: TableDefinition, known: Table | None, status: EntryStatus) -> None:
-    """`known`: the table before it got its definition. Rights do not go with a name: who has some of the former table is told of."""
+    """Rights do not go with a name: warn of roles that have some on the former table. `known`: the table before it got its definition."""
     database, former, name = definition.database, definition.renamed_from, definition.name
     if known is not None and known.name == name and former in store.databases[database].tables:
         status.warn(f"{name}: @renamedFrom has no effect, since there are both tables, {former} and {name}")

@@ -1,18 +1,18 @@
 """Moving the values of an attribute to its new name (spec: schema-and-store §7.1, `@renamedFrom`).
 
 The definition with the new name holds at once, for all records; the records are rewritten later, a slice at a time (`maintenance`). In between
-a record that still has the old name is *translated* as it is read, so nobody sees which ones have been rewritten:
+a record that still has the old name is *translated* as it is read, so that no reader sees which ones have been rewritten:
 
 1. The move is noted in the definitions, in the transaction that changes the definition, with a version that is greater than those of all records
    there are. It concerns records with a lower version: what is written later says itself what it means, under whichever name.
-2. A record that has the old name and not the new one is read with the new name, and with the version of the move: whoever has the record as it was
-   before sees by its entity tag that it has changed. A record that has both names stays as it is.
-3. Translation is decided by the snapshot. One that is older than the change of the definition is read as it was, for who reads it goes by the
-   definition before. So a result that is being sent when the definition changes has the old name up to its end.
+2. A record that has the old name and not the new one is read with the new name, and with the version of the move: a client that has the record as
+   it was before sees by its entity tag that it has changed. A record that has both names stays as it is.
+3. Translation is decided by the snapshot. One that is older than the change of the definition is read as it was, because its reader goes by
+   the definition before. So a result that is being sent when the definition changes has the old name up to its end.
 4. Everything that reads the bytes of records reads them through the table (`Table.read`), or knows what it does: `svc check`, backups, builders.
-5. Rewriting a record stores what is read anyway, with a version of its own, and logs it as a put by no user: who follows the log learns of it.
-   Its image has the new name, too, and so have the images of all writes meanwhile. Indexes do not change. The stored key up to which it is
-   done is kept with the note, in the same transaction: a process that is killed goes on from there, and so does another process.
+5. Rewriting a record stores what is read anyway, with a version of its own, and logs it as a put without a user, for subscribers and other
+   followers of the log. Its image has the new name, too, and so have the images of all writes meanwhile. Indexes do not change. The stored key up
+   to which it is done is kept with the note, in the same transaction: a process that is killed goes on from there, and so does another process.
 6. When all are rewritten the note is removed. This process translates on until it has no snapshot that may be older.
 
 A second move of a table, also of a name that is being moved, is added to the first, and the table is gone through from the beginning: translation
