@@ -292,6 +292,8 @@ class Pages(ResponseBuilder):
             "code": error.code,
             "detail": shortened(error.message, _LONGEST_DETAIL),
             "errors": [shortened(each, _LONGEST_TITLE) for each in error.errors[:_MOST_ERRORS]] if len(error.errors) > 1 else [],
+            "faults": [_fault_text(each) for each in error.faults[:_MOST_ERRORS]],
+            "retryable": error.retryable,
             "request": request_id,
             "before": None if query is None else query[:position],
             "at": None if query is None else query[position:],
@@ -348,6 +350,11 @@ def _query_of(request: Request, resource: type[Resource]) -> Query | None:
     if not issubclass(resource, TableResource) or hasattr(resource, "application"):
         return None
     return resource.queries.parse(request.query, resource.table) if request.query else Query()
+
+
+def _fault_text(fault: Mapping[str, object]) -> str:
+    """Where a fault lies: `index: 3, attribute: price`."""
+    return ", ".join(f"{name}: {shortened(str(value), _LONGEST_TITLE)}" for name, value in fault.items() if name != "message")
 
 
 def _name_of(registration: Registration | None) -> str:

@@ -476,6 +476,8 @@ def test_other_methods_of_a_browser(site: Application) -> None:
     assert (status, answered["content-type"]) == (405, "text/html; charset=utf-8") and "allow" in answered and b"METHOD_NOT_ALLOWED" in body
     status, answered, body = site.answer("PUT", "/Seat/0001", {"price": "<x>", "stock": "y"}, accept=BROWSER)
     assert status == 400 and {"VALIDATION", "Value"} <= set(Parsed(body).text.split())
+    status, _, body = site.answer("POST", "/Seat/", [{"id": "0001"}, {"id": "<b>", "stock": "y"}], accept=BROWSER)
+    assert status == 400 and "index: 1, key: <b>, attribute: stock" in Parsed(body).text
 
 
 # --- the root ----------------------------------------------------------------------------------------------------------------------

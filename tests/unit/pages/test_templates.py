@@ -20,7 +20,16 @@ HOSTILE = "\"><img src=x onerror=alert(1)><script>'&"
 def error(text: str) -> dict[str, Any]:
     names = ("title", "code", "detail", "request", "before", "at")
     frame = Frame("../", "../p.css", "../i.svg", text, text, "", "")
-    return {"frame": frame, "status": 403, "errors": [text], "trail": [(text, "Flight/")], "formats": [], **dict.fromkeys(names, text)}
+    return {
+        "frame": frame,
+        "status": 403,
+        "errors": [text],
+        "faults": [text],
+        "retryable": True,
+        "trail": [(text, "Flight/")],
+        "formats": [],
+        **dict.fromkeys(names, text),
+    }
 
 
 def test_what_is_put_in_is_text() -> None:
