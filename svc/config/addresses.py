@@ -13,6 +13,9 @@ from svc.config.hosts import Network, parse_network
 EVERY_ADDRESS = "*"
 """All addresses of the machine, IPv4 and IPv6."""
 
+MAX_ADDRESSES = 64
+MAX_NETWORKS = 1000
+
 LOCALHOST = "localhost"
 """127.0.0.1, and ::1 where the machine has IPv6."""
 
@@ -25,7 +28,7 @@ def parse_listen_addresses(value: object) -> tuple[str, ...]:
     >>> parse_listen_addresses(["*"])
     ('*',)
     """
-    found = tuple(dict.fromkeys(_listen_address(text) for text in split_list(value, "an address")))
+    found = tuple(dict.fromkeys(_listen_address(text) for text in split_list(value, "an address", MAX_ADDRESSES)))
     for each, other in permutations(found, 2):
         if _includes(each, other):
             raise ValueError(f"has '{each}' beside '{other}', which it includes; leave that out")
@@ -38,7 +41,7 @@ def parse_networks(value: object) -> tuple[Network, ...]:
     >>> parse_networks("10.0.0.0/8, ::1")
     (IPv4Network('10.0.0.0/8'), IPv6Network('::1/128'))
     """
-    return tuple(dict.fromkeys(map(_network, split_list(value, "an address or network", may_be_empty=True))))
+    return tuple(dict.fromkeys(map(_network, split_list(value, "an address or network", MAX_NETWORKS, may_be_empty=True))))
 
 
 def _network(text: str) -> Network:
@@ -53,11 +56,13 @@ def _network(text: str) -> Network:
     raise ValueError(f"has '{text}', which is an address in a network; write that as {wider}")
 
 
-def split_list(value: object, what: str, *, may_be_empty: bool = False) -> list[str]:
-    """The strings of a list, or those between the commas of a string, without spaces around them. Raises ValueError."""
+def split_list(value: object, what: str, limit: int, *, may_be_empty: bool = False) -> list[str]:
+    """The strings of a list, or those between the commas of a string, without spaces around them; at most `limit`. Raises ValueError."""
     items = value.split(",") if isinstance(value, str) and (value.strip() or not may_be_empty) else value or []
     if not isinstance(items, list) or not (items or may_be_empty) or not all(isinstance(item, str) for item in items):
         raise ValueError(f"must be {what}, or a list of them")
+    if len(items) > limit:
+        raise ValueError(f"must not have more than {limit} entries")
     return [item.strip() for item in items]
 
 

@@ -23,7 +23,7 @@ class TrustedProxies:
         self.include = lru_cache(_KNOWN_ADDRESSES)(self._include)
 
     def _include(self, peer: str) -> bool:
-        """Whether a proxy has this address. Peers on a Unix socket have none, and are none."""
+        """Whether a trusted proxy has this address. Peers on a Unix socket have no address and are never trusted."""
         try:
             address = ip_address(peer.partition("%")[0])
         except ValueError:

@@ -94,7 +94,7 @@ def test_malformed_fields_are_400_from_trusted_proxies_alone(server: Process) ->
         assert proxy.get("/Item/1", auth=("admin", PASSWORD)).status_code == 404
 
 
-def test_nobody_becomes_local_by_what_a_proxy_says(server: Process) -> None:
+def test_no_request_becomes_local_by_what_a_proxy_says(server: Process) -> None:
     """`authentication.authorizeLocal` is on: requests of this machine are made as super user."""
     with client(server, OTHER) as local:
         assert local.get("/Item/").status_code == 200
