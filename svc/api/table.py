@@ -326,13 +326,13 @@ class Table(TableAdministration, Resource):
                 key = check_key(table.definition, _required_key(record, table, f"Element {number}"))
                 self._put_one(target, key, record, request, context)
             except ClientError as error:
-                faults = faults or ListFaults(data, table.definition, context)
+                faults = faults or ListFaults(data, table, context, source_of(request))
                 faults.add(number, error)
                 if faults.is_full:
                     break
             yield
         if faults is not None:
-            raise faults.error(table.validator, source_of(request))
+            raise faults.error()
 
     def _all(self, steps: Iterator[None], count: int, result: Any) -> Any:
         """`result` once all steps are taken: at once if they are few, else in slices, with others served in between."""
@@ -387,14 +387,14 @@ class Table(TableAdministration, Resource):
                 if faults is None:
                     raise
             except ClientError as error:
-                faults = faults or ListFaults(data, self._table.definition, context)
+                faults = faults or ListFaults(data, self._table, context, source_of(request))
                 faults.add(number, error)
                 if faults.is_full:
                     break
             context.state.new_location = None  # one address for several there is not
             yield
         if faults is not None:
-            raise faults.error(self._table.validator, source_of(request))
+            raise faults.error()
 
     def create(self, data: Any, target: Any = None) -> Any:
         """Create a record under a new key, or under the one it has; returns it. Raises RecordExists for a key that is taken."""

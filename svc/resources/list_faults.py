@@ -8,70 +8,78 @@ from typing import Any
 
 from svc.errors import BadBody, ClientError, Problem, ValidationError
 from svc.messages import Request
-from svc.store import Transaction
-from svc.store.schema import TableDefinition
+from svc.store import Table, Transaction
 from svc.store.values.conversion import shown
-from svc.store.values.keys import decode_key
-from svc.store.values.type_checkers import required_text
-from svc.store.values.validation import EMPTY_KEYS, Validator
+from svc.store.values.keys import MAX_KEY_CHARACTERS, decode_key
+from svc.store.values.validation import EMPTY_KEYS
 
 MAX_FAULTS = 20
 _OF_KEYS = frozenset(("RECORD_EXISTS", "KEY_CONFLICT"))
 NDJSON = "application/x-ndjson"
 _LONG = 1 << 20  # bytes of a body in which lines are not counted
+_MOST_PROPERTIES = 2000  # of an element whose faulty attributes are looked for
+_LONGEST_NAME = 1000  # characters of an attribute that is told
+_MOST_PARTS = 16  # of a key that is told
 _BLANK = re.compile(rb"(?:\A|\n)[ \t\r\f\v]*\n")
 
 
 class ListFaults:
     """The faults of the elements of one list. Made when there is one."""
 
-    def __init__(self, records: list[Any], definition: TableDefinition, request: object) -> None:
+    def __init__(self, records: list[Any], table: Table, request: object, source: str) -> None:
+        """`source`: of the values, as the validator knows it."""
         self._records = records
-        self._definition = definition
-        self._request = request
+        self._key_name = table.primary_key
+        self._lines = _lines_of(request)
+        self._validator = table.validator
+        self._source = source
         self._errors: list[tuple[int, Problem]] = []
+        self._messages: list[str] = []
+        self._faults: list[Mapping[str, Any]] = []
 
     @property
     def is_full(self) -> bool:
         return len(self._errors) >= MAX_FAULTS
 
     def add(self, index: int, error: Problem) -> None:
+        """Only errors of the kind of the first are told."""
         self._errors.append((index, error))
+        first = self._errors[0][1]
+        if type(error) is not type(first) or error.code != first.code or len(self._faults) >= MAX_FAULTS:
+            return
+        record = self._records[index]
+        key = record.get(self._key_name) if isinstance(record, dict) else None
+        place = self._place(index, key)
+        told: list[dict[str, Any]] = [{"message": text} for text in error.errors] or [dict(fault) for fault in error.faults]
+        blamed: Mapping[str, str] = {}
+        if isinstance(error, ValidationError) and isinstance(record, dict) and len(record) <= _MOST_PROPERTIES:
+            blamed = self._validator.blamed(record, self._source)
+        for fault in (told or [{"message": error.message}])[: MAX_FAULTS - len(self._faults)]:
+            text = str(fault["message"])
+            self._messages.append(text if text.startswith("Element ") else f"Element {index}{_of_key(key)}: {text}")
+            attribute = blamed.get(text)
+            if attribute is not None and len(attribute) <= _LONGEST_NAME:
+                fault.setdefault("attribute", attribute)
+            self._faults.append(place | fault)
 
-    def error(self, validator: Validator, source: str) -> Problem:
+    def error(self) -> Problem:
         """All of them as one error, of the kind of the first."""
         first = self._errors[0][1]
-        messages: list[str] = []
-        faults: list[Mapping[str, Any]] = []
-        for index, error in self._errors:
-            if type(error) is not type(first) or error.code != first.code:
-                continue
-            record = self._records[index]
-            key = record.get(self._definition.primary_key) if isinstance(record, dict) else None
-            place = self._place(index, key)
-            told: list[dict[str, Any]] = [{"message": text} for text in error.errors] or [dict(fault) for fault in error.faults]
-            for fault in told or [{"message": error.message}]:
-                text = str(fault["message"])
-                messages.append(text if text.startswith("Element ") else f"Element {index}{_of_key(key)}: {text}")
-                if "attribute" not in fault and isinstance(error, ValidationError):
-                    attribute = _attribute_of(text, record, self._definition, validator, source)
-                    if attribute is not None:
-                        fault["attribute"] = attribute
-                faults.append(place | fault)
-        messages, faults = messages[:MAX_FAULTS], faults[:MAX_FAULTS]
         if isinstance(first, ValidationError):
-            told_all: Problem = ValidationError(messages)
+            told_all: Problem = ValidationError(self._messages)
         else:
-            told_all = ClientError(". ".join(messages), first.status_code, first.code, headers=first.headers, retryable=first.retryable)
-        told_all.faults = tuple(faults)
+            told_all = ClientError(
+                ". ".join(self._messages), first.status_code, first.code, headers=first.headers, retryable=first.retryable
+            )
+        told_all.faults = tuple(self._faults)
         return told_all
 
     def _place(self, index: int, key: object) -> dict[str, Any]:
         place: dict[str, Any] = {"index": index}
-        line = _line_of(index, self._records, self._request)
+        line = _line_of(index, self._records, self._lines)
         if line is not None:
             place["line"] = line
-        if key is not None and key not in EMPTY_KEYS:
+        if key is not None and key not in EMPTY_KEYS and _could_be_key(key):
             place["key"] = key
         return place
 
@@ -91,7 +99,7 @@ def named(error: ClientError, key: object, index: int | None, records: Sequence[
         said.append(shown(key))
     if index is not None:
         place["index"] = index
-        line = _line_of(index, records, request)
+        line = _line_of(index, records, _lines_of(request))
         if line is not None:
             place["line"] = line
         said.append(f"element {index}")
@@ -105,42 +113,37 @@ def named(error: ClientError, key: object, index: int | None, records: Sequence[
     return error
 
 
-def _line_of(index: int, records: Sequence[Any], request: object) -> int | None:
+def _line_of(index: int, records: Sequence[Any], lines: Sequence[int]) -> int | None:
     """The line on which an element begins; None: it has none, or it is not worth the time."""
     line = getattr(records[index], "line", None) if index < len(records) else None
     if line is not None:
         return int(line)
+    return lines[index] if index < len(lines) else None
+
+
+def _lines_of(request: object) -> Sequence[int]:
+    """The lines on which the elements of an NDJSON body begin, as far as that is worth the time."""
     if not isinstance(request, Request):  # a call of code has no lines
-        return None
+        return ()
     content = request.content
     named = (request.block.get("content-type") or "").partition(";")[0].strip().lower()
     if named != NDJSON or len(content) > _LONG:
-        return None
+        return ()
     if _BLANK.search(content) is None:
-        return index + 1
-    filled = [number for number, line in enumerate(content.split(b"\n"), 1) if line and not line.isspace()]
-    return filled[index] if index < len(filled) else None
+        return range(1, len(content) + 1)
+    return [number for number, line in enumerate(content.split(b"\n"), 1) if line and not line.isspace()]
 
 
 def _of_key(key: object) -> str:
     return "" if key is None or key in EMPTY_KEYS else f" ({shown(key)})"
 
 
-def _attribute_of(message: str, record: Any, definition: TableDefinition, validator: Validator, source: str) -> str | None:
-    """The attribute that a message of the validator is about: the one that brings it forth alone, or that is not there."""
-    if not isinstance(record, dict):
-        return None
-    for name, value in record.items():
-        try:
-            validator.changes({name: value}, source=source)
-        except ValidationError as error:
-            if message in error.errors:
-                return str(name)
-        except ClientError as error:
-            if message == error.message:
-                return str(name)
-    absent = [attribute.name for attribute in definition.attributes if attribute.required and record.get(attribute.name) is None]
-    return next((name for name in absent if message == required_text(name, name in record)), None)
+def _could_be_key(value: object) -> bool:
+    """Whether a key that was sent is worth repeating: what is too long for a key, or is no scalar, the index finds as well."""
+    parts = value if isinstance(value, list | tuple) else (value,)
+    return len(parts) <= _MOST_PARTS and all(
+        isinstance(part, str | int | float) and (not isinstance(part, str) or len(part) <= MAX_KEY_CHARACTERS) for part in parts
+    )
 
 
 def not_an_object(number: int) -> BadBody:

@@ -124,13 +124,13 @@ class TableWriting(TableReading):
                     raise ClientError(f"Element {number} has no {primary_key}")
                 cls.put_in(transaction, check_key(definition, record[primary_key]), record, target, request)
             except ClientError as error:
-                faults = faults or ListFaults(records, definition, request)
+                faults = faults or ListFaults(records, cls.table, request, source_of(request))
                 faults.add(number, error)
                 if faults.is_full:
                     break
             yield
         if faults is not None:
-            raise faults.error(cls.table.validator, source_of(request))
+            raise faults.error()
 
     @classmethod
     def put_in(cls, transaction: Transaction, key: Any, record: dict[str, Any], target: RequestTarget, request: WriteContext) -> None:
@@ -243,13 +243,13 @@ class TableWriting(TableReading):
                     check(record)
                 keys.append(cls.create_in(transaction, record, target, request))
             except ClientError as error:
-                faults = faults or ListFaults(records, cls.table.definition, request)
+                faults = faults or ListFaults(records, cls.table, request, source_of(request))
                 faults.add(number, error)
                 if faults.is_full:
                     break
             yield
         if faults is not None:
-            raise faults.error(cls.table.validator, source_of(request))
+            raise faults.error()
 
     @classmethod
     def _write_check(cls, records: list[Any], target: RequestTarget, request: Request) -> Callable[[dict[str, Any]], None] | None:

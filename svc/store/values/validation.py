@@ -165,6 +165,21 @@ class Validator:
             raise _refused(failures)
         return data | changed if changed else data
 
+    def blamed(self, data: dict[str, Any], source: str) -> dict[str, str]:
+        """Failure of a record -> the property that it is about. Takes as long as the check that has found the failures."""
+        checkers = self._json if source == "json" else self._native
+        found: dict[str, str] = {}
+        failures: list[str] = []
+        for name, value in data.items():
+            check = checkers.get(name)
+            if check is not None or self._may_add(name, failures):
+                (check or check_any)(value, name, failures, 0)
+            if failures:
+                found.update(dict.fromkeys(failures, str(name)))
+                failures.clear()
+        found.update((required_text(name, name in data), name) for name in self._never_null if data.get(name) is None)
+        return found
+
     def require_all(self, record: dict[str, Any]) -> None:
         """Raise ValidationError unless a record whose values have been checked has all that a whole one needs, but for what has a default."""
         failures = [required_text(name, name in record) for name in self._required if record.get(name) is None]

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from svc.resources import list_faults
+from svc.store.values.validation import Validator
 from tests.support.node import Node
 
 
@@ -110,3 +112,25 @@ def test_keys_that_cannot_be_told_apart(node: Node) -> None:
 def test_one_record_has_no_index(node: Node, tmp_path: Path) -> None:
     _, problem = ask(node, "PUT", {"price": "x"}, target="/Product/a")
     assert problem["code"] == "VALIDATION" and "faults" not in problem and not problem["detail"].startswith("Element")
+
+
+def test_what_is_told_is_bounded(node: Node) -> None:
+    long = "k" * 100_000
+    for key in (long, [[long]], {"a": long}, ["a"] * 1000):
+        _, problem = ask(node, "PUT", [{"id": key, "price": "x", "name": 5, "stock": "y"}])
+        assert problem["faults"] and "key" not in problem["faults"][0] and len(json.dumps(problem)) < 10_000
+    _, problem = ask(node, "PUT", [{"id": "a", "price": "x", **dict.fromkeys(map(str, range(3000)), 0)}])
+    assert [sorted(fault) for fault in problem["faults"]] == [["index", "key", "message"]]
+
+
+def test_each_element_is_looked_at_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many properties and many faults do not multiply, and the body is searched for lines once."""
+    looked: list[int] = []
+    blamed, split = Validator.blamed, list_faults._lines_of
+    monkeypatch.setattr(Validator, "blamed", lambda *arguments: looked.append(1) or blamed(*arguments))
+    monkeypatch.setattr(list_faults, "_lines_of", lambda request: looked.append(2) or split(request))
+    element = {"price": "x", "name": 5, "stock": "y", **dict.fromkeys(map(str, range(1000)), 0)}
+    body = b"\n\n".join(json.dumps({"id": str(at), **element}).encode() for at in range(30))
+    _, problem = ask(node, "PUT", body, "application/x-ndjson")
+    assert [fault["attribute"] for fault in problem["faults"][:3]] == ["price", "name", "stock"] and problem["faults"][3]["line"] == 3
+    assert looked == [2] + [1] * 7  # of twenty faults that are told
