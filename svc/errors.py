@@ -200,8 +200,13 @@ class CheckFailed(ClientError):
 
     code = "CHECK_FAILED"
 
-    def __init__(self, failures: list[str]) -> None:
-        super().__init__(". ".join(failures), errors=tuple(failures))
+    def __init__(self, failures: list[tuple[str | None, str]]) -> None:
+        """`failures`: (the attribute whose check it is, None of the table's; the sentence)."""
+        sentences = tuple([sentence for _, sentence in failures])
+        super().__init__(". ".join(sentences), errors=sentences)
+        self.faults = tuple(
+            [{"message": sentence} if name is None else {"attribute": name, "message": sentence} for name, sentence in failures]
+        )
 
 
 class NotUnique(ClientError):
@@ -224,10 +229,12 @@ class NotUnique(ClientError):
         self.value = value
         self.shown_key = shown_key
         self.stored = stored
+        self.faults = ({"attribute": attribute, "message": self.message},)
 
     def explained(self) -> ClientError:
         more = self.message[len(self._plain) :]
         self.message = f"Value {self.value} in property {self.attribute} is that of another record of {self.table}: {self.shown_key}{more}"
+        self.faults = tuple([{**fault, "other": self.key, "message": self.message} for fault in self.faults])
         return self
 
 

@@ -56,7 +56,7 @@ def _are_null(names: list[str]) -> str:
 def test_checks(checks: tuple[RecordCheck, ...], record: dict[str, Any], changed: Collection[str] | None) -> None:
     """Raise CheckFailed with all failures. `changed`: only of checks that use one of these attributes; None: of all."""
     failures = [
-        failure
+        (check.attribute, failure)
         for check in checks
         if (changed is None or not check.names.isdisjoint(changed)) and (failure := check.failure(record)) is not None
     ]

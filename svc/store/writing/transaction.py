@@ -29,7 +29,7 @@ from svc.store.values.records import decode, encode, encode_payload
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.merge_rules import merge
 from svc.store.writing.references import AT_ONCE, NeedsLongWrite
-from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, Write, WriteList, apply_write, assign_keys
+from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, Write, WriteList, apply_write, assign_keys, place_of
 from svc.store.writing.write_set import Decide, Found, WriteSet
 
 if TYPE_CHECKING:
@@ -406,11 +406,10 @@ class Transaction:
                 write = None
                 sets[-1].check()
         except BaseException as error:
-            if isinstance(error, NotUnique):  # known when all is written
-                write = next(
-                    (each for each in reversed(writes) if each.table.name == error.table and storage_key(each.key) == error.stored), None
-                )
             self.failed_at = next((number for number, each in enumerate(writes) if each is write), None)
+            if isinstance(error, NotUnique):  # known when all is written
+                self.failed_at = place_of(error, writes)
+                write = None if self.failed_at is None else writes[self.failed_at]
             self.failed_key = b"" if write is None else write.key
             _rollback(sets)
             if isinstance(error, LmdbError):

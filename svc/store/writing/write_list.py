@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from svc.errors import NotUnique
 from svc.store.caching.copies import Fetched, invalidate, write_fetched
 from svc.store.entity_tags import Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, PUT
-from svc.store.values.keys import Key, encode_primary
+from svc.store.values.keys import Key, encode_primary, storage_key
 from svc.store.writing.write_set import Decide, Found, WriteSet
 
 if TYPE_CHECKING:
@@ -86,6 +87,19 @@ def assign_keys(
             yield
 
 
+def place_of(error: NotUnique, writes: list[Write]) -> int | None:
+    """The number of the last write of the record that was refused when all was written."""
+    for number in reversed(range(len(writes))):
+        write = writes[number]
+        if (
+            write.key
+            and (write.table.name, write.table.database.name) == (error.table, error.database)
+            and storage_key(write.key) == error.stored
+        ):
+            return number
+    return None
+
+
 def apply_write(write: Write, write_set: WriteSet) -> bool:
     """Write it; True if that removed a record. What finds nothing to do is noted in `write_set.skipped`. Raises what prevents it."""
     kind, table, key, data = write.kind, write.table, write.key, write.data
@@ -139,7 +153,11 @@ class WriteList:
             yield
             yield from write_set.follow()
         self.at = None
-        yield from write_set.check_end()
+        try:
+            yield from write_set.check_end()
+        except NotUnique as error:
+            self.at = place_of(error, self._writes)
+            raise
 
     @property
     def key_at(self) -> bytes:

@@ -74,8 +74,11 @@ def test_a_list_is_stored_as_a_whole_or_not_at_all(wire: Wire) -> None:
     rows = [{"id": str(number), "mail": f"m{number}"} for number in range(2, 100)]
     for wrong, status, code in (({"mail": "m5"}, 409, "NOT_UNIQUE"), ({"mail": "x", "age": 3}, 400, "CHECK_FAILED")):
         for some in (rows[:10], rows):  # at once, and as a long write
-            found = problem(wire, "POST", "/User/", [*some, wrong])
-            assert found[:2] == (status, code)
+            answer = json.loads(wire.ask("POST", "/User/", json.dumps([*some, {"id": "z", **wrong}]).encode())[2])
+            assert (answer["status"], answer["code"]) == (status, code)
+            (fault,) = answer["faults"]
+            assert (fault["index"], fault["key"]) == (len(some), "z")
+            assert (fault["attribute"], fault.get("other")) == (("mail", "5") if status == 409 else ("age", None))
         assert wire.ask("GET", "/User/5")[0] == 404
     assert wire.ask("POST", "/User/", json.dumps(rows).encode())[0] == 201
 

@@ -63,7 +63,7 @@ def problem(wire: Wire, method: str, target: str, body: Any = None, media_type: 
 )
 def test_what_is_no_value_is_refused_with_the_values(wire: Wire, record: Any, message: str) -> None:
     assert problem(wire, "PUT", "/Order/3", record) == (400, "VALIDATION", message)
-    assert problem(wire, "POST", "/Order/", [record]) == (400, "VALIDATION", message)
+    assert problem(wire, "POST", "/Order/", [record]) == (400, "VALIDATION", f"Element 0: {message}")
     assert wire.ask("GET", "/Order/3")[0] == 404
 
 
@@ -102,7 +102,7 @@ def test_keys(wire: Wire) -> None:
         assert problem(wire, method, "/Rate/M", {"price": 1}) == bad
     refused = (400, "VALIDATION", 'Value "M" in property unit must be one of PIECE, KG')
     assert problem(wire, "POST", "/Rate/", {"unit": "M"}) == refused
-    assert problem(wire, "PUT", "/Rate/", [{"unit": "M"}]) == refused
+    assert problem(wire, "PUT", "/Rate/", [{"unit": "M"}]) == (400, "VALIDATION", f'Element 0 ("M"): {refused[2]}')
     assert problem(wire, "POST", "/Rate/", {"price": 1}) == (400, "BAD_REQUEST", "A record of Rate needs a value for its primary key unit")
 
 

@@ -11,6 +11,7 @@ from svc.apps.schema_files import load_schema_files
 from svc.clock import FakeClock
 from svc.errors import CheckFailed, ClientError, NotUnique, SchemaError, ServerError
 from svc.store import Store, Table
+from svc.store.caching.copies import Fetched, State
 from svc.store.values.records import decode
 from svc.store.values.validation import Add
 from svc.store.writing import bulk_write, constraints
@@ -276,6 +277,15 @@ def test_while_the_index_is_built_only_what_is_known_is_decided(table: Table) ->
     refused(lambda: do(table, (put, "2", {"mail": "a"})))
     do(table, (patch, "1", {"n": 2}), (put, "3", {}))
     table.indexes["mail"].progress = None
+
+
+def test_copies_of_what_a_source_has_are_not_tested(table: Table) -> None:
+    write(table, "1", mail="a", n=1)
+    transaction = begin(table)
+    for key in ("2", "3"):
+        transaction.store_fetched(table, key, Fetched(State.NEW, 1 << 40, 5.0), {"id": key, "mail": "a", "n": -1})
+    table.database.store.commit_now(transaction)
+    assert keys(table) == ["1", "2", "3"]
 
 
 # --- declaring unique on what is there -----------------------------------------------------------------------------------------------
