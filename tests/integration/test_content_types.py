@@ -495,7 +495,7 @@ def test_content_of_any_type_comes_back_as_it_was(client: httpx.Client) -> None:
         assert (response.status_code, response.text) == (200, page)
         assert response.headers["content-type"] == "text/html; level=1; charset=utf-8"
         assert response.headers["x-content-type-options"] == "nosniff"
-        assert response.headers["vary"] == "Accept-Encoding"
+        assert response.headers["vary"] == "Accept-Encoding, Authorization, Cookie"
         assert response.headers["etag"] == client.get("/Doc/page.json").headers["etag"]
     stored = {"id": "page", "contentType": "text/html; level=1", "data": page}
     assert client.get("/Doc/page.json").json() == stored
