@@ -140,6 +140,15 @@ COMMANDS = (
         flags=("all", "json"),
     ),
     Command(
+        "log",
+        "svc log [-f] [-n LINES]",
+        "Show the last lines of the log file, and with -f those that follow.",
+        _of("svc.cli.log_tail", "log"),
+        "-n LINES: how many, 40 unless given. -f: go on until Ctrl+C, also when the file is rotated. The server need not run.\n"
+        "svc read_log finds entries by level, time and text.",
+        raw=True,
+    ),
+    Command(
         "config",
         "svc config check | show | set | unset",
         "Look for faults in the configuration, list its values and where each comes from, or change its file.",

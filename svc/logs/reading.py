@@ -5,7 +5,8 @@ belong to the one above them; those before the first one, and files that are no 
 
 Files may be large: they are read in blocks from the requested end, and from about the requested time. Entries are nearly in
 the order of their times; where several instances write, or the clock is set, some are out of order by less than SLACK_SECONDS, mostly. Nothing is
-kept but the entries of one batch, whatever `limit` is.
+kept but the entries of one batch, whatever `limit` is: for the newest entries in the order of the file it is first read backwards, to find where they
+begin.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections import deque
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from math import ceil, floor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,15 +41,22 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries to return. Times in seconds since the epoch, both included. `text` is contained in the message or a tag."""
+    """Which entries to return. Times in seconds since the epoch, both included. `text` is contained in the message or a tag. `newest_first`: also the
+    order; `tail`: the newest ones, oldest first, of which `start` are left out at the end."""
 
     level: str | None = None
     since: float | None = None
     until: float | None = None
     text: str | None = None
     newest_first: bool = False
+    tail: bool = False
     start: int = 0
     limit: int = 1000
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """The first one that matches, counted from 0, and the one behind the last."""
+        return min(self.start, sys.maxsize), min(self.start + self.limit, sys.maxsize)
 
 
 class LogReader:
@@ -82,29 +92,35 @@ class LogReader:
         except FileNotFoundError:
             return
         with stream:
-            skipped = given = 0
-            for entry in _iter_matching(stream, wanted):
-                if skipped < wanted.start:
-                    skipped += 1
-                    continue
-                yield entry
-                given += 1
-                if given >= wanted.limit:
-                    return
+            size = os.fstat(stream.fileno()).st_size
+            if wanted.tail:
+                yield from _iter_tail(stream, size, wanted)
+                return
+            yield from islice((entry for entry, _ in _iter_matching(stream, size, wanted)), *wanted.window)
 
 
-def _iter_matching(stream: BinaryIO, wanted: Wanted) -> Iterator[Entry]:
-    size = os.fstat(stream.fileno()).st_size
+def _iter_tail(stream: BinaryIO, size: int, wanted: Wanted) -> Iterator[Entry]:
+    """The newest entries that match, oldest first: without `start` of them, `limit` at most."""
+    start, end = wanted.window
+    begin = found = 0
+    for found, (_, begin) in enumerate(islice(_iter_matching(stream, size, replace(wanted, newest_first=True)), end), 1):  # noqa: B007
+        pass
+    if found > start:
+        yield from islice((entry for entry, _ in _iter_matching(stream, size, wanted, begin)), found - start)
+
+
+def _iter_matching(stream: BinaryIO, size: int, wanted: Wanted, begin: int = 0) -> Iterator[tuple[Entry, int]]:
+    """With the offset of each, if they are read backwards. `begin`: where to read from, forwards."""
     since, until = _text(wanted.since, ceil), _text(wanted.until, floor)
     first = _text(None if wanted.since is None else wanted.since - SLACK_SECONDS, ceil)
     last = _text(None if wanted.until is None else wanted.until + SLACK_SECONDS, floor)
     if wanted.newest_first:
         found = _raw_backward(stream, size if last is None else _find_offset(stream, size, last, before=False))
     else:
-        found = _raw_forward(stream, 0 if first is None else _find_offset(stream, size, first, before=True), size)
+        found = _raw_forward(stream, begin if first is None else _find_offset(stream, size, first, before=True), size)
     for raw in found:
         # Most entries of a long file are not wanted: only of the others more than time and level is looked at.
-        time, level, _, _, _ = raw
+        time, level, _, _, _, offset = raw
         if time is not None:
             if wanted.newest_first and first is not None and time < first:
                 return
@@ -117,7 +133,7 @@ def _iter_matching(stream: BinaryIO, wanted: Wanted) -> Iterator[Entry]:
         entry = _entry(raw)
         if wanted.text is not None and wanted.text not in entry["message"] and not any(wanted.text in tag for tag in entry["tags"]):
             continue
-        yield entry
+        yield entry, offset
 
 
 def _text(seconds: float | None, rounded: Any) -> str | None:
@@ -182,7 +198,8 @@ def _lines_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
         yield rest
 
 
-def _lines_backward(stream: BinaryIO, end: int) -> Iterator[bytes]:
+def _lines_backward(stream: BinaryIO, end: int) -> Iterator[tuple[bytes, int]]:
+    """Each line and its offset."""
     rest = b""
     is_last = True
     while end > 0:
@@ -197,11 +214,14 @@ def _lines_backward(stream: BinaryIO, end: int) -> Iterator[bytes]:
         rest = last + rest[: max(0, MAX_LINE - len(last))]
         if not newline:
             continue
-        yield rest
+        offset = begin + len(before) + 1
+        yield rest, offset
         rest, *lines = before.split(b"\n")
-        yield from reversed(lines)
+        for line in reversed(lines):
+            offset -= len(line) + 1
+            yield line, offset
     if not is_last:  # of an empty file there is nothing, but a first line may be empty
-        yield rest
+        yield rest, 0
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------------------------------
@@ -209,8 +229,9 @@ def _lines_backward(stream: BinaryIO, end: int) -> Iterator[bytes]:
 
 Head = tuple[str, str, bytes | Entry]
 """Time and level of an entry, and the line that begins it, or what it was as JSON."""
-Raw = tuple[str | None, str | None, bytes | Entry | None, Collection[bytes], bool]
-"""The same of an entry with the further lines of its message, and whether some were left out; None for foreign lines."""
+Raw = tuple[str | None, str | None, bytes | Entry | None, Collection[bytes], bool, int]
+"""The same of an entry with the further lines of its message, whether some were left out, and its offset if the file is read backwards; None for foreign
+lines."""
 
 _HEAD = re.compile(START.pattern.encode(), re.ASCII)
 
@@ -274,7 +295,7 @@ def _parse_json(line: bytes) -> Entry | None:
 
 def _entry(raw: Raw) -> Entry:
     """The entry; without a head, one of foreign lines."""
-    _, _, head, lines, cut = raw
+    _, _, head, lines, cut, _ = raw
     texts = [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
     if head is None:
         entry: Entry = {"level": None, "message": "", "timestamp": None, "thread": None, "tags": []}
@@ -299,21 +320,21 @@ def _raw_forward(stream: BinaryIO, begin: int, end: int) -> Iterator[Raw]:
                 cut = True
             continue
         if head is not None:
-            yield (*head, lines, cut)
+            yield (*head, lines, cut, 0)
         elif any(lines):
-            yield (None, None, None, lines, cut)
+            yield (None, None, None, lines, cut, 0)
         head, lines, size, cut = found, [], 0, False
     if head is not None:
-        yield (*head, lines, cut)
+        yield (*head, lines, cut, 0)
     elif any(lines):
-        yield (None, None, None, lines, cut)
+        yield (None, None, None, lines, cut, 0)
 
 
 def _raw_backward(stream: BinaryIO, end: int) -> Iterator[Raw]:
     """Yielded values are valid until the next step."""
     lines: deque[bytes] = deque()
     size, cut = 0, False
-    for line in _lines_backward(stream, end):
+    for line, offset in _lines_backward(stream, end):
         head = _head(line)
         if head is None:
             lines.appendleft(line)
@@ -322,8 +343,8 @@ def _raw_backward(stream: BinaryIO, end: int) -> Iterator[Raw]:
                 size -= len(lines.pop()) + 1
                 cut = True
             continue
-        yield (*head, lines, cut)
+        yield (*head, lines, cut, offset)
         lines.clear()
         size, cut = 0, False
     if any(lines):
-        yield (None, None, None, lines, cut)
+        yield (None, None, None, lines, cut, 0)

@@ -38,6 +38,7 @@ def read_log(call: Call) -> Any:
         until=_time(call["until"], "until"),
         text=call["filter"] or None,
         newest_first=call["order"] == "desc",
+        tail=call["order"] is None and call["from"] is None and call["until"] is None,
         start=int(call["start"]),
         limit=int(call["limit"]),
     )
@@ -127,12 +128,19 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=SUPER_USER,
         handler=read_log,
         fields=(
-            Field("start", "integer", "Matching entries to skip.", default=0, low=0, check=_finite),
+            Field(
+                "start", "integer", "Matching entries to skip; without `order` and times the newest ones.", default=0, low=0, check=_finite
+            ),
             Field("limit", "integer", "Most matching entries to return.", default=1000, low=1, check=_finite),
             Field("level", "choice", "Only entries of exactly this level.", choices=LEVELS),
             Field("from", "any", "Only entries of this time or later: ISO-8601 such as `2026-01-05` or `2026-01-05 10:00:00`, in UTC."),
             Field("until", "any", "Only entries of this time or earlier.", aliases=("to",)),
-            Field("order", "choice", "By time; default as in the file, oldest first.", choices=("asc", "desc")),
+            Field(
+                "order",
+                "choice",
+                "By time: `asc` begins with the oldest. By default the newest entries, oldest first; with `from` or `until` as `asc`.",
+                choices=("asc", "desc"),
+            ),
             Field("filter", "any string", "Only entries with this string in their message or a tag."),
             Field("log_name", "any string", "`svc.log`, or `install.log` of the installation.", default=LOG_NAMES[0]),
             REPLICATED,

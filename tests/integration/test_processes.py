@@ -337,6 +337,22 @@ def test_a_restart_keeps_the_application_from_whatever_directory_it_is_asked_for
     assert f"  application  none in {commands.root / 'components'}\n" in again.stderr
 
 
+def test_following_the_log_ends_with_its_reader(commands: Commands) -> None:
+    assert commands.run("install").returncode == 0
+    log = commands.root / "log" / "svc.log"
+    log.write_text("one\ntwo\n")
+    command = [sys.executable, "-m", "svc", "log", "-f", "-n", "1"]
+    with subprocess.Popen(command, env=commands.env, cwd=commands.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout.readline() == "two\n"
+        with log.open("a") as stream:
+            stream.write("three\n")
+        assert child.stdout.readline() == "three\n"
+        child.stdout.close()
+        assert child.stderr.read() == ""
+        assert child.wait(60) == 141
+
+
 def test_a_server_in_the_foreground_says_in_a_pipe_where_it_answers(commands: Commands) -> None:
     place_token_keys(commands.root)
     make_faulty(commands.home / "shop")

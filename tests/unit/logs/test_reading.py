@@ -94,6 +94,16 @@ def test_start_and_limit_count_what_matches(log: Path) -> None:
     assert read(log, limit=10**9) == ALL
 
 
+def test_the_tail_is_the_newest_entries_oldest_first(log: Path) -> None:
+    assert read(log, tail=True) == ALL
+    for limit in range(1, len(ALL) + 2):
+        for start in range(len(ALL) + 2):
+            assert read(log, tail=True, limit=limit, start=start) == ALL[max(0, len(ALL) - start - limit) : max(0, len(ALL) - start)]
+    assert read(log, tail=True, limit=2**62, start=2**63 - 1) == []
+    for level in {entry["level"] for entry in ALL if entry["level"]}:
+        assert read(log, tail=True, limit=1, level=level) == [entry for entry in ALL if entry["level"] == level][-1:]
+
+
 def test_times_are_both_included(log: Path) -> None:
     assert read(log, since=BEGIN + 2, until=BEGIN + 4) == ALL[3:6]
     assert read(log, since=BEGIN + 2, until=BEGIN + 4, newest_first=True) == ALL[5:2:-1]
@@ -226,8 +236,9 @@ def test_a_file_cut_off_while_it_is_read(tmp_path: Path) -> None:
         reader.batch()
 
 
-def test_chance_files_read_the_same_from_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chance_files_read_the_same_from_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(3)
+    path = tmp_path / "svc.log"
     pieces = [
         line(1, "info", "a"),
         json_entry(timestamp(BEGIN), "x", 1, "warn", ("t",), "b\nc"),
@@ -243,4 +254,7 @@ def test_chance_files_read_the_same_from_both_ends(monkeypatch: pytest.MonkeyPat
         data = "\n".join(random_.choices(pieces, k=random_.randint(0, 12))).encode()
         forward = list(map(reading._entry, reading._raw_forward(io.BytesIO(data), 0, len(data))))
         assert forward == list(map(reading._entry, reading._raw_backward(io.BytesIO(data), len(data))))[::-1]
+        path.write_bytes(data)
+        limit = random_.randrange(1, 6)
+        assert read(path, tail=True, limit=limit) == forward[-limit:], data
         assert json.dumps(forward)

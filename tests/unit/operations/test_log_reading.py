@@ -55,6 +55,18 @@ def test_entries_in_the_order_of_the_file(node: LogNode) -> None:
     }  # fmt: skip
 
 
+def test_without_order_and_times_the_newest_entries(node: LogNode) -> None:
+    def messages(**fields: Any) -> list[str]:
+        return [entry["message"].partition("\n")[0] for entry in node.run("read_log", **fields)]
+
+    assert messages(limit=2) == ["message 2", "message 3"]
+    assert messages(limit=2, start=1) == ["message 1", "message 2"]
+    assert messages(limit=2, start=4) == ["started"]
+    assert messages(limit=2, order="asc") == ["started", "message 0"]
+    assert messages(limit=2, order="desc") == ["message 3", "message 2"]
+    assert messages(limit=2, **{"from": "2020-01-01"}) == ["started", "message 0"]
+
+
 @pytest.mark.parametrize(
     ("fields", "messages"),
     [
