@@ -13,7 +13,7 @@ An index key of a long string holds its beginning only (`keys.index_key`): the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from svc.errors import BadValue, ClientError, NotUnique, ServerError
 from svc.store.values.checks import RecordCheck, checks_of, test_checks
@@ -28,19 +28,14 @@ if TYPE_CHECKING:
     from svc.store.table import Table
     from svc.store.writing.write_set import WriteSet
 
-MOST_COMPARED = 1000  # records with one index key
-STEP = 16  # suspects in one step
+MOST_COMPARED = 200  # records with one index key
+STEP = 16  # values in one step
 
 Record = Mapping[str, Any]
 
 
-class Suspect(NamedTuple):
-    """The record under `stored` takes a value that another one had when it was written."""
-
-    table: Table
-    unique: Index
-    entry: bytes
-    stored: bytes
+Suspects = dict[tuple["Table", "Index", bytes], set[bytes]]
+"""(table, index, stored key) of a record -> the index keys of its values that another record had when it was written."""
 
 
 class Constraints:
@@ -69,7 +64,7 @@ class Constraints:
                     for other in expired:  # they would be met again and again
                         writes.expire(table, other, writes.wall_ms)
                     if rival is not None:
-                        writes.suspects.append(Suspect(table, index, entry, stored))
+                        writes.suspects.setdefault((table, index, stored), set()).add(entry)
                     elif not index.ready:
                         raise _unknown(index)
 
@@ -108,17 +103,20 @@ def constraints_of(table: Table) -> Constraints | None:
 
 def remaining(writes: WriteSet) -> Iterator[None]:
     """What the end of a transaction says of its suspects, in short steps. Raises NotUnique."""
-    suspects, writes.suspects = writes.suspects, []
-    for number, (table, index, entry, stored) in enumerate(suspects):
+    suspects, writes.suspects = writes.suspects, {}
+    number = 0
+    for (table, index, stored), entries in suspects.items():
         raw = table.read(stored, writes.txn)
-        if raw is not None and table.is_live(raw, writes.wall_ms):
-            for found, value in values_of(index, decode(raw)):
-                if found == entry:
-                    rival, _ = find_rival(writes.txn, table, index, entry, value, stored, writes.wall_ms)
-                    if rival is not None:
-                        raise _not_unique(writes.txn, table, index, value, stored, rival, {})
-        if not number % STEP:
-            yield
+        if raw is None or not table.is_live(raw, writes.wall_ms):
+            continue
+        for entry, value in values_of(index, decode(raw)):
+            if entry in entries:
+                rival, _ = find_rival(writes.txn, table, index, entry, value, stored, writes.wall_ms)
+                if rival is not None:
+                    raise _not_unique(writes.txn, table, index, value, stored, rival, {})
+                number += 1
+                if not number % STEP:
+                    yield
 
 
 def values_of(index: Index, record: Record) -> Iterator[tuple[bytes, Any]]:

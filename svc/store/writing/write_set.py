@@ -22,7 +22,7 @@ from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
 from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, refreshed_of
 from svc.store.values.validation import Add
-from svc.store.writing.constraints import Suspect, remaining
+from svc.store.writing.constraints import Suspects, remaining
 from svc.store.writing.merge_rules import log_changes, merge
 from svc.store.writing.references import ReferenceActions
 
@@ -106,7 +106,7 @@ class WriteSet:
         self.uncached: set[Index] = (
             set()
         )  # had no cache when `BatchWriter` changed them: a cache that comes before the commit does not know
-        self.suspects: list[Suspect] = []  # records that take a value which another one had
+        self.suspects: Suspects = {}  # records that take a value which another one had
         self.written_bytes = 0  # of the records that `BatchWriter` has stored
         self.references: ReferenceActions | None = None  # what the deletions entail
         self.reference_limit: int | None = None  # of records that these may touch

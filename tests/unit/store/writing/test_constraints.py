@@ -161,6 +161,13 @@ def test_two_records_can_exchange_their_values(table: Table) -> None:
     assert keys(table) == ["2", "3"]
 
 
+def test_many_values_can_change_hands(table: Table) -> None:
+    many = [f"t{number}" for number in range(3000)]
+    write(table, "1", tags=many)
+    do(table, (patch, "2", {"tags": many}), (patch, "1", {"tags": many[:0]}))
+    refused(lambda: do(table, (patch, "1", {"tags": many[-1:]})))
+
+
 def test_within_one_transaction_the_later_one_is_at_fault(table: Table) -> None:
     transaction = begin(table)
     for key, mail in (("1", "a"), ("2", "b"), ("3", "a"), ("4", "c")):
