@@ -38,6 +38,7 @@ from svc.http.dispatch import Dispatcher
 from svc.logs import Logs, capture_logging, capture_output
 from svc.logs.application_code import ApplicationCode
 from svc.logs.forgotten import Forgotten
+from svc.logs.redact import without_credentials
 from svc.loop import Turns, new_loop
 from svc.mounted import Mounts
 from svc.operations.cluster import known_nodes
@@ -707,6 +708,7 @@ class Server:
         self.analytics.recorder.record(at_once, "socket-routed")
 
     def _log_error(self, where: str, error: BaseException | None) -> None:
+        where = without_credentials(where)  # it may have the address of a request
         with self.logs.to_files() if self._screen is not None and error is not None else nullcontext():
             self.logger.error(where, error) if error is not None else self.logger.error(where)
         if self._screen is not None and error is not None:
