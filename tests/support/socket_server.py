@@ -19,7 +19,8 @@ from typing import Any
 from svc.analytics import Recorder
 from svc.clock import SYSTEM_CLOCK
 from svc.connection import Connections, Exchange, Timeouts
-from svc.connection.listener import Listener, listen_on
+from svc.connection.listener import Listener
+from svc.connection.listening import listen_on
 from svc.errors import AccessViolation, NotFound, Problem
 from svc.loop import new_loop
 from svc.messages import Request, Response
@@ -247,7 +248,8 @@ def main() -> None:
         loop.call_later(sweep_seconds, sweep)
         connections.sweep(SYSTEM_CLOCK.monotonic())
 
-    listener = Listener(listen_on(0, "127.0.0.1"), connections, loop, lambda at_once: None, lambda text: print(text, file=sys.stderr))
+    (sock,) = listen_on(0, ("127.0.0.1",))
+    listener = Listener(sock, connections, loop, lambda at_once: None, lambda text: print(text, file=sys.stderr))
     listener.start()
     loop.call_later(sweep_seconds, sweep)
 
