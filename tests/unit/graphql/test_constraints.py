@@ -1,0 +1,23 @@
+"""Mutations of a table with `@unique`, `@check` and `@default`: what is refused, with its field, and what is undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.graphql import open_shop
+
+SCHEMA = 'type U @table @export { id: ID @primaryKey mail: String @unique n: Int @check(expr: "n > 0") e: String! @default(value: "x") }'
+
+
+def test_mutations(tmp_path: Path) -> None:
+    with open_shop(tmp_path / "app", "{extended: true}", schema=SCHEMA, resources="", roles="{}") as shop:
+        assert shop.data('mutation { create_U(input: {id: "1", mail: "m"}) { id e } }') == {"create_U": {"id": "1", "e": "x"}}
+        status, body = shop.ask('mutation { a: put_U(id: "2", input: {mail: "k"}) { id } b: put_U(id: "3", input: {mail: "m"}) { id } }')
+        (error,) = body["errors"]
+        assert (status, error["extensions"]["code"], error["locations"]) == (409, "NOT_UNIQUE", [{"line": 1, "column": 57}])
+        assert error["message"] == 'Value "m" in property mail is that of another record of U: "1"'
+        status, body = shop.ask('mutation { put_U(id: "2", input: {n: 0}) { id } }')
+        assert (status, body["errors"][0]["extensions"]["code"]) == (400, "CHECK_FAILED")
+        exchanged = 'mutation { a: patch_U(id: "1", input: {mail: "q"}) { id } b: put_U(id: "3", input: {mail: "m"}) { id mail } }'
+        assert shop.data(exchanged) == {"a": {"id": "1"}, "b": {"id": "3", "mail": "m"}}
+        assert shop.data("{ U { id mail } }") == {"U": [{"id": "1", "mail": "q"}, {"id": "3", "mail": "m"}]}
