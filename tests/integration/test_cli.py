@@ -358,7 +358,8 @@ def test_restart_keeps_the_process_and_takes_up_what_changed(tmp_path: Path) -> 
         f"svc must be running to perform this operation\nNo server runs in {machine.root} (named by "
     )
     done = machine.run("restart")  # not running: start
-    assert done.stdout == f"svc is running (pid: {machine.pid}).\n"
+    begins = f"svc is not running: it is started, with the applications of {machine.root}.\n"
+    assert done.stdout == f"{begins}svc is running (pid: {machine.pid}).\n"
     assert json.loads(machine.fine("status", "--json")) == {
         "svc": {"status": "running", "pid": machine.pid, "root": str(machine.root), "interpreter": str(running_interpreter())}
     }
