@@ -201,6 +201,25 @@ def test_a_user_made_with_the_credentials_of_another(machine: Machine) -> None:
     assert machine.run("user_info", f"target={machine.url}").stderr == "error: Must login\n"
 
 
+def test_rights_and_passwords_by_commands(machine: Machine) -> None:
+    machine.fine("create_table", "table=Leaf")
+    assert machine.fine("grant", "leafy", "read,insert", "Leaf") == "The role leafy may read, insert data.Leaf\n"
+    assert machine.fine("revoke", "leafy", "insert", "data.Leaf") == "The role leafy may no longer insert data.Leaf\n"
+    assert json.loads(machine.fine("grants", "leafy", "--json")) == [{"role": "leafy", "on": "data.Leaf", "rights": "read"}]
+    assert machine.answer("grant", "role=leafy", 'rights=["delete"]', "on=Leaf")["permission"]["data"]["tables"]["Leaf"]["delete"] is True
+    assert machine.run("grant", "leafy", "read", "Nowhere").stderr == "error: There is no table 'Nowhere', and no attribute of one\n"
+    (machine.home / "old").write_text("blue-heron-17\n")
+    (machine.home / "new").write_text("grey-heron-18\n")
+    machine.fine("add_user", "username=lea", "password_file=old", "role=leafy", "active=true")
+    own = ("passwd", f"target={machine.url}", "auth_username=lea", "password_file=new")
+    wrong = machine.run(*own, "auth_password=blue-heron-17", "current_password_file=new")
+    assert (wrong.returncode, wrong.stderr) == (1, "error: current_password is wrong\n")
+    assert machine.fine(*own, "auth_password=blue-heron-17", "current_password_file=old").startswith("The password of lea is changed.")
+    assert machine.answer("user_info", f"target={machine.url}", "auth_username=lea", "auth_password=grey-heron-18")["username"] == "lea"
+    machine.fine("passwd", "lea", "password_file=old")
+    assert machine.answer("user_info", f"target={machine.url}", "auth_username=lea", "auth_password=blue-heron-17")["username"] == "lea"
+
+
 def test_credentials_from_the_environment_and_dot_env(machine: Machine, tmp_path: Path) -> None:
     environment = {"SVC_CLI_USERNAME": "admin", "SVC_CLI_PASSWORD": PASSWORD}
     assert machine.answer("user_info", SVC_CLI_TARGET=machine.url, **environment)["username"] == "admin"
