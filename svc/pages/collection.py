@@ -14,12 +14,9 @@ from svc.pages.filters import OPERATORS
 from svc.pages.links import (
     MOST_ITEMS,
     Links,
+    Variants,
     can_be_sorted,
-    conditions_of,
     printed,
-    records_of,
-    sorted_by,
-    with_conditions,
 )
 from svc.query.nodes import Query
 from svc.query.resolve import related_table
@@ -31,6 +28,9 @@ from svc.store.values.records import MISSING
 ROWS = 50  # of a page whose query has no limit
 MOST_ROWS = 200  # ... of any page
 MOST_COLUMNS = 60
+MOST_HIDDEN = 50  # names of others that are told
+MOST_NAMES = 1000  # of columns; when there are more, further rows are not searched for others
+MOST_CHIPS = 50  # conditions that can be removed by a link
 
 
 @dataclass(slots=True)
@@ -54,12 +54,15 @@ class Chip:
 
 @dataclass(slots=True)
 class Rows:
-    """A table of values. `rows`: made while they are shown. `count`: how many. `hidden`: names of columns that there was no room for."""
+    """A table of values. `rows`: made while they are shown. `count`: how many. `hidden`: some names of columns that there was no room for; `more`: how
+    many they are, at least that many if not `is_counted`."""
 
     columns: list[Column]
     rows: Iterator[list[Cell]]
     count: int
     hidden: list[str] = field(default_factory=list)
+    more: int = 0
+    is_counted: bool = True
 
 
 @dataclass(slots=True)
@@ -101,21 +104,20 @@ def collection_page(
     """`values`: the rows. `query`: what the address asks for, None if that is not known: then nothing but rows is shown. `cursor`: of the next page.
     `is_whole`: it is the collection of all records, not of those whose keys begin in some way."""
     table = planned.table
-    rows = _rows(planned, values, query, registration, links)
+    variants = None if query is None else Variants(query)
+    rows = _rows(planned, values, query, variants, registration, links)
     page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row")
-    if query is None:
+    if query is None or variants is None:
         return page
     if query.aggregate is None:
         scans = bool(getattr(None if registration is None else registration.resource, "allow_full_scan", False))
-        _add_orders(rows.columns, table, query, scans=scans)
+        _add_orders(rows.columns, table, query, variants, scans=scans)
         fields = [name for name in _filterable(table) if planned.visible is None or name in planned.visible]
         page.fields = fields
         page.operators = [(key, each.name) for key, each in OPERATORS.items() if query.where is not None or not each.needs_others]
-    conditions = conditions_of(query)
-    for number, condition in enumerate(conditions):
-        text, rest = printed(Query(condition)), printed(with_conditions(query, conditions[:number] + conditions[number + 1 :]))
-        if text is not None and rest is not None:
-            page.chips.append(Chip(shortened(unquote(text[1:]), CELL), rest))
+    page.chips = [
+        Chip(shortened(unquote(text), CELL), variants.without(number)) for number, text in enumerate(variants.conditions[:MOST_CHIPS])
+    ]
     page.query = (printed(replace(query, after=None, offset=0)) or "?")[1:]
     if cursor is not None:
         page.next = printed(replace(query, offset=0, after=cursor)) or ""
@@ -135,14 +137,21 @@ def listed(values: list[Any]) -> Rows | None:
     if not values or not all(isinstance(value, Mapping) for value in values):
         return None
     names: dict[Any, None] = {}
-    for value in values:
-        names.update(dict.fromkeys(value))
+    is_counted = _add_names(names, values)
     shown, hidden = _divided(names)
     rows = ([cell_of(value.get(name, MISSING)) for name in shown] for value in values)
-    return Rows([Column(shortened(str(name), CELL)) for name in shown], rows, len(values), [shortened(str(name), CELL) for name in hidden])
+    columns = [Column(shortened(str(name), CELL)) for name in shown]
+    return Rows(columns, rows, len(values), hidden, len(names) - len(shown), is_counted)
 
 
-def _rows(planned: PlannedQuery, values: list[Any], query: Query | None, registration: Registration | None, links: Links) -> Rows:
+def _rows(
+    planned: PlannedQuery,
+    values: list[Any],
+    query: Query | None,
+    variants: Variants | None,
+    registration: Registration | None,
+    links: Links,
+) -> Rows:
     shape, table, count = plan_shape(planned), planned.table, len(values)
     if shape.form == "value":
         name = shape.columns[0] if shape.columns else "value"
@@ -151,8 +160,7 @@ def _rows(planned: PlannedQuery, values: list[Any], query: Query | None, registr
         columns = [Column(shortened(name, CELL)) for name in shape.columns[:MOST_COLUMNS]]
         return Rows(columns, ([cell_of(value) for value in row[:MOST_COLUMNS]] for row in values), count)
     names = dict.fromkeys(shape.columns)
-    for value in values:  # what is not declared
-        names.update(dict.fromkeys(value))
+    is_counted = _add_names(names, values)  # of what is not declared
     shown, hidden = _divided(names)
     is_plain = planned.plan.query.aggregate is None
     key = table.primary_key if is_plain and registration is not None else None
@@ -166,15 +174,15 @@ def _rows(planned: PlannedQuery, values: list[Any], query: Query | None, registr
             member = value.get(name, MISSING)
             if name == key and registration is not None:
                 row.append(_key_cell(member, links.record_at(registration, member)))
-            elif name in grouped and query is not None:
-                row.append(_key_cell(member, records_of(query, grouped[name], member)))
+            elif name in grouped and variants is not None:
+                row.append(_key_cell(member, variants.with_value(grouped[name], member)))
             else:
                 row.append(foreign_cell(member, targets[name], links) if name in targets else cell_of(member))
         return row
 
     types = table.attributes
     columns = [Column(shortened(name, CELL), type_text(types[name]) if name in types else "") for name in shown]
-    return Rows(columns, map(cells, values), count, [shortened(name, CELL) for name in hidden])
+    return Rows(columns, map(cells, values), count, hidden, len(names) - len(shown), is_counted)
 
 
 def foreign_cell(value: Any, target: Table, links: Links, most: int = CELL) -> Cell:
@@ -232,19 +240,29 @@ def target_table(table: Table, attribute: Attribute) -> Table | None:
     return found if isinstance(found, Table) else None
 
 
-def _divided(names: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+def _add_names(names: dict[Any, None], values: Iterable[Mapping[Any, Any]]) -> bool:
+    """Add the names of all properties, as far as they are worth the time; returns whether these are all."""
+    for value in values:
+        if len(names) > MOST_NAMES:
+            return False
+        names.update(dict.fromkeys(value))
+    return True
+
+
+def _divided(names: Iterable[Any]) -> tuple[list[Any], list[str]]:
+    """The columns that are shown, and some that are not, as text."""
     every = list(names)
-    return every[:MOST_COLUMNS], every[MOST_COLUMNS:]
+    return every[:MOST_COLUMNS], [shortened(str(name), CELL) for name in every[MOST_COLUMNS : MOST_COLUMNS + MOST_HIDDEN]]
 
 
-def _add_orders(columns: list[Column], table: Table, query: Query, *, scans: bool) -> None:
+def _add_orders(columns: list[Column], table: Table, query: Query, variants: Variants, *, scans: bool) -> None:
     now = query.sort[0] if query.sort else None
     for column in columns:
         attribute = table.attributes.get(column.name)
         if attribute is None or not can_be_sorted(attribute, table, query, scans=scans):
             continue
-        column.up = sorted_by(query, column.name, descending=False) or ""
-        column.down = sorted_by(query, column.name, descending=True) or ""
+        column.up = variants.sorted_by(column.name, descending=False)
+        column.down = variants.sorted_by(column.name, descending=True)
         if now is not None and now.path == (column.name,):
             column.order = "descending" if now.descending else "ascending"
 

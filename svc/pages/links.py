@@ -9,13 +9,15 @@ from svc.auth.roles import rights
 from svc.auth.users import user_of
 from svc.messages import Request
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, SortKey
-from svc.query.printer import print_query
+from svc.query.printer import print_parts, print_query
 from svc.resources import Registration, Resources, TableResource
 from svc.resources.target import id_path
 from svc.store import Table
 from svc.store.schema import Attribute
 
 MOST_ITEMS = 20  # elements of a list of foreign keys that have links of their own
+_LONGEST_REPEATED = 1000  # characters of a query that many links of a page repeat
+_LONGEST_VALUE = 1000  # characters of a value in the condition of a link
 
 
 class Links:
@@ -83,6 +85,8 @@ def equal_to(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     text = str(value)
+    if len(text) > _LONGEST_VALUE:
+        return ""
     try:
         return print_query(Query(Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING)))
     except ValueError:
@@ -95,11 +99,6 @@ def printed(query: Query) -> str | None:
         return f"?{print_query(query)}"
     except ValueError:
         return None
-
-
-def sorted_by(query: Query, name: str, *, descending: bool) -> str | None:
-    """The first page of the same query in another order."""
-    return printed(replace(query, sort=(SortKey((name,), descending),), after=None, offset=0))
 
 
 def conditions_of(query: Query) -> tuple[Filter, ...]:
@@ -116,17 +115,63 @@ def with_conditions(query: Query, conditions: tuple[Filter, ...]) -> Query:
     return replace(query, where=where, after=None, offset=0)
 
 
-def records_of(query: Query, name: str, value: Any) -> str:
-    """The records behind one row of an aggregate, whose key is this value; "" if the language cannot say it."""
-    if value is None:
-        condition = Condition((name,), Comparator.EQUALS, None, Conversion.FORCED)
-    elif isinstance(value, str | int | float):
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        condition = Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING)
-    else:
-        return ""
-    behind = replace(with_conditions(query, (*conditions_of(query), condition)), aggregate=None, sort=(), limit=None, counted=False)
-    return printed(behind) or ""
+class Variants:
+    """The first pages of variants of a query, as references. A page has many, so its parts are printed once; none of a query that is long, or that the
+    language cannot say.
+
+    >>> from svc.query.url import parse_query
+    >>> variants = Variants(parse_query("a==1&b==2&sort(c)&limit(5,10)"))
+    >>> variants.without(0), variants.sorted_by("d", descending=True), variants.with_value("d", 5)
+    ('?b==2&sort(c)&limit(5)', '?a==1&b==2&sort(-d)&limit(5)', '?a==1&b==2&d==5')
+    """
+
+    def __init__(self, query: Query) -> None:
+        self.conditions: list[str] = []
+        self._order: list[str] = []
+        self._rest: list[str] = []
+        self.is_empty = True
+        try:
+            conditions, order = print_parts(Query(query.where)), print_parts(Query(sort=query.sort))
+            rest = print_parts(replace(query, where=None, sort=(), after=None, offset=0))
+        except ValueError:
+            return
+        if sum(map(len, (*conditions, *order, *rest))) <= _LONGEST_REPEATED:
+            self.is_empty, self.conditions, self._order, self._rest = False, conditions, order, rest
+
+    def without(self, number: int) -> str:
+        """Without the condition of this number."""
+        return _reference(*self.conditions[:number], *self.conditions[number + 1 :], *self._order, *self._rest)
+
+    def sorted_by(self, name: str, *, descending: bool) -> str:
+        """In another order; "" if the language cannot say it."""
+        if self.is_empty:
+            return ""
+        try:
+            return _reference(*self.conditions, *print_parts(Query(sort=(SortKey((name,), descending),))), *self._rest)
+        except ValueError:
+            return ""
+
+    def with_value(self, name: str, value: Any) -> str:
+        """The records behind one row of an aggregate, whose key is this value; "" if the language cannot say it."""
+        if self.is_empty:
+            return ""
+        if value is None:
+            condition = Condition((name,), Comparator.EQUALS, None, Conversion.FORCED)
+        elif isinstance(value, str | int | float):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if len(text) > _LONGEST_VALUE:
+                return ""
+            condition = Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING)
+        else:
+            return ""
+        try:
+            return _reference(*self.conditions, *print_parts(Query(condition)))
+        except ValueError:
+            return ""
+
+
+def _reference(*parts: str) -> str:
+    return f"?{'&'.join(parts)}"
 
 
 def can_be_sorted(attribute: Attribute, table: Table, query: Query, *, scans: bool) -> bool:

@@ -60,6 +60,20 @@ def print_query(query: Query) -> str:
     return _level(query)
 
 
+def print_parts(query: Query) -> list[str]:
+    """Its conditions, one by one, and its calls: any of them joined by `&` are a query too.
+
+    >>> from svc.query.url import parse_query
+    >>> print_parts(parse_query("price>20&(tags=a|tags=b)&sort(price)&limit(5)"))
+    ['price=gt=20', '(tags===a|tags===b)', 'sort(price)', 'limit(5)']
+
+    Raises ValueError for what the language cannot say.
+    """
+    where = query.where
+    conditions = () if where is None else where.members if isinstance(where, Group) and where.operator == "and" else (where,)
+    return [*(_filter(member, in_and=True) for member in conditions), *_calls(query)]
+
+
 def _level(query: Query) -> str:
     """Conditions and calls of the whole query or of one relation filter."""
     where = query.where
@@ -70,6 +84,11 @@ def _level(query: Query) -> str:
         parts.append(_filter(where, in_and=calls or (isinstance(where, Group) and where.operator == "and")))
         if isinstance(where, Group) and where.operator == "and" and len(where.members) > 1:
             parts = [_filter(member, in_and=True) for member in where.members]
+    return "&".join([*parts, *_calls(query)])
+
+
+def _calls(query: Query) -> list[str]:
+    parts = []
     if query.sort:
         parts.append(f"sort({','.join(map(_sort_key, query.sort))})")
     if query.limit is not None:
@@ -86,7 +105,7 @@ def _level(query: Query) -> str:
         parts.append("live()")
     if query.counted:
         parts.append("_count=exact")
-    return "&".join(parts)
+    return parts
 
 
 def _filter(node: Filter, *, in_and: bool) -> str:

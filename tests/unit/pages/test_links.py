@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from svc.pages.links import can_be_sorted, conditions_of, equal_to, printed, sorted_by, with_conditions
+from svc.pages.links import Variants, can_be_sorted, conditions_of, equal_to, printed, with_conditions
 from svc.query.nodes import Query
 from svc.query.url import parse_query
 from svc.store.schema import Attribute
@@ -30,18 +30,29 @@ def test_a_query_for_one_value(value: Any, query: str) -> None:
 
 
 def test_another_order_begins_at_the_first_page() -> None:
-    query = parse_query("price=gt=5&sort(name)&limit(20,30)")
-    assert sorted_by(query, "price", descending=True) == "?price=gt=5&sort(-price)&limit(10)"
-    assert sorted_by(Query(), "a b<>", descending=False) == "?sort(a%20b%3C%3E)"
+    variants = Variants(parse_query("price=gt=5&sort(name)&limit(20,30)"))
+    assert variants.sorted_by("price", descending=True) == "?price=gt=5&sort(-price)&limit(10)"
+    assert Variants(Query()).sorted_by("a b<>", descending=False) == "?sort(a%20b%3C%3E)"
 
 
 def test_conditions_one_by_one() -> None:
-    query = parse_query("a==1&(b==2|c==3)&d[e==4]&limit(5)")
-    conditions = conditions_of(query)
-    assert [printed(Query(each)) for each in conditions] == ["?a==1", "?(b==2|c==3)", "?d[e==4]"]
-    assert printed(with_conditions(query, conditions[1:])) == "?(b==2|c==3)&d[e==4]&limit(5)"
-    assert printed(with_conditions(query, ())) == "?limit(5)"
-    assert conditions_of(Query()) == () and len(conditions_of(parse_query("a==1|b==2"))) == 1
+    query = parse_query("a==1&(b==2|c==3)&d[e==4]&sort(f)&limit(5)")
+    variants = Variants(query)
+    assert variants.conditions == ["a==1", "(b==2|c==3)", "d[e==4]"]
+    assert variants.without(0) == "?(b==2|c==3)&d[e==4]&sort(f)&limit(5)"
+    assert Variants(parse_query("a==1")).without(0) == "?"
+    lone = Variants(parse_query("a==1|b==2"))
+    assert lone.conditions == ["(a==1|b==2)"] and parse_query(lone.conditions[0]).where == parse_query("a==1|b==2").where
+    assert printed(with_conditions(query, conditions_of(query)[1:])) == "?(b==2|c==3)&d[e==4]&sort(f)&limit(5)"
+    assert conditions_of(Query()) == ()
+
+
+def test_a_long_query_is_not_repeated() -> None:
+    """A page has hundreds of links, and a query a thousand conditions."""
+    long = Variants(parse_query("&".join(f"name!={number}" for number in range(1000))))
+    assert long.conditions == [] and not long.sorted_by("price", descending=True) and not long.with_value("name", "a")
+    assert not Variants(parse_query(f"select({','.join(map(str, range(1000)))})")).sorted_by("price", descending=False)
+    assert not Variants(Query()).with_value("name", "a" * 5000) and not equal_to("name", "a" * 5000)
 
 
 @pytest.mark.parametrize(

@@ -536,3 +536,24 @@ def test_an_aggregate_of_missing_values_leads_there(site: Application) -> None:
     page = show(site, "/Seat/?facet(price)&limit(200)&sort(value)")
     nulls = [found["href"] for tag, found in page.elements if found.get("href", "").startswith("?price==null")]
     assert nulls == ["?price==null"] and len(show(site, follow("/Seat/", nulls[0])).rows) == 7
+
+
+def test_a_long_query_makes_no_long_page(site: Application) -> None:
+    """Links repeat the query: a thousand conditions with a link each to remove it were a page of 14 MB."""
+    many = "&".join(f"name!=x{number}" for number in range(1000))
+    for query in (f"price=gt=-1&{many}", f"price=gt=-1&{many}&facet(name)"):
+        _, _, body = site.answer("GET", f"/Seat/?{query}", accept=BROWSER)
+        assert len(body) < 120_000
+    page = show(site, "/Seat/?price=gt=-1&name!=a")
+    assert page.links["Remove the condition name!=a"] == "?price=gt=-1"
+
+
+def test_columns_without_room_are_told_in_part(site: Application) -> None:
+    for number in range(3):
+        assert site.ask("PUT", f"/Number/{1000 + number}", {f"c{number}_{at}": at for at in range(700)})[0] == 204
+    _, _, body = site.answer("GET", "/Number/?id=ge=1000&limit(3)", accept=BROWSER)
+    text = body.decode()
+    assert "At least 1342 more columns" in text
+    assert text.count("<bdi>c0_") == MOST_COLUMNS - 2 + 50
+    for number in range(3):
+        assert site.ask("DELETE", f"/Number/{1000 + number}")[0] == 204
