@@ -9,6 +9,7 @@ from typing import Literal
 from svc.errors import PreconditionFailed
 from svc.messages import HeaderBlock
 from svc.store import Precondition
+from svc.store.entity_tags import version_tag
 
 Tags = tuple[str, ...] | Literal["*"]
 CODINGS = ("br", "zstd", "gzip")  # content codings; their names are suffixes of entity tags
@@ -55,10 +56,10 @@ def coded_tag(tag: str, coding: str) -> str:
 
 
 def with_identities(tags: Tags) -> Tags:
-    """The tags, and for each that has the suffix of a coding the one without it: either names the same version.
+    """The tags, and for each that has the suffix of a coding or of a view the one without it: either names the same version.
 
-    >>> with_identities(("Qnm3baqAAAA-gzip", "a"))
-    ('Qnm3baqAAAA-gzip', 'Qnm3baqAAAA', 'a')
+    >>> with_identities(("Qnm3baqAAAA-gzip", "a", "Qnm3baqAAAA.31323334-gzip"))
+    ('Qnm3baqAAAA-gzip', 'Qnm3baqAAAA', 'a', 'Qnm3baqAAAA.31323334-gzip', 'Qnm3baqAAAA')
     """
     if tags == "*":
         return tags
@@ -66,8 +67,9 @@ def with_identities(tags: Tags) -> Tags:
     for tag in tags:
         found.append(tag)
         identity, _, coding = tag.rpartition("-")
-        if coding in CODINGS:
-            found.append(identity)
+        version = version_tag(identity if coding in CODINGS else tag)
+        if version != tag:
+            found.append(version)
     return tuple(found)
 
 
@@ -81,7 +83,7 @@ def matched_tag(block: HeaderBlock, tag: str, version_ms: float, coding: str | N
     if_match = fields.get("if-match")
     if if_match is not None:
         tags = with_identities(parse_tags(if_match, weak_counts=False))
-        if tags != "*" and tag not in tags:
+        if tags != "*" and version_tag(tag) not in tags:
             raise PreconditionFailed("If-Match: the record has another version")
     elif "if-unmodified-since" in fields:
         since = parse_date(fields["if-unmodified-since"])

@@ -24,7 +24,7 @@ from svc.messages import HeaderPairs, Request, Response
 from svc.query.select import joins
 from svc.resources import PlannedQuery, RequestTarget, StoredRecord, TableResource
 from svc.store import Table
-from svc.store.entity_tags import etag_of
+from svc.store.entity_tags import etag_of, tag_of_view
 from svc.store.values.records import COMPRESSED, MISSING, decode, decode_json, projection, version_of
 
 
@@ -34,7 +34,7 @@ class RecordResponses(ResponseParts):
     def record(self, request: Request, target: RequestTarget, record: StoredRecord, preferences: Preferences) -> Any:
         """200 with a whole record, 304, or 406."""
         raw = record.raw
-        tag = etag_of(raw)
+        tag = etag_of(raw) if record.visible is None else tag_of_view(raw, record.visible)
         if target.extension is None:
             writer, type_pair = preferences.writer, preferences.type_pair
         else:
@@ -84,7 +84,7 @@ class RecordResponses(ResponseParts):
         rows = resource.select_one(record, target, request)
         pairs = self._part_pairs(request, rows, record, writer)
         if pairs[1][0] == "ETag" and preferences.conditional:
-            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), preferences.coding)
+            matched = matched_tag(request.block, tag_of_view(record.raw, record.visible), version_of(record.raw), preferences.coding)
             if matched is not None:
                 return self._unchanged(request, preferences, matched, pairs, partial(self.selected, request, resource, target, record))
 
@@ -107,7 +107,7 @@ class RecordResponses(ResponseParts):
         rows = resource.select_one(record, target, request)
         pairs = self._part_pairs(request, rows, record, writer)
         if pairs[1][0] == "ETag" and preferences.conditional:
-            matched = matched_tag(request.block, etag_of(record.raw), version_of(record.raw), preferences.coding)
+            matched = matched_tag(request.block, tag_of_view(record.raw, record.visible), version_of(record.raw), preferences.coding)
             if matched is not None:
                 return self._unchanged(request, preferences, matched, pairs, partial(self.property, request, resource, target, record))
 
@@ -181,7 +181,7 @@ class RecordResponses(ResponseParts):
     def _part_pairs(self, request: Request, rows: PlannedQuery, record: StoredRecord, writer: ContentType) -> HeaderPairs:
         type_pair = ("Content-Type", writer.content_type)
         if not joins(rows.plan.select, rows.table):
-            return self._record_pairs(request, type_pair, record.raw, etag_of(record.raw))
+            return self._record_pairs(request, type_pair, record.raw, tag_of_view(record.raw, record.visible))
         return [type_pair, VARY, PUBLIC if request.user is None else PRIVATE]
 
 

@@ -1,6 +1,7 @@
 """Entity tags of records, and the preconditions that test them (spec: http §4.1, §4.2).
 
-The strong entity tag of a record is its version, the 8 bytes that the record's header has, in base64url. A `Precondition` is what a request's
+The strong entity tag of a record is its version, the 8 bytes that the record's header has, in base64url; behind it a dot and a hash of the names for a
+caller who does not see all attributes. A `Precondition` is what a request's
 If-Match, If-None-Match and If-Unmodified-Since say; it is checked inside the transaction that writes.
 """
 
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
 from struct import Struct
 from typing import Literal
 
@@ -15,6 +18,8 @@ from svc.errors import PreconditionFailed, RecordExists
 from svc.store.values.records import version_of
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_VERSION = 11  # characters of a tag
+_VIEW = 20  # ... and of one with a view
 _pack_version = Struct(">d").pack
 
 
@@ -25,6 +30,27 @@ def etag_of(raw: bytes) -> str:
     'Qnm3baqAAAA'
     """
     return b2a_base64(raw[1:9]).translate(_URL_SAFE, b"=\n").decode()
+
+
+@lru_cache(1024)
+def _view_of(visible: frozenset[str]) -> str:
+    names = "\0".join(sorted(visible)).encode("utf-8", "surrogatepass")
+    return "." + blake2b(names, digest_size=4).hexdigest()  # which does not look like the suffix of a coding
+
+
+def tag_of_view(raw: bytes, visible: frozenset[str] | None) -> str:
+    """The entity tag of what a caller sees of a record, `visible`: the names of these attributes, None: all. Else a cache that has asked whether what it
+    keeps still holds would be told so after the right to read an attribute was taken away."""
+    return etag_of(raw) if visible is None else etag_of(raw) + _view_of(visible)
+
+
+def version_tag(tag: str) -> str:
+    """The tag of the whole record, from that of a view; others as they are.
+
+    >>> version_tag("Qnm3baqAAAA.31323334"), version_tag("Qnm3baqAAAA"), version_tag("v1.2")
+    ('Qnm3baqAAAA', 'Qnm3baqAAAA', 'v1.2')
+    """
+    return tag[:_VERSION] if len(tag) == _VIEW and tag[_VERSION] == "." else tag
 
 
 def etag_of_version(version: float) -> str:

@@ -114,6 +114,24 @@ def test_planned_queries_forget_rights(server: Process, public: httpx.Client) ->
     assert public.get("/Plant/?name=fern5&pin=ne=x").status_code == 401
 
 
+def test_a_cache_does_not_keep_what_may_not_be_read_any_more(server: Process, public: httpx.Client) -> None:
+    """Shared caches keep public answers and ask each time; 304 would let them go on with a value that has become private."""
+    server.operate("grant", role="anonymous", rights=["read"], on="Plant").raise_for_status()
+    for path in ("/Plant/1", "/Plant/1?select(id,name,pin)"):
+        before = public.get(path)
+        assert before.json()["pin"] == "1234"
+        asks = {"If-None-Match": before.headers["etag"]}
+        assert public.get(path, headers=asks).status_code == 304
+        server.operate("revoke", role="anonymous", rights=["read"], on="Plant.pin").raise_for_status()
+        after = public.get(path, headers=asks)
+        assert after.status_code == 200 and after.json()["name"] == "fern" and "pin" not in after.json()
+        assert public.get(path, headers={"If-None-Match": after.headers["etag"]}).status_code == 304
+        with server.client() as admin:  # and the browser of a user who logs in does not keep the view of before
+            assert admin.get(path, headers={"If-None-Match": after.headers["etag"]}).json()["pin"] == "1234"
+            assert admin.patch("/Plant/1", json={"name": "fern"}, headers={"If-Match": after.headers["etag"]}).status_code == 204
+        server.operate("grant", role="anonymous", rights=["read"], on="Plant").raise_for_status()
+
+
 def test_subscriptions_end_with_the_right(server: Process) -> None:
     server.operate("grant", role="anonymous", rights=["read"], on="Plant.name").raise_for_status()
     address = server.url.replace("http", "ws") + "/Plant/1"

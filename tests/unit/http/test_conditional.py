@@ -50,6 +50,19 @@ def test_if_match_takes_the_tag_of_a_coding(value: str) -> None:
         unchanged(if_match=f"W/{value}" if "," not in value else '"x"')
 
 
+def test_the_tag_of_a_view() -> None:
+    """Of a caller who does not see all: it names the version for a write, and only its own view for a cache."""
+    view = f"{TAG}.31323334"
+    for value in (f'"{view}"', f'"{view}-br"'):
+        precondition = write_precondition(HeaderBlock([("if-match", value)]))
+        assert precondition is not None and TAG in (precondition.if_match or ())
+        for tag in (TAG, view, f"{TAG}.00000000"):
+            assert matched_tag(HeaderBlock([("if-match", value)]), tag, VERSION) is None
+    read = HeaderBlock([("if-none-match", f'"{view}"')])
+    assert [matched_tag(read, tag, VERSION) for tag in (view, TAG, f"{TAG}.00000000")] == [view, None, None]
+    assert matched_tag(HeaderBlock([("if-none-match", f'"{TAG}"')]), view, VERSION) is None
+
+
 def test_a_tag_that_looks_coded_is_itself_too() -> None:
     tags: Tags = ("Qnm3baqH-br",)  # the 11 characters of a version may end like that
     assert with_identities(tags) == ("Qnm3baqH-br", "Qnm3baqH")
