@@ -101,18 +101,25 @@ def takes_ticket(request: Request) -> bool:
 def cut_ticket(request: Request) -> str | None:
     """Take the ticket out of the address of a request, so that nothing else sees it; None if it has none. Raises Problem 401 for several."""
     path, _, query = request.target.partition("?")
-    found = [match for match in _IN_QUERY.finditer(query) if query.count("(", 0, match.start()) == query.count(")", 0, match.start())]
+    found: list[str] = []
+    kept: list[str] = []
+    depth = end = last = 0
+    for match in _IN_QUERY.finditer(query):
+        between = query[last : match.start()]
+        depth += sum(map(between.count, "([")) - sum(map(between.count, ")]"))
+        last = match.start()
+        if not depth:
+            found.append(match[1])
+            kept.append(query[end:last])
+            end = match.end()
     if not found:
         return None
-    rest = query
-    for match in reversed(found):
-        rest = rest[: match.start()] + rest[match.end() :]
-    rest = rest.removeprefix("&")
+    rest = "".join([*kept, query[end:]]).removeprefix("&")
     request.target = f"{path}?{rest}" if rest else path
     request.query = rest or None
     if len(found) > 1:
         raise invalid_ticket()
-    return found[0][1]
+    return found[0]
 
 
 def _digest(ticket: str) -> bytes:

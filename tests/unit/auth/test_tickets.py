@@ -85,6 +85,7 @@ def test_there_are_so_many(world: World, tickets: Tickets, monkeypatch: pytest.M
         ("/Plant/?name=fern&ticket=", "", "/Plant/?name=fern"),
         ("/Plant/?myticket=abc&ticketed=1", None, "/Plant/?myticket=abc&ticketed=1"),
         ("/Plant/?or(name=fern&ticket=abc&x=1)", None, "/Plant/?or(name=fern&ticket=abc&x=1)"),
+        ("/Plant/?shop[city=x&ticket=5]&(a=1|b=2)&ticket=abc", "abc", "/Plant/?shop[city=x&ticket=5]&(a=1|b=2)"),
         ("/Plant/", None, "/Plant/"),
     ],
 )
@@ -99,6 +100,10 @@ def test_two_tickets_are_none() -> None:
     with pytest.raises(Problem, match="invalid ticket"):
         cut_ticket(request)
     assert request.target == "/Plant/?name=fern"
+    request = stream(f"/Plant/?a=1{'&ticket=b' * 1800}&c=2&ticket=x")
+    with pytest.raises(Problem, match="invalid ticket"):
+        cut_ticket(request)
+    assert request.target == "/Plant/?a=1&c=2"
 
 
 # --- who the request is from -------------------------------------------------------------------------------------------------------------------
