@@ -35,6 +35,7 @@ class FieldError(Problem):
         super().__init__(
             problem.message, problem.status_code, problem.code, headers=problem.headers, errors=problem.errors, retryable=problem.retryable
         )
+        self.faults = problem.faults
         self.location = location
         self.is_stored = False
 

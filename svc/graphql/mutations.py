@@ -16,7 +16,7 @@ from svc.api.transactions import Transaction
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
 from svc.content.values import json_form
-from svc.errors import ClientError, NotUnique, Problem, ServerError, StillReferenced
+from svc.errors import ClientError, NotUnique, Problem, ServerError, StillReferenced, ValidationError
 from svc.graphql.changes import Change, Inputs, changes_of
 from svc.graphql.code_fields import refuse_nested_arguments, selected
 from svc.graphql.faults import problem_of_abort, with_location
@@ -28,6 +28,7 @@ from svc.graphql.table_fields import TableFields
 from svc.http.conditional import parse_tags, with_identities
 from svc.messages import Abort, Request, Response
 from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord, TableResource
+from svc.resources.list_faults import MAX_FAULTS, told_faults
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.resources.target import id_path, parse_target
 from svc.store import Precondition, Store, Table
@@ -146,10 +147,15 @@ class MutationRun:
             if change.verb != "delete" and not isinstance(data, dict):
                 raise ClientError(f"The input of {change.name} is an object with the attributes of a record", code="BAD_VALUE")
             written.existed = change.verb == "delete" and transaction.get_raw(resource.table, target.id) is not None
-        if is_plain_table(resource):
-            self._collect(change, cast(type[TableResource], resource), target, data, written, transaction)
-        else:
-            await self._call(change, target, data, written)
+        try:
+            if is_plain_table(resource):
+                self._collect(change, cast(type[TableResource], resource), target, data, written, transaction)
+            else:
+                await self._call(change, target, data, written)
+        except ValidationError as error:
+            if not error.faults and issubclass(resource, TableResource):
+                error.faults = tuple(told_faults(error, data, resource.table.validator, "json")[:MAX_FAULTS])
+            raise
         if change.verb == "delete":
             written.is_deleted = True
             if is_plain_table(resource):

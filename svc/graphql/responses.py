@@ -101,6 +101,8 @@ def error_object(error: Problem, request_id: str = "") -> dict[str, Any]:
         extensions["request"] = request_id
     if error.errors:
         extensions["errors"] = list(error.errors)
+    if error.faults:
+        extensions["faults"] = list(error.faults)
     if error.retryable:
         extensions["retryable"] = True
     if isinstance(error, (DocumentError, FieldError)) and error.is_stored:

@@ -126,6 +126,8 @@ class OperationsEndpoint:
             body = {"error": UNEXPECTED if request_id else error.message, "code": error.code}
         else:
             body = {"error": error.message, "code": error.code}
+            if error.faults:
+                body["faults"] = list(error.faults)
             if isinstance(error, QueryError) and error.position is not None:
                 body["position"] = error.position
         if request is not None and self._logger.is_enabled("info"):

@@ -16,10 +16,12 @@ from functools import partial
 from typing import Any
 
 from svc.content.unchanged import restore_json, restore_native
-from svc.errors import Problem, ValidationError
+from svc.errors import ClientError, Problem
 from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
+from svc.operations.record_faults import RecordFaults
 from svc.operations.refusals import check_written_attributes
+from svc.resources.list_faults import named_write
 from svc.store import Table, Transaction
 from svc.store.schema import TableDefinition, key_type
 from svc.store.values.conversion import INT_MAX, INT_MIN, LONG_MAX
@@ -28,9 +30,9 @@ from svc.store.values.validation import EMPTY_KEYS, check_key
 
 STEP = 32  # records between two polls of the clock
 SPLIT_STEP = 1024  # keys, the same
-MAX_FAULTS = 100  # that one message names
 CREATED, UPDATED = "__createdtime__", "__updatedtime__"
 _MANAGED_TIME_WRITTEN = f"Internal timestamp attributes - '{CREATED}' and '{UPDATED}' - cannot be inserted to or updated by svc users."
+NO_KEY = "a valid hash attribute must be provided with update record, check log for more info"
 NO_KEYS = frozenset(("null", "undefined"))  # texts that come from programs which lost the key
 
 INSERT, UPDATE, UPSERT = 1, 2, 3  # positions in `store.log.OPERATIONS`
@@ -50,7 +52,7 @@ class RecordWrites:
         self._records = records
         self._shapes: dict[tuple[str, ...], frozenset[str]] = {}  # names of a record -> those to be left out
         self._names: dict[str, None] = {}
-        self._faults: list[str] = []
+        self._faults: RecordFaults | None = None
         self._checked: list[tuple[Key | None, dict[str, Any]]] = []
         self.keys: list[Key | None] = []
         self.new_attributes: list[str] | None = [] if table.definition.dynamic else None
@@ -72,38 +74,51 @@ class RecordWrites:
         source = self._source
         validate = table.validator.record if inserts else table.validator.changes
         for number, record in enumerate(self._records):
-            names = tuple(record)
-            left_out = shapes.get(names)
-            if left_out is None:
-                left_out = self._look_at(names)
-            if left_out:
-                record = {name: value for name, value in record.items() if name not in left_out}
-            elif inserts:
-                record = record.copy()  # it becomes the stored one
-            given = record.get(primary_key)
-            if given is None or given in EMPTY_KEYS:
-                if self._operation == UPDATE:
-                    raise ValidationError("a valid hash attribute must be provided with update record, check log for more info")
-                key = None
-                if primary_key in record:
-                    record = {name: value for name, value in record.items() if name != primary_key}
-            else:
-                key = key_of(given)
-                if key in NO_KEYS:
-                    raise ValidationError(f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info")
-                if inserts:
-                    record[primary_key] = key
+            try:
+                names = tuple(record)
+                left_out = shapes.get(names)
+                if left_out is None:
+                    left_out = self._look_at(names, number)
+                if left_out:
+                    record = {name: value for name, value in record.items() if name not in left_out}
+                elif inserts:
+                    record = record.copy()  # it becomes the stored one
+                given = record.get(primary_key)
+                if given is None or given in EMPTY_KEYS:
+                    if self._operation == UPDATE:
+                        self._found().add_worded(number, NO_KEY)
+                        continue
+                    key = None
+                    if primary_key in record:
+                        record = {name: value for name, value in record.items() if name != primary_key}
                 else:
-                    record = {name: value for name, value in record.items() if name != primary_key}
-            if not self._faults:
+                    key = key_of(given)
+                    if key in NO_KEYS:
+                        self._found().add_worded(
+                            number, f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info"
+                        )
+                        continue
+                    if inserts:
+                        record[primary_key] = key
+                    else:
+                        record = {name: value for name, value in record.items() if name != primary_key}
                 checked.append((key, validate(record, source=source)))
+            except ClientError as error:
+                self._found().add(number, error)
+            if self._faults is not None and self._faults.is_full:
+                break
             if not number % STEP:
                 yield
-        if self._faults:
-            raise ValidationError(self._faults[:MAX_FAULTS])
+        if self._faults is not None:
+            raise self._faults.error()
 
-    def _look_at(self, names: tuple[Any, ...]) -> frozenset[str]:
-        """The names that a record of this shape may not set. Notes faults, and what the table may have to learn."""
+    def _found(self) -> RecordFaults:
+        if self._faults is None:
+            self._faults = RecordFaults(self._records, self._table, self._source)
+        return self._faults
+
+    def _look_at(self, names: tuple[Any, ...], number: int) -> frozenset[str]:
+        """The names that a record of this shape, such as that of this number, may not set. Notes faults, and what the table may have to learn."""
         left_out = self._managed.intersection(names)
         if left_out and self._refuses_times:
             raise Problem(_MANAGED_TIME_WRITTEN, 403)
@@ -116,8 +131,8 @@ class RecordWrites:
             if name not in self._names and name not in left_out:
                 self._names[name] = None
                 fault = attribute_name_fault(name) if isinstance(name, str) else None  # others are refused with the values
-                if fault is not None and fault not in self._faults:
-                    self._faults.append(fault)
+                if fault is not None:
+                    self._found().add_worded(number, fault, name)
         self._shapes[names] = left_out
         return left_out
 
@@ -172,6 +187,10 @@ class RecordWrites:
         store = self._call.node.store
         await store.write_when_free(lambda: (self._table.database,), self.reserve)
         await store.slices.exhaust(self.collect())
+
+    def named(self, error: ClientError) -> ClientError:
+        """The error of the transaction, with the record that it is about."""
+        return named_write(error, self.transaction, (), None, is_list=len(self.keys) > 1)
 
     def outcome(self) -> Generator[None, None, tuple[list[Any], list[Any]]]:
         """Returns (keys written, keys skipped), each in the order of the records; once the transaction has been applied."""

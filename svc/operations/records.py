@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import inspect
+from collections.abc import Awaitable, Generator, Iterator
 from typing import Any
 
-from svc.errors import BadValue, ValidationError
+from svc.errors import BadValue, ClientError, ValidationError
 from svc.operations.accounts import forgetting_initial_password
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, IMPERSONATE, REPLICATED, TABLE, Field
@@ -81,17 +82,33 @@ def _write_records(call: Call, kind: int, records: list[dict[str, Any]]) -> Any:
         writes.run()
     except WriterBusy:
         return _write_later(call, kind, writes)
-    return call.commit(writes.transaction, lambda: _answer(call, kind, writes))
+    return _commit(call, kind, writes)
 
 
 async def _write_many(call: Call, kind: int, writes: RecordWrites) -> Any:
     await writes.run_in_slices()
-    return call.commit(writes.transaction, lambda: _answer(call, kind, writes))
+    return _commit(call, kind, writes)
 
 
 async def _write_later(call: Call, kind: int, writes: RecordWrites) -> Any:
     await writes.reserve_later()
-    return call.commit(writes.transaction, lambda: _answer(call, kind, writes))
+    return _commit(call, kind, writes)
+
+
+def _commit(call: Call, kind: int, writes: RecordWrites) -> Any:
+    """The answer once the writes are on disk; the error names the record that is why it fails."""
+    try:
+        answer = call.commit(writes.transaction, lambda: _answer(call, kind, writes))
+    except ClientError as error:
+        raise writes.named(error) from None
+    return _committed(answer, writes) if inspect.isawaitable(answer) else answer
+
+
+async def _committed(answer: Awaitable[Any], writes: RecordWrites) -> Any:
+    try:
+        return await answer
+    except ClientError as error:
+        raise writes.named(error) from None
 
 
 _VERBS = {INSERT: "inserted", UPDATE: "updated", UPSERT: "upserted"}

@@ -11,14 +11,14 @@ from svc.messages import Request
 from svc.store import Table, Transaction
 from svc.store.values.conversion import shown
 from svc.store.values.keys import MAX_KEY_CHARACTERS, decode_key
-from svc.store.values.validation import EMPTY_KEYS
+from svc.store.values.validation import EMPTY_KEYS, Validator
 
 MAX_FAULTS = 20
 _OF_KEYS = frozenset(("RECORD_EXISTS", "KEY_CONFLICT"))
 NDJSON = "application/x-ndjson"
 _LONG = 1 << 20  # bytes of a body in which lines are not counted
 _MOST_PROPERTIES = 2000  # of an element whose faulty attributes are looked for
-_LONGEST_NAME = 1000  # characters of an attribute that is told
+LONGEST_NAME = 1000  # characters of an attribute that is told
 _MOST_PARTS = 16  # of a key that is told
 _BLANK = re.compile(rb"(?:\A|\n)[ \t\r\f\v]*\n")
 
@@ -26,10 +26,11 @@ _BLANK = re.compile(rb"(?:\A|\n)[ \t\r\f\v]*\n")
 class ListFaults:
     """The faults of the elements of one list. Made when there is one."""
 
-    def __init__(self, records: list[Any], table: Table, request: object, source: str) -> None:
-        """`source`: of the values, as the validator knows it."""
+    def __init__(self, records: list[Any], table: Table, request: object, source: str, *, says_elements: bool = True) -> None:
+        """`source`: of the values, as the validator knows it. `says_elements`: whether the messages begin with the element."""
         self._records = records
         self._key_name = table.primary_key
+        self._says_elements = says_elements
         self._lines = _lines_of(request)
         self._validator = table.validator
         self._source = source
@@ -49,17 +50,11 @@ class ListFaults:
             return
         record = self._records[index]
         key = record.get(self._key_name) if isinstance(record, dict) else None
-        place = self._place(index, key)
-        told: list[dict[str, Any]] = [{"message": text} for text in error.errors] or [dict(fault) for fault in error.faults]
-        blamed: Mapping[str, str] = {}
-        if isinstance(error, ValidationError) and isinstance(record, dict) and len(record) <= _MOST_PROPERTIES:
-            blamed = self._validator.blamed(record, self._source)
-        for fault in (told or [{"message": error.message}])[: MAX_FAULTS - len(self._faults)]:
+        place = place_of(index, key, _line_of(index, self._records, self._lines))
+        for fault in told_faults(error, record, self._validator, self._source)[: MAX_FAULTS - len(self._faults)]:
             text = str(fault["message"])
-            self._messages.append(text if text.startswith("Element ") else f"Element {index}{_of_key(key)}: {text}")
-            attribute = blamed.get(text)
-            if attribute is not None and len(attribute) <= _LONGEST_NAME:
-                fault.setdefault("attribute", attribute)
+            is_said = not self._says_elements or text.startswith("Element ")
+            self._messages.append(text if is_said else f"Element {index}{_of_key(key)}: {text}")
             self._faults.append(place | fault)
 
     def error(self) -> Problem:
@@ -74,14 +69,28 @@ class ListFaults:
         told_all.faults = tuple(self._faults)
         return told_all
 
-    def _place(self, index: int, key: object) -> dict[str, Any]:
-        place: dict[str, Any] = {"index": index}
-        line = _line_of(index, self._records, self._lines)
-        if line is not None:
-            place["line"] = line
-        if key is not None and key not in EMPTY_KEYS and _could_be_key(key):
-            place["key"] = key
-        return place
+
+def told_faults(error: Problem, record: object, validator: Validator, source: str) -> list[dict[str, Any]]:
+    """The faults of one record, those of its values with their attributes. Takes as long as the check that has found them."""
+    told: list[dict[str, Any]] = [{"message": text} for text in error.errors] if isinstance(error, ValidationError) else []
+    told = told or [dict(fault) for fault in error.faults] or [{"message": text} for text in error.errors or (error.message,)]
+    if isinstance(error, ValidationError) and isinstance(record, dict) and len(record) <= _MOST_PROPERTIES:
+        blamed = validator.blamed(record, source)
+        for fault in told:
+            attribute = blamed.get(str(fault["message"]))
+            if attribute is not None and len(attribute) <= LONGEST_NAME:
+                fault.setdefault("attribute", attribute)
+    return told
+
+
+def place_of(index: int, key: object, line: int | None = None) -> dict[str, Any]:
+    """`index`, `line` and `key` of a fault, as far as there are such. `key`: as it was sent."""
+    place: dict[str, Any] = {"index": index}
+    if line is not None:
+        place["line"] = line
+    if key is not None and key not in EMPTY_KEYS and _could_be_key(key):
+        place["key"] = key
+    return place
 
 
 def named_write(error: ClientError, transaction: Transaction, records: Sequence[Any], request: object, is_list: bool) -> ClientError:

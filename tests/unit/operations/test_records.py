@@ -217,12 +217,58 @@ def test_values_of_declared_attributes_are_checked(node: OperationsNode) -> None
     node.run("create_table", table="cat", attributes=[{"name": "id", "type": "Int"}, {"name": "age", "type": "Int", "nullable": False}])
     for operation in ("insert", "upsert"):
         status, text = fault(node, operation, table="cat", records=[{"id": 1, "age": 1}, {"id": 2, "age": "old"}])
-        assert (status, text) == (400, 'Value "old" in property age must be an integer from -2147483648 to 2147483647')
+        assert (status, text) == (400, 'Element 1 (2): Value "old" in property age must be an integer from -2147483648 to 2147483647')
         status, text = fault(node, operation, table="cat", records=[{"id": 1, "age": 1}, {"id": 2}])
+        assert status == 400 and text in ("Element 1 (2): Property age is required", "Property age is required (2, element 1)")
+        status, text = fault(node, operation, table="cat", records=[{"id": 2}])
         assert (status, text) == (400, "Property age is required")
     node.run("insert", table="cat", records=[{"id": 1, "age": 1}])
     assert fault(node, "update", table="cat", records=[{"id": 1, "age": None}])[0] == 400
     assert records(node, "cat") == {1: {"id": 1, "age": 1}}
+
+
+def told(node: OperationsNode, operation: str, sent: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    with pytest.raises(Problem) as caught:
+        node.run(operation, table="cat", records=sent)
+    assert records(node, "cat") in ({}, {5: {"id": 5, "age": 1}})
+    return caught.value.message, [dict(each) for each in caught.value.faults]
+
+
+@pytest.mark.parametrize("operation", ["insert", "update", "upsert"])
+@pytest.mark.parametrize("number", [10, 200], ids=["in one turn", "in slices"])
+def test_faulty_records_are_named_together(node: OperationsNode, operation: str, number: int) -> None:
+    node.run(
+        "create_table",
+        table="cat",
+        attributes=[{"name": "id", "type": "Int"}, {"name": "age", "type": "Int"}, {"name": "name", "type": "String"}],
+    )
+    sent: list[dict[str, Any]] = [{"id": at, "age": at} for at in range(number)]
+    sent[3] = {"id": 3, "age": "x", "name": 5}
+    sent[7] = {"id": "seven", "age": 1}
+    sent[8] = {"id": 8, "age": True}
+    message, faults = told(node, operation, sent)
+    assert [(each["index"], each["key"], each.get("attribute")) for each in faults][:2] == [(3, 3, "age"), (3, 3, "name")]
+    assert (faults[-1]["index"], faults[-1]["key"], faults[-1]["attribute"]) == (8, 8, "age")
+    assert message.startswith('Element 3 (3): Value "x" in property age must be an integer') and "Element 8 (8): " in message
+    assert len(told(node, operation, [{"id": at, "age": "x"} for at in range(number * 3)])[1]) == 20
+
+
+def test_faults_with_words_of_their_own_are_named_too(node: OperationsNode) -> None:
+    node.run("create_table", table="cat", attributes=[{"name": "id", "type": "Int"}, {"name": "age", "type": "Int"}])
+    message, faults = told(node, "update", [{"id": 1}, {"age": 2}, {"id": 3, "age": "x"}, {"age": 4}, {"id": 5, "a/b": 4}])
+    assert message.startswith("a valid hash attribute must be provided with update record, check log for more info. Attribute names cannot")
+    assert [(each["index"], each.get("key"), each.get("attribute")) for each in faults] == [(1, None, None), (3, None, None), (4, 5, "a/b")]
+    _, faults = told(node, "insert", [{"id": 1}, {"id": 2, "x" * 2000: 1}])
+    assert [(each["index"], each.get("key"), each.get("attribute")) for each in faults] == [(1, 2, None)]
+
+
+def test_what_fails_in_the_transaction_is_one_record(node: OperationsNode) -> None:
+    schema = [{"name": "id", "type": "Int"}, {"name": "age", "type": "Int", "nullable": False}]
+    node.run("create_table", table="cat", attributes=schema)
+    node.run("insert", table="cat", records=[{"id": 5, "age": 1}])
+    message, faults = told(node, "upsert", [{"id": 5, "age": 2}, {"id": 6}])
+    assert message == "Property age is required (6, element 1)"
+    assert faults == [{"index": 1, "key": 6, "message": "Property age is required"}]
 
 
 @pytest.mark.parametrize("operation", ["insert", "update", "upsert"])
