@@ -138,6 +138,8 @@ class ContentTypes(MutableMapping[str, Any]):
         if own is not None and own.writes:
             return False
         ranges = parse_accept(accept)
+        if any(name == "*" for name, _, _ in ranges):
+            return False  # no media range: what Java's HttpURLConnection sends by itself, `text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2`
         html = max((quality for name, quality, _ in ranges if name == PAGE), default=0.0)
         return html > 0.0 and not any(quality >= html and self._is_data(name) for name, quality, _ in ranges)
 

@@ -132,6 +132,7 @@ def follow(path: str, link: str) -> str:
         ("text/*", "text/yaml"),
         (None, "application/json"),
         ("text/htmlx, */*", "application/json"),
+        ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", "application/json"),  # Java
     ],
 )
 @pytest.mark.parametrize("target", ["/Show/s1", "/Show/", "/Show", "/"])
