@@ -84,9 +84,10 @@ class CsvColumns:
             if name not in left_out
         ]
         self.names = tuple(name for _, name, _ in self._columns)
+        self._key_at = self.names.index(primary_key) if primary_key in self.names else None
 
-    def records(self, rows: list[list[str]]) -> list[dict[str, Any] | Refused]:
-        """Of each row, which may be shorter or longer than the header. Rows without any content give none."""
+    def records(self, rows: list[list[str]], lines: list[int]) -> list[dict[str, Any] | Refused]:
+        """Of each row, which may be shorter or longer than the header. Rows without any content give none: theirs are removed from `lines`."""
         width, names = self._width, self.names
         if not all(map(width.__eq__, map(len, rows))):
             rows = [row if len(row) == width else (row + [""] * (width - len(row)))[:width] for row in rows]
@@ -105,14 +106,21 @@ class CsvColumns:
             if type(column) is _WithBad:
                 is_plain = False
             columns.append(column)
+        if not names:
+            lines.clear()
+            return []
         if is_plain:
-            return list(map(dict, map(zip, repeat(names), zip(*columns, strict=True)))) if names else []
-        return [record for row in zip(*columns, strict=True) if (record := self._record(row)) is not None]
+            return list(map(dict, map(zip, repeat(names), zip(*columns, strict=True))))
+        made = list(map(self._record, zip(*columns, strict=True)))
+        lines[:] = [line for line, record in zip(lines, made, strict=True) if record is not None]
+        return [record for record in made if record is not None]
 
     def _record(self, row: tuple[Any, ...]) -> dict[str, Any] | Refused | None:
-        bad = [value.message for value in row if type(value) is _Bad]
+        bad = [(name, value.message) for name, value in zip(self.names, row, strict=True) if type(value) is _Bad]
         if bad:
-            return Refused(". ".join(bad))
+            key = row[self._key_at] if self._key_at is not None else None
+            has_key = type(key) is str or type(key) is int
+            return Refused(". ".join([message for _, message in bad]), key if has_key else None, bad[0][0])
         return {name: value for name, value in zip(self.names, row, strict=True) if value is not _MISSING} or None
 
 

@@ -43,6 +43,7 @@ class CsvRowParser:
         self._taken = 0  # of `_lines`, by rows that were given out
         self._is_open = False  # the lines are the beginning of a row whose end is not there yet
         self._begun = False
+        self.lines: list[int] = []  # on which the rows begin that were taken last, counted from 1
 
     def feed(self, text: str) -> None:
         if not self._begun and text:
@@ -79,11 +80,13 @@ class CsvRowParser:
     def rows(self, limit: int) -> list[list[str]]:
         """Up to `limit` rows; none if more text is needed."""
         found: list[list[str]] = []
+        self.lines = lines = []
         if self._split is not None:
             for row in self._split:
                 self._taken += 1
                 if len(row) > 1 or row[0]:
                     found.append(row)
+                    lines.append(self._line + self._taken)
                     if len(found) >= limit:
                         return found
             self._split = None
@@ -92,9 +95,10 @@ class CsvRowParser:
             reader = self._reader
             try:
                 for row in reader:
-                    self._taken = reader.line_num
+                    begin, self._taken = self._taken, reader.line_num
                     if row:
                         found.append(row)
+                        lines.append(self._line + begin + 1)
                         if len(found) >= limit:
                             return found
             except _OutOfText:

@@ -32,8 +32,13 @@ class JsonRecordParser:
         self._in_array = False
         self._ended = False  # behind the array
         self._needs_more = False
+        self._line = 1  # of the last position to which lines were counted
+        self._counted = 0  # that position
+        self.lines: list[int] = []  # on which the records begin that were taken last, counted from 1
 
     def feed(self, text: str) -> None:
+        self._count_lines()
+        self._counted = 0
         self._text = self._text[self._position :] + text
         self._position = 0
         self._needs_more = False
@@ -41,7 +46,9 @@ class JsonRecordParser:
     def records(self, limit: int) -> list[dict[str, Any]]:
         """Up to `limit` records; none if more text is needed."""
         found: list[dict[str, Any]] = []
+        self.lines = []
         while len(found) < limit and self._is_at_record():
+            line = self._count_lines()
             try:
                 record, self._position = _decode(self._text, self._position)
             except RecursionError:
@@ -53,7 +60,14 @@ class JsonRecordParser:
                 break
             self._count += 1
             found.append(record)
+            self.lines.append(line)
         return found
+
+    def _count_lines(self) -> int:
+        """The line of the position."""
+        self._line += self._text.count("\n", self._counted, self._position)
+        self._counted = self._position
+        return self._line
 
     def check_end(self) -> None:
         if self._needs_more or (self._in_array and not self._ended) or self._text[self._position :].strip(_SPACE):
@@ -88,4 +102,4 @@ class JsonRecordParser:
         return False
 
     def _fail(self, what: str) -> NoReturn:
-        raise ValidationError(f"Record {self._count + 1} of the file {what}")
+        raise ValidationError(f"Record {self._count + 1} of the file {what}, in line {self._count_lines()}")

@@ -19,6 +19,7 @@ from svc.operations.csv_rows import CsvRowParser
 from svc.operations.fields import DATABASE, TABLE, Field, attribute_name_fault, bad_request
 from svc.operations.job import Job, JobFailed
 from svc.operations.json_records import JsonRecordParser
+from svc.operations.load_faults import LoadFaults
 from svc.operations.load_sources import StreamSource, StringSource, encoding_fault, headers_fault, open_file, open_url, opened, url_fault
 from svc.operations.operation import UPSERT, Operation
 from svc.operations.outbound import rules_for
@@ -125,6 +126,7 @@ class _Load:
         self._attributes = frozenset[str]()  # that are known to be good
         self._columns: CsvColumns | None = None
         self._result = BulkResult()
+        self._faults = LoadFaults()
 
     async def csv(self, job: Job) -> tuple[str, dict[str, Any]]:
         return await self._run(job, self._csv_records(), restore_loaded(autocast))
@@ -135,6 +137,7 @@ class _Load:
     async def _run(self, job: Job, records: AsyncGenerator[list[Record | Refused]], restore: Restore) -> tuple[str, dict[str, Any]]:
         async def on_batch(result: BulkResult) -> None:
             self._result = result
+            self._faults.take(result)
             await job.progress(result.total, None, self._read())
 
         try:
@@ -164,7 +167,7 @@ class _Load:
             "written": result.written,
             "skipped": result.skipped,
             "failed": result.failed,
-            "errors": [{"row": number, "message": message} for number, message in result.errors],
+            "errors": self._faults.entries,
         }
 
     def _read(self) -> str:
@@ -195,7 +198,9 @@ class _Load:
             while some := rows.rows(ROWS):
                 if self._columns is None:
                     self._columns = self._read_header(some.pop(0))
-                records += self._columns.records(some)
+                    del rows.lines[0]
+                records += self._columns.records(some, rows.lines)
+                self._faults.add_lines(rows.lines)
                 if now() >= end:
                     break
             if records:
@@ -221,6 +226,7 @@ class _Load:
                 some = reader.records(ROWS)
                 if not some:
                     break
+                self._faults.add_lines(reader.lines)
                 yield list(map(self._json_record, some))
         reader.check_end()
 
@@ -232,7 +238,7 @@ class _Load:
             for name in sorted(unknown):
                 fault = attribute_name_fault(name)
                 if fault is not None:
-                    return Refused(fault)
+                    return Refused(fault, record.get(self._table.primary_key), name)
             self._attributes = known | unknown if len(known) < 10_000 else frozenset(unknown)
         for name in self._managed:
             record.pop(name, None)
@@ -272,7 +278,8 @@ _STARTED = {"message": "Starting job with id 0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c1
 _RETURNS = "The message with the id of the job, and the id."
 _NOTES = """The answer comes when the job's record is stored; `get_job` tells how it goes and how it ended. The message of a job that is done is
 `successfully loaded 350 of 350 records`: written and read. Its `result` is `{written, skipped, failed, errors}`: `insert` skips records whose key
-exists, `update` those whose key does not; `errors` has the first hundred failed rows as `{row, message}`, the first row behind the header being 1.
+exists, `update` those whose key does not; `errors` has the first hundred failed rows as `{row, line, key, attribute, message}`. The first row behind the
+header is row 1; `line` is the one on which it begins, from 1; `key` and `attribute`, the first at fault, are there where they are known.
 A row that cannot be loaded hinders no other. The records are written in batches: a load that is cancelled or fails later leaves whole batches, and its message
 tells how many records these were. A load of more than 16,384 records into a table with at most 1,024 builds the indexes of the table at its end: until then a
 query that needs one of them is answered with 503 `INDEX_REBUILDING`."""

@@ -88,7 +88,7 @@ def place_of(index: int, key: object, line: int | None = None) -> dict[str, Any]
     place: dict[str, Any] = {"index": index}
     if line is not None:
         place["line"] = line
-    if key is not None and key not in EMPTY_KEYS and _could_be_key(key):
+    if key is not None and key not in EMPTY_KEYS and could_be_key(key):
         place["key"] = key
     return place
 
@@ -147,7 +147,7 @@ def _of_key(key: object) -> str:
     return "" if key is None or key in EMPTY_KEYS else f" ({shown(key)})"
 
 
-def _could_be_key(value: object) -> bool:
+def could_be_key(value: object) -> bool:
     """Whether a key that was sent is worth repeating: what is too long for a key, or is no scalar, the index finds as well."""
     parts = value if isinstance(value, list | tuple) else (value,)
     return len(parts) <= _MOST_PARTS and all(

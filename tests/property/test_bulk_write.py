@@ -156,7 +156,7 @@ def test_bulk_writes_do_what_one_by_one_would(todo: list[tuple[str, list[Any]]],
             written, skipped, failed = expected(content, new, mode, load)
             result = run(table, load, mode, largest, pieces)
             assert (result.written, result.skipped, result.failed) == (written, skipped, len(failed))
-            assert [number for number, _ in result.errors] == failed
+            assert [each.number for each in result.errors] == failed
             found = {table.key_of(raw): decode(raw) for _, raw in table.scan(table.database.snapshot())}
             made = [found.pop(key) for key in list(found) if key not in KEYS]
             assert found == content

@@ -191,7 +191,7 @@ class ConstraintsMachine(RuleBasedStateMachine):
             except Refused:
                 failed.append(number)
         result = self.turns.finish(bulk_write(self.table, [{"id": key, **data} for key, data in rows], mode="upsert", source="native"))
-        assert [number for number, _ in result.errors] == failed
+        assert [each.number for each in result.errors] == failed
 
     @rule(seconds=st.sampled_from((0.5, 2)))
     def wait(self, seconds: float) -> None:

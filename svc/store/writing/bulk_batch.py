@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -28,34 +29,46 @@ if TYPE_CHECKING:
 MAX_ERRORS = 100  # that a result lists
 _PREPARED = 64  # records that are prepared in one step
 _RUN = 1000  # records that are sorted at once
+_MOST_PROPERTIES = 2000  # of a record whose faulty attribute is looked for
 Mode = Literal["insert", "update", "upsert", "delete"]
 Record = dict[str, Any]
 
 
 class Refused(msgspec.Struct, gc=False):
-    """In place of a record: one that could not even be read. It is counted as failed."""
+    """In place of a record: one that could not even be read. It is counted as failed. `key`, `attribute`: as of a `Failure`."""
 
     message: str
+    key: Any = None
+    attribute: str | None = None
+
+
+class Failure(msgspec.Struct, gc=False):
+    """A record that was not written. `number`: its own, from 1. `key`: as it was sent, or assigned. `attribute`: the first at fault. None: not known."""
+
+    number: int
+    message: str
+    key: Any = None
+    attribute: str | None = None
 
 
 @dataclass(slots=True)
 class BulkResult:
-    """What has been committed so far. `errors`: (number of the record, from 1, what is wrong with it) of the first failed ones."""
+    """What has been committed so far. `errors`: of the first failed records, in their order."""
 
     written: int = 0
     skipped: int = 0
     failed: int = 0
-    errors: list[tuple[int, str]] = field(default_factory=list)
+    errors: list[Failure] = field(default_factory=list)
 
     @property
     def total(self) -> int:
         return self.written + self.skipped + self.failed
 
-    def _add(self, written: int, skipped: int, failures: list[tuple[int, str]]) -> None:
+    def _add(self, written: int, skipped: int, failures: list[Failure]) -> None:
         self.written += written
         self.skipped += skipped
         self.failed += len(failures)
-        failures.sort()
+        failures.sort(key=attrgetter("number"))
         self.errors += failures[: MAX_ERRORS - len(self.errors)]
 
 
@@ -85,8 +98,8 @@ class BulkBatch:
         self._order: list[bytes] | None = None  # stored keys, sorted
         self._admit: Callable[[bytes, Record | None, Record], None] | None = None
         self._skipped = self._skipped_early = 0
-        self._failures: list[tuple[int, str]] = []
-        self._failures_early: list[tuple[int, str]] = []  # found before anything was written
+        self._failures: list[Failure] = []
+        self._failures_early: list[Failure] = []  # found before anything was written
 
     # -- preparing
 
@@ -115,7 +128,7 @@ class BulkBatch:
                             continue
                     self._add(record, place)
                 except ClientError as error:
-                    self._failures_early.append((place, error.message))
+                    self._failures_early.append(self._failure(place, error, record))
             yield
         self.records += len(records)
 
@@ -176,7 +189,7 @@ class BulkBatch:
             try:
                 batch._add(record, number)
             except ClientError as error:
-                batch._failures_early.append((number, error.message))
+                batch._failures_early.append(batch._failure(number, error, record))
             yield
         yield from batch.sort()
         return batch
@@ -286,7 +299,7 @@ class BulkBatch:
                     self._skipped += 1
                     continue
             except ValidationError as error:
-                self._failures.append((number, error.message))
+                self._failures.append(self._failure(number, error, changes, item))
                 continue
             if not self._is_admitted(item, number, record, made):
                 continue
@@ -307,9 +320,24 @@ class BulkBatch:
         try:
             self._admit(item.stored, old, record)
         except ClientError as error:
-            self._failures.append((number, error.message))
+            self._failures.append(self._failure(number, error, record, item))
             return False
         return True
+
+    def _failure(self, number: int, error: ClientError, record: object, item: BatchItem | None = None) -> Failure:
+        """`record`: what was to be written, or its changes. `item`: that of the record, if there is one."""
+        if type(record) is Refused:
+            return Failure(number, record.message, record.key, record.attribute)
+        if not isinstance(record, dict):
+            return Failure(number, error.message)
+        key = record.get(self.table.primary_key)
+        if key is None and item is not None:
+            key = item.data.get(self.table.primary_key)
+        attribute = next((str(fault["attribute"]) for fault in error.faults if "attribute" in fault), None)
+        if attribute is None and isinstance(error, ValidationError) and len(record) <= _MOST_PROPERTIES:
+            blamed = self.table.validator.blamed(record, self.source)
+            attribute = next((blamed[text] for text in error.errors if text in blamed), None)
+        return Failure(number, error.message, key, attribute)
 
     def _merged(self, record: Record, changes: Record) -> Record:
         table = self.table

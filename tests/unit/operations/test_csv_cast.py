@@ -38,7 +38,7 @@ def test_autocast(text: str, value: Any) -> None:
 @given(st.lists(st.sampled_from([text for text, _ in CASTS]), min_size=1, max_size=6))
 def test_columns_are_cast_as_cells_are(cells: list[str]) -> None:
     columns = CsvColumns(["a"], {}, "id", frozenset())
-    found = [record["a"] for record in columns.records([[cell] for cell in cells])]  # type: ignore[index]
+    found = [record["a"] for record in columns.records([[cell] for cell in cells], [0] * len(cells))]  # type: ignore[index]
     for value, cell in zip(found, cells, strict=True):
         expected = autocast(cell)
         assert value == expected and (type(value) is type(expected) or {type(value), type(expected)} == {int, float})
@@ -60,7 +60,7 @@ TYPED = {
     ],
 )  # fmt: skip
 def test_declared_types_decide(name: str, text: str, value: Any) -> None:
-    assert CsvColumns([name], TYPED, "id", frozenset()).records([[text], [text]]) == [{name: value}] * 2
+    assert CsvColumns([name], TYPED, "id", frozenset()).records([[text], [text]], [1, 2]) == [{name: value}] * 2
 
 
 kinds = st.sampled_from(("Int", "Long", "BigInt", "Float", "Boolean", "Date"))
@@ -70,25 +70,27 @@ kinds = st.sampled_from(("Int", "Long", "BigInt", "Float", "Boolean", "Date"))
 def test_a_column_says_what_each_of_its_cells_does(kind: str, cells: list[str]) -> None:
     cells = [cell for cell in cells if cell] or ["1"]
     columns = CsvColumns(["a"], {"a": Attribute("a", kind)}, "id", frozenset())
-    found = columns.records([[cell] for cell in cells])
+    found = columns.records([[cell] for cell in cells], [0] * len(cells))
     for record, cell in zip(found, cells, strict=True):
         try:
             value = text_to_value(Attribute("a", kind), cell)
         except BadValue as error:
-            assert record == Refused(error.message)
+            assert record == Refused(error.message, None, "a")
         else:
             assert record == {"a": value}
 
 
 def test_what_a_type_cannot_take_refuses_its_row() -> None:
     columns = CsvColumns(["id", "i", "f"], TYPED, "id", frozenset())
-    found = columns.records([["a", "x", "1.5"], ["b", "2", ""], ["null", "3", "y"]])
+    found = columns.records([["a", "x", "1.5"], ["b", "2", ""], ["null", "3", "y"]], [2, 3, 4])
     assert found == [
-        Refused('Invalid value for attribute i: "x", expecting Int'),
+        Refused('Invalid value for attribute i: "x", expecting Int', "a", "i"),
         {"id": "b", "i": 2},
         Refused(
             "Invalid hash value: 'null' is not a valid hash attribute value, check log for more info. "
-            'Invalid value for attribute f: "y", expecting Float'
+            'Invalid value for attribute f: "y", expecting Float',
+            None,
+            "id",
         ),
     ]
 
@@ -96,9 +98,11 @@ def test_what_a_type_cannot_take_refuses_its_row() -> None:
 def test_shapes_of_rows() -> None:
     columns = CsvColumns(["id", "a", "b"], {}, "id", frozenset(("b",)))
     rows = [["1", "x", "y"], ["2"], ["3", "", "z", "more"], ["", "", ""], ["", "w", ""]]
-    assert columns.records(rows) == [{"id": 1, "a": "x"}, {"id": 2}, {"id": 3}, {"a": "w"}]
-    assert columns.records([]) == []
-    assert CsvColumns(["a"], {}, "id", frozenset(("a",))).records([["1"]]) == []
+    lines = [2, 3, 5, 6, 7]
+    assert columns.records(rows, lines) == [{"id": 1, "a": "x"}, {"id": 2}, {"id": 3}, {"a": "w"}]
+    assert lines == [2, 3, 5, 7]
+    assert columns.records([], []) == []
+    assert CsvColumns(["a"], {}, "id", frozenset(("a",))).records([["1"]], lines) == [] and not lines
 
 
 def test_column_names() -> None:
@@ -125,6 +129,21 @@ def read(pieces: list[str], limit: int = 3) -> list[list[str]]:
         found += some
     rows.check_end()
     return found
+
+
+def test_lines_of_rows() -> None:
+    text = 'a,b\r\n\r\n1,2\n"x\ny\n",3\n\n"4",5\n6,7\r8,9'
+    for cut in range(len(text)):
+        rows = CsvRowParser()
+        found: list[tuple[int, str]] = []
+        for piece in (text[:cut], text[cut:], None):
+            if piece is None:
+                rows.finish()
+            else:
+                rows.feed(piece)
+            while some := rows.rows(2):
+                found += zip(rows.lines, [row[1] for row in some], strict=True)
+        assert found == [(1, "b"), (3, "2"), (4, "3"), (8, "5"), (9, "7"), (10, "9")]
 
 
 def written(cell: str, quoted: bool) -> str:

@@ -103,7 +103,7 @@ def test_update_and_upsert(node: OperationsNode) -> None:
     assert content(node)[1]["height"] == 13 and content(node)[1]["species"] == "fern" and 9 not in content(node)
     job = load(node, "id,height,code\n1,14,\n9,1,z\n,2,new\n10,1,\n", action="upsert")
     assert job["message"] == "successfully loaded 3 of 4 records"
-    assert job["result"]["errors"] == [{"row": 4, "message": "Property code is required"}]
+    assert job["result"]["errors"] == [{"row": 4, "message": "Property code is required", "line": 5, "key": 10, "attribute": "code"}]
     assert content(node)[1]["height"] == 14 and {record["code"] for record in content(node).values()} == {"x", "y", "z", "new"}
     entries = list(table(node).database.log.read(table(node).database.snapshot()))
     assert entries[-1].user == "admin" and entries[-1].operation == 3
@@ -113,7 +113,27 @@ def test_rows_that_fail_hinder_no_other(node: OperationsNode) -> None:
     job = load(node, "id,code,height\n1,a,x\n2,b,1,surplus\n\n3\n4000000000,d\n5,e\n")
     assert job["message"] == "successfully loaded 2 of 5 records" and job["result"]["failed"] == 3
     assert [entry["row"] for entry in job["result"]["errors"]] == [1, 3, 4]
-    assert job["result"]["errors"][0]["message"] == 'Invalid value for attribute height: "x", expecting Float'
+    message = 'Invalid value for attribute height: "x", expecting Float'
+    assert job["result"]["errors"][0] == {"row": 1, "message": message, "line": 2, "key": 1, "attribute": "height"}
+    assert [entry["line"] for entry in job["result"]["errors"]] == [2, 5, 6]
+
+
+def test_lines_of_rows_behind_many_batches(node: OperationsNode) -> None:
+    rows = [f'{number},"a\nb"\n' + "\n" * (number % 3 == 0) + ",,\n" * (number % 7 == 0) for number in range(30_000)]
+    faulty = (0, 4095, 4096, 20_000, 29_999)
+    lines = []
+    line = 2
+    for number in range(30_000):
+        if number in faulty:
+            rows[number] = rows[number].replace(f'{number},"a', f'{number}x,"a', 1)
+            lines.append(line)
+        line += rows[number].count("\n")
+    job = load(node, "id,code\n" + "".join(rows))
+    assert job["message"] == "successfully loaded 29995 of 30000 records"
+    assert [(entry["row"], entry["line"]) for entry in job["result"]["errors"]] == [
+        (at + 1, line) for at, line in zip(faulty, lines, strict=True)
+    ]
+    assert {entry["attribute"] for entry in job["result"]["errors"]} == {"id"}
 
 
 def test_dynamic_tables_learn(node: OperationsNode) -> None:
@@ -530,11 +550,23 @@ def test_s3(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
     body = b'[{"id": 3, "code": "x", "__createdtime__": 5},\n {"id": "", "code": "y"}, {"id": 4, "height": "x"}, {"id": 5, "a/b": 1, "code": "z"}]'
     job = load_s3(node, body, monkeypatch, key="rows.json")
     assert job["message"] == "successfully loaded 2 of 4 records" and [entry["row"] for entry in job["result"]["errors"]] == [3, 4]
+    told = [(entry["line"], entry["key"], entry["attribute"]) for entry in job["result"]["errors"]]
+    assert told == [(2, 4, "height"), (2, 5, "a/b")]
+    body = b'\n{"id": 3, "code": "x"}\n\n{"id": "\\ud800", "code": "y"}\n{"id": [["a"]], "code": "y"}\n{"id": 9, "code": 5}\n'
+    errors = load_s3(node, body, monkeypatch, key="rows.json")["result"]["errors"]
+    assert [(entry["line"], entry.get("key"), entry.get("attribute")) for entry in errors] == [
+        (4, None, "id"),
+        (5, None, "id"),
+        (6, 9, "code"),
+    ]
     assert content(node)[3] == {"id": 3, "code": "x"}
     job = load_s3(node, b'{"id": 6, "code": "x"}\n{"id": 7, "code": "x"}\n', monkeypatch, key="rows.json")
     assert job["message"] == "successfully loaded 2 of 2 records"
-    assert load_s3(node, b"[1]", monkeypatch, key="rows.json")["message"] == "Record 1 of the file is not an object"
-    assert load_s3(node, b'[{"id": 8', monkeypatch, key="rows.json")["message"] == "Record 1 of the file is not JSON, or its end is missing"
+    assert load_s3(node, b"[1]", monkeypatch, key="rows.json")["message"] == "Record 1 of the file is not an object, in line 1"
+    assert (
+        load_s3(node, b'[{"id": 8', monkeypatch, key="rows.json")["message"]
+        == "Record 1 of the file is not JSON, or its end is missing, in line 1"
+    )
 
 
 def test_s3_is_checked_before(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,9 @@ def test_update_merges_and_makes_nothing(turns: Turns, store: Store, seats: Tabl
         user="anna",
     )
     assert counts(result) == (2, 1, 1)
-    assert result.errors == [(4, "a valid hash attribute must be provided with update record, check log for more info")]
+    assert [(each.number, each.message) for each in result.errors] == [
+        (4, "a valid hash attribute must be provided with update record, check log for more info")
+    ]
     assert content(seats) == {"s001": {"code": "s001", "price": 2, "place": "x", "stock": 7}}
     entries = list(seats.database.log.read(seats.database.snapshot()))
     assert [(KINDS[entry.kind], OPERATIONS[entry.operation], entry.user) for entry in entries] == [
@@ -119,7 +121,7 @@ def test_upsert_merges_or_makes(turns: Turns, store: Store) -> None:
         {"a": None, "id": "1"},
     ]
     result = write(turns, table, records, "upsert")
-    assert counts(result) == (5, 0, 2) and [number for number, _ in result.errors] == [2, 7]
+    assert counts(result) == (5, 0, 2) and [each.number for each in result.errors] == [2, 7]
     found = content(table)
     made = next(record for record in found.values() if record["a"] == 7)
     assert list(found.values()) == sorted(
@@ -168,13 +170,13 @@ def test_who_fails_hinders_nobody(turns: Turns, seats: Table) -> None:
     records[9] = Refused("Bad cell")
     result = write(turns, seats, records)
     assert counts(result) == (27, 0, 3)
-    assert result.errors == [
+    assert [(each.number, each.message) for each in result.errors] == [
         (4, 'Value "dear" in property price must be a number'),
         (8, "Primary key is too long, at most 659 characters and 1978 bytes are allowed"),
         (10, "Bad cell"),
     ]
     many = write(turns, seats, [Refused("no")] * 300, largest=64)
-    assert counts(many) == (0, 0, 300) and [number for number, _ in many.errors] == list(range(1, 101))
+    assert counts(many) == (0, 0, 300) and [each.number for each in many.errors] == list(range(1, 101))
 
 
 def test_records_without_a_key(turns: Turns, store: Store) -> None:

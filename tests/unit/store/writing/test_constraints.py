@@ -239,7 +239,7 @@ def test_loads_leave_out_what_is_refused(table: Table, mode: Any) -> None:
     result = turns.finish(bulk_write.bulk_write(table, rows, mode=mode))
     turns.close()
     assert (result.written, result.failed, result.skipped) == (102, 5, 0)
-    assert result.errors == [
+    assert [(each.number, each.message) for each in result.errors] == [
         (101, 'Value "m3" in property mail is that of another record'),
         (102, 'Value "taken" in property mail is that of another record'),
         (103, "Property n fails its check: n >= 0"),
@@ -262,7 +262,7 @@ def test_changes_of_a_load_are_judged_one_by_one(table: Table) -> None:
     turns = Turns(table.database.store)
     result = turns.finish(bulk_write.bulk_write(table, rows, mode="update"))
     turns.close()
-    assert (result.written, [number for number, _ in result.errors]) == (3, [1, 2])
+    assert (result.written, [each.number for each in result.errors]) == (3, [1, 2])
     table.database.check()
     raw = table.get_raw("1")
     assert raw is not None and decode(raw)["mail"] == "d" and decode(raw)["n"] == 2
