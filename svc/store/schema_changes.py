@@ -28,6 +28,7 @@ LEFT, OTHER_TYPE, FAILS_CHECK = LEFTOVERS = ("removed", "other_type", "fails_che
 
 _OF_TYPE = ("type", "elements", "required", "element_required", "enum")
 _SHOWN = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "structures", "check")
+SHOWN_VALUES = 10  # of an enum
 _APART = frozenset(
     ("name", "description", "indexed", "renamed_from", "hidden", "allow", "primary_key", "unique", *_OF_TYPE)
 )  # of an attribute
@@ -102,8 +103,10 @@ def _attribute_changes(old: TableDefinition, new: TableDefinition, renamed: dict
             if name not in renamed:
                 yield Change(ADDED, name, f"{name}: {type_text(attribute)} is added")
             continue
-        if type_text(former) != type_text(attribute) or former.enum != attribute.enum:
+        if type_text(former) != type_text(attribute):
             yield Change(TYPE_CHANGED, name, f"{name}: {type_text(former)} becomes {type_text(attribute)}")
+        elif enum_values(former) != enum_values(attribute):
+            yield Change(TYPE_CHANGED, name, f"{name}: {type_text(attribute)} {_other_values(enum_values(former), enum_values(attribute))}")
         others = [each.name for each in fields(Attribute) if each.name not in _APART]
         different = [other.rstrip("_") for other in others if getattr(former, other) != getattr(attribute, other)]
         if different:
@@ -156,17 +159,49 @@ def type_text(attribute: Attribute) -> str:
     return inner + ("!" if attribute.required else "")
 
 
+def enum_values(attribute: Attribute) -> tuple[str, ...]:
+    return () if attribute.enum is None else attribute.enum.values
+
+
+def _other_values(before: Sequence[str], now: Sequence[str]) -> str:
+    """What an enum has become.
+
+    >>> _other_values(("RED", "BLUE"), ("RED", "GREEN", "GREY")), _other_values(("A", "B"), ("B", "A"))
+    ('loses the value BLUE and gets the values GREEN, GREY', 'has another order')
+    """
+    said = []
+    for verb, values in (("loses", [each for each in before if each not in now]), ("gets", [each for each in now if each not in before])):
+        if values:
+            more = ", ..." if len(values) > SHOWN_VALUES else ""
+            said.append(f"{verb} the value{'s' if len(values) > 1 else ''} {', '.join(values[:SHOWN_VALUES])}{more}")
+    return " and ".join(said) or "has another order"
+
+
+def _changed_structures(old: TableDefinition, new: TableDefinition) -> set[str]:
+    """The names of types of nested objects that are not what they were, or contain such."""
+    known = {structure.name: structure for structure in old.structures}
+    found = {structure.name for structure in new.structures if known.get(structure.name) != structure}
+    size = -1
+    while size != len(found):
+        size = len(found)
+        found |= {each.name for each in new.structures if any(attribute.type in found for attribute in each.attributes)}
+    return found
+
+
 def _doubts(old: TableDefinition, new: TableDefinition, renamed: dict[str, str]) -> Iterator[Doubt]:
     before = {attribute.name: attribute for attribute in old.attributes}
+    structures = _changed_structures(old, new)
     for attribute in new.attributes:
-        if not attribute.stored or attribute.name == new.primary_key or attribute.created_time or attribute.updated_time:
+        if not attribute.stored or attribute.created_time or attribute.updated_time:
             continue
         name = renamed.get(attribute.name, attribute.name)
         former = before.get(name)
-        if former is None:
+        if attribute.name == new.primary_key:  # its type stays, or the change is refused
+            concerned = attribute.enum is not None and (former is None or former.enum != attribute.enum)
+        elif former is None:
             concerned = attribute.required or (not old.sealed and (attribute.type != "Any" or attribute.elements))
         else:
-            concerned = any(getattr(former, each) != getattr(attribute, each) for each in _OF_TYPE)
+            concerned = attribute.type in structures or any(getattr(former, each) != getattr(attribute, each) for each in _OF_TYPE)
         if concerned:
             yield Doubt(OTHER_TYPE, attribute.name, attribute)
     kept = {attribute.name for attribute in new.attributes} | set(renamed.values())

@@ -70,6 +70,17 @@ def test_a_table_that_changes_again_is_counted_by_its_last_definition(app: Appli
     assert messages[0].startswith("Thing.b: 300 of 300 records do not fit String")
 
 
+def test_values_that_an_enum_has_lost(tmp_path: Path) -> None:
+    schema = "enum Color { RED BLUE } type Thing @table @export { id: ID @primaryKey  color: Color }"
+    with application(tmp_path, "", schema) as app:
+        assert app.ask("POST", "/Thing/", [{"id": "1", "color": "RED"}, {"id": "2", "color": "BLUE"}])[0] == 201
+        assert reload(app, schema.replace(" BLUE", "")) == [
+            "Thing.color: 1 of 2 records do not fit Color; they stay as they are until they are written (the first is '2')"
+        ]
+        assert app.ask("GET", "/Thing/2") == (200, {"id": "2", "color": "BLUE"})
+        assert app.ask("PUT", "/Thing/2", {"color": "BLUE"})[0] == 400
+
+
 RENAMED = 'type Item @table @export @renamedFrom(name: "Thing") { id: ID @primaryKey  a: Float @indexed  note: String }'
 
 

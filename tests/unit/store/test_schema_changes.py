@@ -63,7 +63,7 @@ def test_nothing_changes() -> None:
         (
             (Attribute("c", "String", enum=Enumeration("Color", ("RED", "BLUE"))),),
             (Attribute("c", "String", enum=Enumeration("Color", ("RED",))),),
-            [("type_changed", "c: Color becomes Color")],
+            [("type_changed", "c: Color loses the value BLUE")],
         ),
         ((Attribute("a", description="x"),), (Attribute("a", description="y"),), []),
     ],
@@ -140,6 +140,35 @@ def test_unique_values_and_checks() -> None:
     assert found[0].sentence("Product").startswith("Product.n: 2 of 4 records fail the check n > 0; they stay")
     assert found[1].sentence("Product").startswith("Product: 1 of 4 records fail the check n != 5; they stay")
     assert left(after, replace(after, sealed=True), {"n": -1}) == []
+
+
+def colors(*values: str) -> Attribute:
+    return Attribute("color", "String", enum=Enumeration("Color", values))
+
+
+def test_values_that_an_enum_has_lost() -> None:
+    before, after = table(colors("RED", "BLUE")), table(colors("RED", "GREEN"))
+    assert said(before, after) == [("type_changed", "color: Color loses the value BLUE and gets the value GREEN")]
+    (found,) = left(before, after, {"color": "RED"}, {"color": "BLUE"}, {"color": None}, {"color": "BLUE"}, {})
+    assert found == Leftover("other_type", "color", "Color", 2, 5, "'k1'")
+    assert left(after, table(colors("RED", "GREEN", "BLUE")), {"color": "RED"}) == []
+    lists = [table(replace(colors(*values), elements=True)) for values in (("RED", "BLUE"), ("RED",))]
+    assert [each.type for each in left(*lists, {"color": ["RED"]}, {"color": ["RED", "BLUE"]})] == ["[Color]"]
+
+
+def test_values_that_an_enum_has_lost_in_nested_objects_and_as_keys() -> None:
+    def nested(*values: str) -> TableDefinition:
+        box = Structure("Box", (Attribute("inner", "Inner", elements=True),))
+        return table(Attribute("box", "Box"), structures=(box, Structure("Inner", (colors(*values),))))
+
+    one, other = {"box": {"inner": [{"color": "RED"}]}}, {"box": {"inner": [{"color": "RED"}, {"color": "BLUE"}]}}
+    assert left(nested("RED", "BLUE"), nested("RED"), one, other) == [Leftover("other_type", "box", "Box", 1, 2, "'k1'")]
+    assert left(nested("RED", "BLUE"), nested("RED", "BLUE"), other) == []
+
+    def keyed(*values: str) -> TableDefinition:
+        return TableDefinition("Product", attributes=(Attribute("id", "String", enum=Enumeration("Id", values)),), primary_key="id")
+
+    assert left(keyed("k0", "k1"), keyed("k1"), {}, {}) == [Leftover("other_type", "id", "Id", 1, 2, "'k0'")]
 
 
 def test_enumerations_lists_and_objects() -> None:
