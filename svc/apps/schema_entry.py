@@ -19,12 +19,14 @@ from svc.apps.status import EntryStatus
 from svc.auth.roles import roles_with_rights
 from svc.errors import SchemaError
 from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
-from svc.store import Store, Table
+from svc.store import Database, Store, Table
 from svc.store.schema import TableDefinition
-from svc.store.schema_changes import former_name, table_change
+from svc.store.schema_changes import TableChange, former_name, table_change
+from svc.store.writing.unique_proof import Unproved, prove_unique
 
 DEFAULT_FILES = "*.graphql"
 MAX_SIZE = 4 << 20  # bytes of a file
+TRIES = 4  # to change a table while another process writes to it: after that, other requests wait
 REST_OPTIONS = ("path", "lastModified", "webSocket", "allowFullScan", "includeExpensiveRecordCountEstimates")
 
 WITHOUT_REST = {"rest": False, "ws": False, "sse": False}
@@ -80,12 +82,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     doubtful: list[DoubtfulTable] = []
     for definition in result.definitions:
         try:
-            database = runtime.store.open_database(definition.database)
-            known = database.tables.get(former_name(definition, database.tables))
-            change = table_change(
-                None if known is None else known.definition, definition, 0 if known is None else known.entry_count(database.snapshot())
-            )
-            table = database.define_table(definition)
+            change, known, table = await _define(runtime.store.open_database(definition.database), definition)
         except SchemaError as error:
             status.fail(f"table {definition.database}.{definition.name}: {error}")
             continue
@@ -115,6 +112,24 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
         addresses = [address for address in addresses if address not in served]
         entry.registrations += fault_registrations(addresses, app.name, status, entry)
     return entry
+
+
+async def _define(database: Database, definition: TableDefinition) -> tuple[TableChange, Table | None, Table]:
+    """What changes, the table before it got its definition, and the table. Raises SchemaError."""
+    tries_left = TRIES
+    while True:
+        tries_left -= 1
+        proof = await prove_unique(database, definition) if tries_left else None
+        try:
+            known = database.tables.get(former_name(definition, database.tables))
+            records = 0 if known is None else known.entry_count(database.snapshot())
+            change = table_change(None if known is None else known.definition, definition, records)
+            return change, known, database.define_table(definition, proof=proof)
+        except Unproved:
+            continue
+        finally:
+            if proof is not None:
+                proof.close()
 
 
 def _warn_of_former_name(store: Store, definition: TableDefinition, known: Table | None, status: EntryStatus) -> None:

@@ -10,7 +10,7 @@ process. The next table or index that is made takes it over (`store_names`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from os import stat, urandom
@@ -63,6 +63,7 @@ from svc.store.writing.references import Reference
 if TYPE_CHECKING:
     from svc.store.indexes.index import IndexChange
     from svc.store.turn import Turn
+    from svc.store.writing.unique_proof import UniqueProof
 
 logger = logging.getLogger("svc.store")
 
@@ -225,12 +226,13 @@ class Database:
             self._references = _find_references(self.tables)
         return self._references.get(table.name, ())
 
-    def define_table(self, definition: TableDefinition, *, only_new: bool = False) -> Table:
+    def define_table(self, definition: TableDefinition, *, only_new: bool = False, proof: UniqueProof | None = None) -> Table:
         """Make a table, or give it a new definition (spec: schema-and-store §7). Commits, and what the turn has written before it. `only_new`: a table that is
         there, perhaps made by another process just now, stays what it is.
 
-        Indexes of a table with many records are built in the background; until then they are not `ready`.
-        Raises SchemaError for a change that is refused; NoSpace or StoreFailure if it cannot be stored.
+        Indexes of a table with many records are built in the background; until then they are not `ready`. `proof`: that values can be unique; without it
+        all of them are read here (`unique_proof`).
+        Raises SchemaError for a change that is refused; NoSpace or StoreFailure if it cannot be stored; Unproved if the proof does not hold any more.
         """
         check_definition(definition)
         former: Table | None = None
@@ -239,6 +241,8 @@ class Database:
                 table = self.tables.get(definition.name)
                 if only_new and table is not None:
                     return table
+                if proof is not None:
+                    proof.complete(writer)
                 if table is None and definition.renamed_from is not None:
                     former = self.tables.get(definition.renamed_from)
                 if former is not None:
@@ -247,7 +251,7 @@ class Database:
                 if table is None:
                     table = self._create(writer, definition)
                 elif table.definition != definition:
-                    self._change(writer, table, definition)
+                    self._change(writer, table, definition, frozenset() if proof is None else proof.attributes)
         except BaseException:
             if former is not None and former.name in self.tables:
                 self.tables[former.name] = former  # resources refer to this one
@@ -397,7 +401,8 @@ class Database:
         table = self.tables[definition.name] = Table(self, stored, primary, handles)
         return table
 
-    def _change(self, writer: Txn, table: Table, definition: TableDefinition) -> None:
+    def _change(self, writer: Txn, table: Table, definition: TableDefinition, proved: Set[str]) -> None:
+        """`proved`: attributes whose values are known to be unique."""
         entries = writer.stat(table.primary)["entries"]
         change = compare(table.definition, definition, empty=entries == 0)
         if entries and any(check not in declared_checks(table.definition) for check in declared_checks(definition)):
@@ -421,8 +426,10 @@ class Database:
             self._start_moves(writer, table, change.moves)
         built = wanted.keys() - new - set(change.rebuild)
         for name in change.unique:
-            index = table.indexes[name]
-            refuse_duplicates(writer, table, index, self.clock.wall() * 1000, is_built=name in built and index.ready)
+            if name not in proved:
+                index = table.indexes[name]
+                is_built = name in built and index.ready and not change.moves
+                refuse_duplicates(writer, table, index, self.clock.wall() * 1000, is_built=is_built)
         for name in new | (wanted.keys() & set(change.rebuild)):
             self._start_build(writer, table, table.indexes[name])
         writer.put(table_key(table.name), stored.to_bytes(), True, True, False, self.definitions)

@@ -13,13 +13,14 @@ from svc.errors import SchemaError
 from svc.store.backup.source import open_readonly, stored_tables
 from svc.store.definitions import DEFINITIONS_STORE, StoredTable, check_definition, check_indexes, indexed_attributes, moves_key
 from svc.store.env import Txn
+from svc.store.indexes.build import reader_of
 from svc.store.moves import Move, MoveNote, Moves
 from svc.store.schema import TableDefinition
 from svc.store.schema_changes import Leftover, LeftoverCount, TableChange, former_name, table_change
 from svc.store.store_names import StoreNames
 from svc.store.values.computed import computed_attributes
 from svc.store.values.records import expiry_of, is_copy, projection
-from svc.store.writing.duplicates import fault_of_duplicates, sharing
+from svc.store.writing.duplicates import Duplicates, SeenValues, search_records
 
 DATA_FILE = "data.mdb"
 Progress = Callable[[str, int, int], None]
@@ -102,23 +103,18 @@ class _Records:
 def _duplicates(definition: TableDefinition, change: TableChange, records: _Records) -> str | None:
     """Why the attributes that become unique cannot."""
     computed = computed_attributes(definition, {}, definition.name) if change.consequences.unique else {}
+    keys = projection((definition.primary_key,))
     for name in change.consequences.unique:
         if name in computed and not computed[name].is_set:
             continue
-        value_of = computed[name].reader() if name in computed else _reader(name)
-        suspects = set(sharing(records, value_of))
-        key_of = projection((definition.primary_key,))
-        fault = fault_of_duplicates(
-            definition.name, name, ((key_of(raw)[0], value_of(raw)) for stored, raw in records() if suspects and stored in suspects)
-        )
+        value_of = computed[name].reader() if name in computed else reader_of(name)
+        found = Duplicates()
+        for _ in search_records(records, value_of, lambda raw: keys(raw)[0], SeenValues(), found):
+            pass
+        fault = found.fault(definition.name, name)
         if fault is not None:
             return fault
     return None
-
-
-def _reader(name: str) -> Callable[[bytes], Any]:
-    values_of = projection((name,), default=None)
-    return lambda raw: values_of(raw)[0]
 
 
 def _leftovers(definition: TableDefinition, change: TableChange, records: _Records) -> tuple[Leftover, ...]:

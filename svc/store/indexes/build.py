@@ -60,5 +60,10 @@ def value_reader(index: Index) -> Callable[[bytes], Any]:
     """The function from an undecoded record to the value that the index has of it."""
     if index.computed is not None:
         return index.computed.reader()
-    values_of = projection((index.attribute,), default=None)
+    return reader_of(index.attribute)
+
+
+def reader_of(name: str) -> Callable[[bytes], Any]:
+    """The function from an undecoded record to the value that it has of a stored attribute."""
+    values_of = projection((name,), default=None)
     return lambda raw: values_of(raw)[0]

@@ -24,7 +24,8 @@ from svc.errors import Problem
 from svc.store.definitions import build_key
 from svc.store.indexes.build import value_reader
 from svc.store.indexes.sorted_runs import Merge, Run, RunFile
-from svc.store.values.keys import MAX_STORED, index_keys, storage_key
+from svc.store.log.written_since import written_since
+from svc.store.values.keys import index_keys
 from svc.store.writing.index_runs import split_entry
 from svc.store.writing.long_task import LongTask, Steps
 from svc.store.writing.write_set import WriteSet
@@ -39,7 +40,7 @@ WORTHWHILE = 16_384  # records that a load has written when it begins to leave i
 FEW = 1024  # records of others that the table may have: more are a table that an application queries
 MAX_CHANGED = 100_000  # records
 CHUNK = 1 << 18  # entries of an index that are entered in one transaction: other writers wait for it
-_LOOKED_AT = 64  # log entries or records in one step
+_LOOKED_AT = 64  # records in one step
 _ENTERED = 100  # index entries in one step
 
 
@@ -199,21 +200,7 @@ class _Part:
 
 
 def _changed_since(deferred: DeferredIndexes, write_set: WriteSet, changed: set[bytes]) -> Generator[None, None, bool]:
-    """Add the stored keys of the records that were written to after `deferred.last_lsn`.
-
-    Returns False if the log lacks one of the entries, or if there are too many.
-    """
-    log, table = write_set.log, deferred.table
+    """Add the stored keys of the records that were written to after `deferred.last_lsn`. False: it is not known of all of them."""
     if deferred.last_lsn is None:
         return True
-    missing = log.last_lsn - deferred.last_lsn
-    if missing:
-        for count, entry in enumerate(log.read(write_set.txn, deferred.last_lsn + 1), 1):
-            if not entry.table_number:
-                return False  # a placeholder of one that was removed
-            missing -= 1
-            if entry.table_number == table.number and entry.key:
-                changed.add(entry.key if len(entry.key) < MAX_STORED else storage_key(entry.key))
-            if not count % _LOOKED_AT:
-                yield
-    return not missing and len(changed) <= MAX_CHANGED
+    return (yield from written_since(write_set.log, write_set.txn, deferred.table.number, deferred.last_lsn, changed, most=MAX_CHANGED))
