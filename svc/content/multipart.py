@@ -19,9 +19,10 @@ from svc.content.texts import convert, decode_text
 from svc.errors import BadBody, ClientError
 from svc.store.blobs import Blob
 from svc.store.schema import Attribute
-from svc.store.values.conversion import printable
+from svc.store.values.conversion import printable, shown
 
 MAX_PARTS = 500
+MAX_NAME = 250  # characters of the name of a part that is told
 MAX_FIELDS = 4 << 20  # bytes of all parts that are not files, which are kept in memory
 
 logging.getLogger("python_multipart.multipart").setLevel(
@@ -132,10 +133,13 @@ class MultipartReader:
         if kind != b"form-data" or not name:
             raise _invalid(f"part {self._count} has no name")
         if name in self._names:
-            raise _invalid(f"two parts are named {printable(name)}")
+            raise _invalid(f"part {self._count} is a second one with the name {shown(name)}")
         self._names.add(name)
         part = self._part = FormPart(name, content_type or None, b"filename" in options)
-        part.content = self._open(part)
+        try:
+            part.content = self._open(part)
+        except ClientError as error:
+            raise in_part(error, part) from None
         self.parts.append(part)
         self._field = []
 
@@ -165,6 +169,13 @@ class MultipartReader:
         self._is_complete = True
 
 
+def in_part(error: ClientError, part: FormPart) -> ClientError:
+    """The error of a part, with its name."""
+    error.message = f"Part {shown(part.name)}: {error.message}"
+    error.faults = ({"attribute": part.name[:MAX_NAME], "message": error.message},)
+    return error
+
+
 def _open_nothing(part: FormPart) -> PartContent | None:
     return None
 
@@ -187,8 +198,15 @@ def becomes_blob(part: FormPart, attribute: Attribute | None) -> bool:
 def part_value(part: FormPart, attribute: Attribute | None, *, typed: bool = True) -> Any:
     """The value of a part that has ended. `typed`: texts are converted, as cells of CSV; else they stay text.
 
-    Raises BadBody, and BadValue for a text that its attribute's type cannot take.
+    Raises BadBody, and BadValue for a text that its attribute's type cannot take, with the name of the part.
     """
+    try:
+        return _part_value(part, attribute, typed)
+    except ClientError as error:
+        raise in_part(error, part) from None
+
+
+def _part_value(part: FormPart, attribute: Attribute | None, typed: bool) -> Any:
     if isinstance(part.content, Blob):
         return [part.content] if attribute is not None and attribute.elements else part.content
     if part.is_file and attribute is not None and attribute.type == "Bytes" and not attribute.elements:

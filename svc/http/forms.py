@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any
 
-from svc.content.multipart import FormPart, MultipartReader, becomes_blob, form_record, part_value
-from svc.errors import BadBody, Problem
+from svc.content.multipart import FormPart, MultipartReader, becomes_blob, form_record, in_part, part_value
+from svc.errors import BadBody, ClientError, Problem
 from svc.http.media_types import blob_type
 from svc.store.blobs import Blob, Upload, create_blob
 from svc.store.schema import Attribute
@@ -62,7 +62,10 @@ def read_form(content_type: str, body: bytes, attribute_of: AttributeOf) -> Gene
     reader.close()
     for part in reader.parts:
         if part.content is not None:
-            part.content = part.content.blob(blob_type(part.content_type))
+            try:
+                part.content = part.content.blob(blob_type(part.content_type))
+            except ClientError as error:
+                raise in_part(error, part) from None
     return Form(reader.parts)
 
 

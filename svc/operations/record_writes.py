@@ -188,7 +188,7 @@ class RecordWrites:
         await store.write_when_free(lambda: (self._table.database,), self.reserve)
         await store.slices.exhaust(self.collect())
 
-    def named(self, error: ClientError) -> ClientError:
+    def named(self, error: Problem) -> Problem:
         """The error of the transaction, with the record that it is about."""
         return named_write(error, self.transaction, (), None, is_list=len(self.keys) > 1)
 

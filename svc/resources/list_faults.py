@@ -93,14 +93,25 @@ def place_of(index: int, key: object, line: int | None = None) -> dict[str, Any]
     return place
 
 
-def named_write(error: ClientError, transaction: Transaction, records: Sequence[Any], request: object, is_list: bool) -> ClientError:
-    """The error with which the writes of `transaction` have failed, with the record it is about. `records`: those of a list that is still known."""
+def named_write(error: Problem, transaction: Transaction, records: Sequence[Any], request: object, is_list: bool) -> Problem:
+    """The error with which the writes of `transaction` have failed, with the record it is about if that is why. `records`: those of a list that is still
+    known."""
+    if not isinstance(error, ClientError) and error.status_code != 403:
+        return error
     tells_key = is_list or error.code in _OF_KEYS  # of a single record the client knows it, or it is one that we have made
     key = decode_key(transaction.failed_key) if tells_key and transaction.failed_key else None
     return named(error, list(key) if type(key) is tuple else key, transaction.failed_at if is_list else None, records, request)
 
 
-def named(error: ClientError, key: object, index: int | None, records: Sequence[Any], request: object) -> ClientError:
+def named_refusal(error: Problem, index: int, records: Sequence[Any], key_name: str, request: object) -> Problem:
+    """A 403 about what one element of a list has, with that element. Callers who are not known are told nothing."""
+    if error.status_code != 403:
+        return error
+    key = records[index].get(key_name)
+    return named(error, key if key not in EMPTY_KEYS and could_be_key(key) else None, index, records, request)
+
+
+def named(error: Problem, key: object, index: int | None, records: Sequence[Any], request: object) -> Problem:
     """The error with the record it is about: its key, and its index in a list."""
     place: dict[str, Any] = {}
     said = []

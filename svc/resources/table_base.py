@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 from svc.auth.roles import ALL_RIGHTS, TableRights, rights
 from svc.auth.users import User, user_of
-from svc.errors import AccessViolation, ClientError
+from svc.errors import AccessViolation, ClientError, Problem
 from svc.messages import Request
 from svc.query import QueryCache
+from svc.resources.list_faults import named_refusal
 from svc.resources.resource import Resource
 from svc.resources.target import RequestTarget, whole_text
 from svc.store import Store, Table
@@ -100,9 +101,21 @@ class TableBase(Resource):
             raise AccessViolation(user, right=_needed(verb, target) if may.any else "", resource=may.table)
         if data is not None and verb in WRITTEN and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
             insert = verb == "post" or verb == "publish" or None
-            for record in data if isinstance(data, list) else (data,):
-                if isinstance(record, dict):
-                    may.check_write(record, insert=insert, user=user)
+            if isinstance(data, dict):
+                may.check_write(data, insert=insert, user=user)
+            elif isinstance(data, list):
+                for number in range(len(data)):
+                    cls.check_element(data, number, insert, may, request)
+
+    @classmethod
+    def check_element(cls, records: list[Any], number: int, insert: bool | None, may: TableRights, request: Request) -> None:
+        """`check_write` of one record of a list, which the error names."""
+        record = records[number]
+        if isinstance(record, dict):
+            try:
+                may.check_write(record, insert=insert, user=user_of(request))
+            except Problem as error:
+                raise named_refusal(error, number, records, cls.table.primary_key, request) from None
 
     @staticmethod
     def visible(target: RequestTarget) -> frozenset[str] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
 from svc.auth.roles import TableRights
 from svc.auth.users import User, user_of
 from svc.content.unchanged import Restore, restore_json, restore_row
-from svc.errors import BadBody, ClientError
+from svc.errors import BadBody, ClientError, Problem
 from svc.loop import then
 from svc.messages import Caller, Request, Response, WritePrecondition
 from svc.query import AnyRows
@@ -68,7 +68,7 @@ class TableWriting(TableReading):
         """`commit`; the error names the record that is why it fails. `records`: whose writes these are, if they are still known."""
         try:
             waiting = commit(transaction, request, len(request.content))
-        except ClientError as error:
+        except Problem as error:
             raise named_write(error, transaction, records, request, is_list) from None
         return None if waiting is None else cls._committed(waiting, transaction, records, request, is_list)
 
@@ -78,7 +78,7 @@ class TableWriting(TableReading):
     ) -> None:
         try:
             await waiting
-        except ClientError as error:
+        except Problem as error:
             raise named_write(error, transaction, records, request, is_list) from None
 
     @classmethod
@@ -233,14 +233,15 @@ class TableWriting(TableReading):
         cls, transaction: Transaction, records: list[Any], keys: list[Any], target: RequestTarget, request: Request
     ) -> Iterator[None]:
         """Appends the keys to `keys`."""
-        check = cls._write_check(records, target, request)
+        may: TableRights = target.rights
+        is_checked = may.attributes is None or len(records) <= LONG_WRITES  # by `authorize`
         faults: ListFaults | None = None
         for number, record in enumerate(records):
             try:
                 if not isinstance(record, dict):
                     raise not_an_object(number)
-                if check is not None:
-                    check(record)
+                if not is_checked:
+                    cls.check_element(records, number, True, may, request)
                 keys.append(cls.create_in(transaction, record, target, request))
             except ClientError as error:
                 faults = faults or ListFaults(records, cls.table, request, source_of(request))
@@ -250,14 +251,6 @@ class TableWriting(TableReading):
             yield
         if faults is not None:
             raise faults.error()
-
-    @classmethod
-    def _write_check(cls, records: list[Any], target: RequestTarget, request: Request) -> Callable[[dict[str, Any]], None] | None:
-        """A check of the attributes of each record, for a list that is too long for `authorize` to check; None if none is needed."""
-        may: TableRights = target.rights
-        if may.attributes is None or len(records) <= LONG_WRITES:
-            return None
-        return lambda record: may.check_write(record, insert=True, user=user_of(request))
 
     @classmethod
     def create_in(cls, transaction: Transaction, record: dict[str, Any], target: RequestTarget, request: WriteContext) -> Any:

@@ -156,15 +156,16 @@ def test_the_single_part_for_a_property(node: Node, wire: Wire, cut: int | None)
         (form(file("image"), ("", b"x")), "part 2 has no name"),
         (form(('; name=""', b"x")), "part 1 has no name"),
         (form(('; filename="x"', b"x")), "part 1 has no name"),
-        (form(file("image"), field("title", "a"), file("image", b"x")), "two parts are named image"),
-        (form(field("seats", "many"), file("image")), 'Invalid value for attribute seats: "many"'),
+        (form(file("image"), field("title", "a"), file("image", b"x")), 'part 3 is a second one with the name "image"'),
+        (form(field("seats", "many"), file("image")), 'Part "seats": Invalid value for attribute seats: "many"'),
         (form(file("image"), field("title", "a"), end=b""), "ends before its last boundary"),
         (form(file("image"))[:-4], "ends before its last boundary"),
         (b"", "needs a body"),
         (b"no form at all", "malformed"),
-        (form(file("image", kind="x" * 300)), "type of a blob"),
-        (form(('; name="title"', b"\xff")), "not valid utf-8"),
-        (form(field("tags", "no list")), "expecting JSON"),
+        (form(file("image", kind="x" * 300)), 'Part "image": .*type of a blob'),
+        (form(('; name="title"', b"\xff")), 'Part "title": .* not valid utf-8'),
+        (form(field("tags", "no list")), 'Part "tags": .*expecting JSON'),
+        (form(file("image"), ('; name="place"', b"{", {"Content-Type": "application/json"})), 'Part "place": '),
     ],
 )
 def test_what_is_refused_changes_nothing(node: Node, wire: Wire, body: bytes, fault: str, cut: int | None) -> None:
@@ -172,6 +173,8 @@ def test_what_is_refused_changes_nothing(node: Node, wire: Wire, body: bytes, fa
     for method in ("PUT", "PATCH"):
         status, answer = send(node.connect(), method, "/Photo/a", body, cut)
         assert status == 400 and re.search(fault, answer["detail"]), answer
+        named = re.match('Part "(.*?)"', answer["detail"])
+        assert answer.get("faults", []) == ([{"attribute": named[1], "message": answer["detail"]}] if named else [])
     assert stored(node, "a") == {"id": "a", "title": "before"}
     assert files_of(node) == 0
 

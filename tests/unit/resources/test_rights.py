@@ -231,6 +231,24 @@ class TestPut:
             assert value(wire, "PUT", "/Plant/", [{"id": "fern", **body}])[0] == 403
         assert self.stored(node, "fern") == self.FERN
 
+    @pytest.mark.parametrize("number", [3, 200], ids=["in one turn", "in slices"])
+    def test_the_element_of_a_list_is_named(self, node: Node, number: int) -> None:
+        def refused(method: str, records: list[dict[str, Any]], role: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+            status, _, content = allow(node, Plant=role).ask(method, "/Plant/", json.dumps(records).encode())
+            problem = json.loads(content)
+            assert status == 403 and len(problem["faults"]) == 1
+            return problem["detail"], problem["faults"][0]
+
+        new = [{"id": f"n{at}", "name": "new", "pin": "p"} for at in range(number)]
+        detail, fault = refused("POST", [*new[:2], new[2] | {"note": "n"}, *new[3:]], self.WRITER)
+        assert detail.endswith('(needs the right to insert Plant.note) ("n2", element 2)')
+        assert (fault["index"], fault["key"], fault["attribute"], fault["right"]) == (2, "n2", "note", "insert")
+        detail, fault = refused("PUT", [new[0], {"id": "fern", "pin": "mine"}, *new[2:]], self.WRITER)  # decided in the transaction
+        assert (fault["index"], fault["key"], fault["attribute"], fault["right"]) == (1, "fern", "pin", "update")
+        detail, fault = refused("PUT", [*new[:2], {"id": "fern"}, *new[3:]], {"insert": True, "read": True})
+        assert (fault["index"], fault["right"], fault["resource"]) == (2, "update", "Plant")
+        assert self.stored(node, "n0") is None and self.stored(node, "fern") == self.FERN
+
     def test_a_new_record_needs_it(self, node: Node) -> None:
         wire = allow(node, Plant=self.WRITER)
         status, detail = value(wire, "PUT", "/Plant/new", {"name": "new"})
