@@ -28,8 +28,14 @@ NOTE = TableDefinition(
         Attribute("n", indexed=True),
         Attribute("tags", elements=True, indexed=True),
         Attribute("text"),
+        Attribute("seat", "Int", indexed=True, unique=True),
     ),
 )
+
+
+def seat_of(record: int, number: int) -> int:
+    """A unique value, which another record had in the transaction before."""
+    return (record + number) % RECORDS
 
 
 # -- the child
@@ -64,7 +70,8 @@ def write(path: Path) -> None:
         for record in range(RECORDS):
             # Records come and go, so that pages do too.
             if (record + number) % 7:
-                transaction.put(table, record, {"n": number, "tags": [record % 5, number % 3], "text": "x" * (record * number % 900)})
+                values = {"n": number, "tags": [record % 5, number % 3], "text": "x" * (record * number % 900)}
+                transaction.put(table, record, {**values, "seat": seat_of(record, number)})
             else:
                 transaction.delete(table, record)
         say(f"long {number}")
@@ -81,9 +88,11 @@ def read(path: Path) -> tuple[int, int]:
     try:
         store.check()
         table = store.databases["data"].tables["Note"]
-        records = {record["id"]: record["n"] for record in (decode(raw) for _, raw in table.scan(store.databases["data"].snapshot()))}
+        found = [decode(raw) for _, raw in table.scan(store.databases["data"].snapshot())]
+        records = {record["id"]: record["n"] for record in found}
         short = records.pop("short", 0)
         numbers = set(records.values())
+        assert all(record["seat"] == seat_of(record["id"], record["n"]) for record in found if record["id"] != "short")
         assert len(numbers) <= 1, f"records of several transactions: {sorted(numbers)}"
         number = numbers.pop() if numbers else 0
         assert records.keys() == ({record for record in range(RECORDS) if (record + number) % 7} if number else set())

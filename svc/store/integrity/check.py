@@ -11,6 +11,7 @@ Works on the files, beside the code that writes them, on one snapshot, read-only
    from there a chain of earlier entries of the same record leads back, as far as the log reaches. Each entry is in one such chain.
 5. No store is missing, and none has content that belongs to no table.
 6. What is said of blobs agrees with their files (`blob_check`).
+7. Records keep to `@unique`; what does not is a note (`unique_check`).
 
 Memory is bounded: whatever is compared is looked up, nothing is collected but findings.
 """
@@ -24,6 +25,7 @@ from typing import Any
 
 import lmdb
 
+from svc.clock import SYSTEM_CLOCK
 from svc.errors import Problem, SchemaError
 from svc.store.blobs import BLOBS_STORE, BlobFiles, Ledger
 from svc.store.definitions import (
@@ -45,6 +47,7 @@ from svc.store.expiry import EXPIRY_KEY_SIZE, expiry_key
 from svc.store.integrity.blob_check import BlobCheck, Owner
 from svc.store.integrity.checked_table import CheckedTable, show_key, show_record
 from svc.store.integrity.log_check import NEVER, LogCheck, Progress
+from svc.store.integrity.unique_check import unique_notes
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.moves import MoveNote, Moves
 from svc.store.store_names import StoreNames
@@ -263,6 +266,7 @@ class _Check:
         self.progress(what, done, total)
         self.report.records[table.name] = done
         self.report.notes += [f"The index {table.name}.{name} is being built." for name in table.done]
+        self.report.notes += unique_notes(txn, table, SYSTEM_CLOCK.wall() * 1000)
         if table.moves is not None:
             self.report.notes.append(f"Values of {table.name} are being moved to their new names.")
         self.report.notes += [

@@ -34,10 +34,14 @@ class CheckedTable:
         translated = self.moves.translate(raw, txn)
         return record if translated is raw else decode(translated)
 
+    def value(self, name: str, record: dict[str, Any]) -> Any:
+        """What a record, as it is read, has of an attribute."""
+        computed = self.computed.get(name)
+        return record.get(name) if computed is None else computed(record)
+
     def demanded(self, name: str, record: dict[str, Any]) -> Sequence[bytes]:
         """The index keys of a record, as it is read."""
-        computed = self.computed.get(name)
-        return index_keys(record.get(name) if computed is None else computed(record))
+        return index_keys(self.value(name, record))
 
     def is_known(self, name: str) -> bool:
         """Whether the values of this index are."""

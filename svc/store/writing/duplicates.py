@@ -75,11 +75,13 @@ class Duplicates:
 
     def fault(self, table: str, attribute: str) -> str | None:
         """Why the attribute cannot be unique, None if it can."""
-        if not self.count:
-            return None
+        return f"{printable(table)}.{printable(attribute)} cannot be @unique: {self.sentence()}" if self.count else None
+
+    def sentence(self) -> str:
+        """How many there are, and the first of them."""
         count = "1 value is" if self.count == 1 else f"{self.count:,} {'or more ' if self.are_enough else ''}values are"
         examples = ", ".join(str(holders) for _, holders in self._first) + (", ..." if self.count > SHOWN_VALUES else "")
-        return f"{printable(table)}.{printable(attribute)} cannot be @unique: {count} that of several records: {examples}"
+        return f"{count} that of several records: {examples}"
 
     def refuse(self, table: str, attribute: str) -> None:
         """Raise SchemaError if it cannot."""
