@@ -37,6 +37,7 @@ class DataFile:
     table: str
     records: list[Any]
     warnings: list[str]
+    path: Path
 
 
 def size_of(path: Path) -> int:
@@ -72,7 +73,7 @@ def read_data_file(path: Path) -> DataFile:
     if len(records) > MAX_RECORDS:
         raise ValueError(f"it has {len(records)} records, and a file can have {MAX_RECORDS}")
     unknown = [printable(str(key)) for key in found if key not in ("database", "table", "records")]
-    return DataFile(database, table, records, [f"'{name}' is none of database, table, records" for name in unknown[:10]])
+    return DataFile(database, table, records, [f"'{name}' is none of database, table, records" for name in unknown[:10]], path)
 
 
 @contextmanager

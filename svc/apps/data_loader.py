@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svc.apps.data_files import DataFile, FileRecord, chunks, hashed_records, stored_hash
+from svc.apps.data_lines import record_lines
 from svc.apps.entry import Runtime
 from svc.errors import ClientError, NotFound, Overloaded, SchemaError, ServerError
 from svc.store import Database, Store, Table
@@ -146,6 +147,7 @@ class _FileLoad:
         self._file = file
         self._progress = progress
         self._key = KEY
+        self._lines: list[int] | None = None  # of the records; None: not asked for
         self._seen: dict[bytes, int] = {}  # stored key -> number of the first record with it
         self.result = Result()
 
@@ -208,7 +210,10 @@ class _FileLoad:
                 if not tries_left or table.definition is definition or table.database.tables.get(table.name) is not table:
                     raise
         self.result.add(looked.tally)
-        self.result.fail(self._told(*fault) for fault in sorted(faults + looked.faults))
+        faults += looked.faults
+        if faults and self._lines is None:
+            self._lines = await self._runtime.in_thread(record_lines, self._file.path)
+        self.result.fail(self._told(*fault) for fault in sorted(faults))
 
     def _look_at(self, table: Table, sources: list[FileRecord]) -> Generator[None, None, _Looked]:
         """Check records, and find those that may have to be written. In short steps."""
@@ -300,8 +305,11 @@ class _FileLoad:
     def _told(self, number: int, text: str) -> str:
         record = self._file.records[number]
         key = record.get(self._key) if isinstance(record, dict) else None
-        shown = "" if key is None or isinstance(key, dict | list) else f" ({self._key} {printable(str(key))[:100]})"
-        return f"record {number}{shown}: {text}"
+        said = [] if key is None or isinstance(key, dict | list) else [f"{self._key} {printable(str(key))[:100]}"]
+        if self._lines is not None and number < len(self._lines):
+            said.append(f"line {self._lines[number]}")
+        place = f" ({', '.join(said)})" if said else ""
+        return f"record {number}{place}: {text}"
 
 
 class _Work:

@@ -99,7 +99,7 @@ def test_components_work_in_a_server_and_survive_its_restart(server: Process) ->
         assert (first["status"], first["application"]) == ("succeeded", "shop")
         assert client.get("/Run/").json()[0]["job"] == "tick"
 
-        assert "data/towns.yaml: record 1 (id 5): " in server.operate("get_status").text
+        assert "data/towns.yaml: record 1 (id 5, line 4): " in server.operate("get_status").text
         wait_until(lambda: history(server, "broken"))
         assert "ValueError: no more stock" in wait_until(lambda: history(server, "broken")[0]["error"])
         wait_until(lambda: "job broken has failed" in server.logged())

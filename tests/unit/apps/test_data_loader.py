@@ -210,13 +210,13 @@ def test_a_bad_record_is_named_and_the_others_are_stored(world: Loading) -> None
     messages = world.faults("data/s.json", {"table": "Strict", "records": records})
     assert set(world.records("Strict")) == {1, 5}
     starts = [
-        'record 1 (id 2): Value "much" in property price must be a number. Property name is required',
-        "record 2: it must be an object, not a text",
-        "record 3: it has no value for the primary key id",
-        "record 4 (id 1): record 0 has the same id",
-        "record 5 (id 3): Property unknown is not allowed",
-        'record 6 (id x): Value "x" in property id must be an integer',
-        "record 7 (id 4): it has too many values",
+        'record 1 (id 2, line 1): Value "much" in property price must be a number. Property name is required',
+        "record 2 (line 1): it must be an object, not a text",
+        "record 3 (line 1): it has no value for the primary key id",
+        "record 4 (id 1, line 1): record 0 has the same id",
+        "record 5 (id 3, line 1): Property unknown is not allowed",
+        'record 6 (id x, line 1): Value "x" in property id must be an integer',
+        "record 7 (id 4, line 1): it has too many values",
     ]
     assert len(messages) == len(starts)
     for message, start in zip(messages, starts, strict=True):
@@ -487,7 +487,7 @@ def test_what_takes_long_goes_on_behind_the_open_ports(world: Loading) -> None:
     assert entry._work is not None
     world.run(asyncio.wait({entry._work}))
     assert len(world.records()) == 3001
-    missing = "data/t.json: record 3000: it has no value for the primary key id"
+    missing = "data/t.json: record 3000 (line 1): it has no value for the primary key id"
     unknown = "data/u.json: 'other' is none of database, table, records"
     assert (status.status, status.messages) == ("error", [missing, unknown])
     assert [each for each in world.reports if each[0] in ("error", "warn")] == [
