@@ -246,7 +246,7 @@ def _either_readable(one: TableRights, other: TableRights) -> frozenset[str] | N
     return found
 
 
-_UNDECLARED = ""  # which is no name of an attribute
+_UNDECLARED = ""  # not the name of an attribute
 
 
 class _Attributes(dict[str, AttributeRights]):

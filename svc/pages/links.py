@@ -47,7 +47,7 @@ class Links:
             return ""
         try:
             path = id_path(key, resource.properties, untyped=getattr(resource, "untyped_keys", False))
-        except (ValueError, ArithmeticError):  # a part of a character, a number that is none
+        except (ValueError, ArithmeticError):  # a part of a character, an invalid number
             return ""
         return self._at(registration, path)
 
