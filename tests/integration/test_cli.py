@@ -455,7 +455,7 @@ def test_a_copy_of_a_database_that_is_being_used(machine: Machine, tmp_path: Pat
     said = machine.fine("copy-db", "data", str(copy / "data.mdb"))
     assert said == f"{copy / 'data.mdb'}: {(copy / 'data.mdb').stat().st_size} bytes\n"
     assert (copy / "data.mdb").stat().st_mode & 0o777 == 0o600
-    assert machine.fine("check", str(copy)).startswith("data: fine; 1 tables")
+    assert machine.fine("check", str(copy)).startswith("data: fine; ")
     again = machine.run("copy-db", "data", str(copy / "data.mdb"))
     assert (again.returncode, again.stderr) == (1, f"Error: {copy / 'data.mdb'} exists already\n")
     assert machine.run("copy-db", "nowhere", str(tmp_path / "x")).stderr == "Error: database 'nowhere' does not exist\n"

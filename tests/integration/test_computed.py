@@ -39,7 +39,7 @@ def test_the_index_follows_the_expression(tmp_path: Path) -> None:
         assert "bad.graphql:3:31: @computed of Bad.a: the function open is not known" in server.logged()
         with server.client() as client:
             answer = client.get("/Bad/")
-            assert answer.status_code == 500
+            assert answer.status_code == 503
             assert "the function open is not known" in answer.json()["detail"]
             # Whether the build is still going on depends on the machine; what is answered never does.
             assert client.patch("/Seat/00013", json={"hall": "late"}).status_code == 204

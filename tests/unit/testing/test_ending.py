@@ -174,7 +174,7 @@ def test_what_works_of_a_broken_application_may_be_tested(tmp_path: Path) -> Non
     directory = write_application(tmp_path / "shop", {"schema.graphql": schema, "resources.py": "class Page(Resource): oops"})
     with svc.testing.app(directory, check=False) as shop:
         assert shop.get("/A/").json == []
-        assert shop.get("/Page").status == 500
+        assert shop.get("/Page").status == 503
         assert shop.statuses["resources"].status == "error" if "resources" in shop.statuses else shop.statuses
 
 

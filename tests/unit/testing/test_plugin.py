@@ -71,7 +71,7 @@ def test_options_and_markers_say_what_is_started(tmp_path: Path, run_pytest: Run
 
         @pytest.mark.svc_app("broken", check=False)
         def test_broken(svc_app):
-            assert svc_app.get("/Product/").status == 500
+            assert svc_app.get("/Product/").status == 503
 
         def test_factory(svc_app_factory):
             first, second = svc_app_factory(), svc_app_factory("other")
