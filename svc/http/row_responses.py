@@ -103,9 +103,17 @@ class RowResponses(ResponseParts):
         if total is not None:
             pairs += self._total_pairs(request, total)
         aggregate = rows.plan.query.aggregate
-        if not execution.done or (execution.joins and execution.weight > HEAVY):
+        if (
+            execution.done and rows.plan.limit and self.options.pages and request.method != "QUERY"
+        ):  # the query of QUERY is in its body, so no address repeats it
+            cursor = execution.run.next_cursor()
+            if cursor is not None:
+                pairs.append(("Link", f'<{next_page(request.query or "", cursor, rows.plan.limit)}>; rel="next"'))
+        if not execution.done or execution.is_large or (execution.joins and execution.weight > HEAVY):
             if not execution.done:
                 execution.keep()
+            elif count is None:
+                count = len(execution.found)
             pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
             row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count)
             stream = RowStream(execution, row_writer, self._report, request.state)
@@ -118,12 +126,6 @@ class RowResponses(ResponseParts):
             request.state.rows = len(found)
             row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
-        if (
-            rows.plan.limit and self.options.pages and request.method != "QUERY"
-        ):  # the query of QUERY is in its body, so no address repeats it
-            cursor = execution.run.next_cursor()
-            if cursor is not None:
-                pairs.append(("Link", f'<{next_page(request.query or "", cursor, rows.plan.limit)}>; rel="next"'))
         execution.close()
         pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
         response = Response(body, 200, pairs=pairs)

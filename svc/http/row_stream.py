@@ -24,7 +24,7 @@ from svc.query.execution import execute
 from svc.query.totals import total_plan
 from svc.resources import PlannedQuery
 from svc.store.snapshots import HeldSnapshot
-from svc.store.values.records import decode, decode_json
+from svc.store.values.records import COMPRESSED, decode, decode_json, payload_size
 
 logger = logging.getLogger("svc.rest")
 
@@ -33,6 +33,7 @@ SLICE = 0.002  # seconds of work on one request before other requests are served
 COUNT_ROWS = 1024
 _SHOWN = 200  # characters of an address in the log
 HEAVY = 4 * PIECE_ROWS  # records that are encoded in one slice
+LARGE = 1 << 18  # bytes of stored records that are encoded in one slice, if it is more than one
 WHOLE = 50_000  # records in a row of a type that cannot be written in pieces
 
 
@@ -151,6 +152,11 @@ class QueryExecution:
         """The number of records in `found`."""
         return sum(map(self.run.weight, self.found)) if self.run.has_weights else len(self.found)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether the rows in `found` are too long to be encoded in one slice."""
+        return not self.shaped and _size(self.found) > LARGE
+
     def keep(self) -> None:
         """Keep the turn's snapshot for later turns."""
         if self._held is None:
@@ -258,6 +264,17 @@ class QueryExecution:
         if visible is None:
             return writer.raw(batch)
         return writer.rows([narrow(decode(raw) if self._native else decode_json(raw), visible) for raw in batch])
+
+    def write_by_size(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
+        """`write` for stored rows that are long together: as many in each piece as a slice has time for, at least one."""
+        start = size = 0
+        for end, raw in enumerate(batch):
+            length = payload_size(raw)
+            if size and size + length > LARGE:
+                yield self.write(writer, batch[start:end])
+                start, size = end, 0
+            size += length
+        yield self.write(writer, batch[start:])
 
     def write_pieces(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
         """`write` for rows of the last step, of which some may be very heavy. Each piece is made in a slice. Raises QueryTooLarge for a row that the
@@ -399,7 +416,10 @@ class RowStream:
         if self._state is not None:
             self._state.rows = (self._state.rows or 0) + len(batch)
         if not self._execution.joins or not self._execution.run.has_weights:
-            return self._execution.write(self._writer, batch)
+            if self._execution.shaped or _size(batch) <= LARGE:
+                return self._execution.write(self._writer, batch)
+            self._pieces = self._execution.write_by_size(self._writer, batch)
+            return next(self._pieces)
         self._pieces = self._execution.write_pieces(self._writer, batch)
         return next(self._pieces)
 
@@ -411,6 +431,11 @@ class RowStream:
 def _reader_of(request: Request) -> str:
     user = "an anonymous user" if request.user is None else f"the user {request.user.username}"
     return f"the answer to {request.method} {request.target[:_SHOWN]} for {user} at {request.peer or 'a local socket'}"
+
+
+def _size(rows: list[bytes]) -> int:
+    """Bytes of stored records, once they are not compressed any more; about, and quickly."""
+    return sum(map(len, rows)) + sum([payload_size(raw) for raw in rows if raw[0] & COMPRESSED])
 
 
 def failure_text(error: BaseException) -> str:

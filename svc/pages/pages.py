@@ -39,7 +39,6 @@ from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, R
 from svc.resources.resource import StreamedItems
 from svc.store.values.records import MISSING, decode, projection
 
-_DECODED_AT_ONCE = 5  # rows
 _SHOWN_QUERY = 2000  # characters of a query with a fault
 _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 2000
@@ -196,8 +195,8 @@ class Pages(ResponseBuilder):
         """The found rows as values; some of them may be large."""
         found, values = execution.found, []
         deadline = self._now() + SLICE
-        for start in range(0, len(found), _DECODED_AT_ONCE):
-            execution.found = found[start : start + _DECODED_AT_ONCE]
+        for row in found:
+            execution.found = [row]
             values += execution.values()
             if self._now() >= deadline:
                 execution.keep()
