@@ -101,7 +101,13 @@ class View:
         visible = may.readable
         readable = [each for each in shown if (visible is None or each.name in visible) and self._is_reachable(table, each)]
         if may.attributes is None:
-            return TableAccess(definition, tuple(readable) if may.read else (), tuple(stored), tuple(stored), not definition.sealed)
+            return TableAccess(
+                definition,
+                tuple(readable) if may.read else (),
+                tuple(stored) if may.insert else (),
+                tuple(stored) if may.update else (),
+                not definition.sealed and (may.insert or may.update),
+            )
         return TableAccess(
             definition,
             tuple(readable) if may.read else (),

@@ -77,6 +77,16 @@ def test_attributes_have_rights_of_their_own(node_of: Nodes) -> None:
     assert "secret" not in str(document) and "kept" not in str(document)
 
 
+def test_readers_of_some_attributes_see_no_others(node_of: Nodes) -> None:
+    """Not either where everyone may read some: then there is no list of what may be written, because nothing may be."""
+    node = node_of(SCHEMA)
+    everyone = Role("anonymous", "anonymous", {"data": {"tables": {"A": rights(read=True, price="r")}}}, databases=node.store.databases)
+    own = {"data": {"tables": {"A": rights(read=True, name="r")}}}
+    user = User("ann", role=Role("r", "r", own, databases=node.store.databases, anonymous=everyone))
+    document = openapi_document(node.resources, "/", "1", ContentTypes.built_in(), user)
+    assert properties(document, "A") == {"id", "name", "price"} and "secret" not in str(document)
+
+
 def test_what_a_new_record_may_have_can_differ(node_of: Nodes) -> None:
     document = seen_by(node_of(SCHEMA), A=rights(insert=True, update=True, name="i", price="u"))
     assert set(document["components"]["schemas"]["A.new"]["allOf"][0]["properties"]) == {"id", "name"}
