@@ -28,7 +28,7 @@ from svc.graphql.table_fields import TableFields
 from svc.http.conditional import parse_tags, with_identities
 from svc.messages import Abort, Request, Response
 from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord, TableResource
-from svc.resources.list_faults import MAX_FAULTS, told_faults
+from svc.resources.list_faults import MAX_FAULTS, named_write, told_faults
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.resources.target import id_path, parse_target
 from svc.store import Precondition, Store, Table
@@ -126,9 +126,11 @@ class MutationRun:
         self._created, self._deleted = [], []
 
     def _located(self, problem: Problem) -> Problem:
-        """The problem with the place of the field whose write has failed, if that is known."""
+        """The problem with the place of the field whose write has failed, if that is known, and its key if that is why."""
         failed_at = None if self._writes is None else self._writes.failed_at
         fields = [] if failed_at is None else [change.field for begin, change in self._begins if begin <= failed_at]
+        if self._writes is not None:
+            problem = named_write(problem, self._writes, (), None, is_list=False)
         return with_location(problem, fields[-1].node) if fields else problem
 
     async def _carry_out(self, change: Change, transaction: Transaction) -> None:

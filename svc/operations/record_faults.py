@@ -12,6 +12,10 @@ from svc.store import Table
 MAX_NAMES = 100  # faulty names of attributes that one message has
 
 
+class WordedFault(ValidationError):
+    """One whose words are all of the message (spec: operations §3.1 rules 5 to 7)."""
+
+
 class RecordFaults:
     """Made when there is a fault. Errors that the specification words in full come first: the values that are at fault beside them are told the next time."""
 
@@ -27,15 +31,16 @@ class RecordFaults:
     def is_full(self) -> bool:
         return len(self._faults) >= MAX_FAULTS or len(self._texts) >= MAX_NAMES or self._values.is_full
 
-    def add_worded(self, index: int, text: str, attribute: str | None = None) -> None:
-        """A fault whose text is all of the message."""
-        self._texts[text] = None
+    def add(self, index: int, error: ClientError, attribute: str | None = None) -> None:
+        """`attribute`: whose name is at fault."""
+        if type(error) is not WordedFault:
+            self._values.add(index, error)
+            return
+        if len(self._texts) < MAX_NAMES:
+            self._texts[error.message] = None
         if len(self._faults) < MAX_FAULTS:
             named = {} if attribute is None or len(attribute) > LONGEST_NAME else {"attribute": attribute}
-            self._faults.append(place_of(index, self._records[index].get(self._key_name)) | named | {"message": text})
-
-    def add(self, index: int, error: ClientError) -> None:
-        self._values.add(index, error)
+            self._faults.append(place_of(index, self._records[index].get(self._key_name)) | named | {"message": error.message})
 
     def error(self) -> Problem:
         if not self._texts:

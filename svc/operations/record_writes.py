@@ -19,7 +19,7 @@ from svc.content.unchanged import restore_json, restore_native
 from svc.errors import ClientError, Problem
 from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
-from svc.operations.record_faults import RecordFaults
+from svc.operations.record_faults import RecordFaults, WordedFault
 from svc.operations.refusals import check_written_attributes
 from svc.resources.list_faults import named_write
 from svc.store import Table, Transaction
@@ -86,18 +86,14 @@ class RecordWrites:
                 given = record.get(primary_key)
                 if given is None or given in EMPTY_KEYS:
                     if self._operation == UPDATE:
-                        self._found().add_worded(number, NO_KEY)
-                        continue
+                        raise WordedFault(NO_KEY)
                     key = None
                     if primary_key in record:
                         record = {name: value for name, value in record.items() if name != primary_key}
                 else:
                     key = key_of(given)
                     if key in NO_KEYS:
-                        self._found().add_worded(
-                            number, f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info"
-                        )
-                        continue
+                        raise WordedFault(f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info")
                     if inserts:
                         record[primary_key] = key
                     else:
@@ -132,7 +128,7 @@ class RecordWrites:
                 self._names[name] = None
                 fault = attribute_name_fault(name) if isinstance(name, str) else None  # others are refused with the values
                 if fault is not None:
-                    self._found().add_worded(number, fault, name)
+                    self._found().add(number, WordedFault(fault), name)
         self._shapes[names] = left_out
         return left_out
 

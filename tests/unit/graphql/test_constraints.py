@@ -32,6 +32,8 @@ def test_mutations(tmp_path: Path) -> None:
         ]
         status, body = shop.ask('mutation { create_U(input: {id: "1", mail: "new"}) { id } }')
         assert (status, body["errors"][0]["extensions"]["code"]) == (409, "RECORD_EXISTS")
+        assert body["errors"][0]["message"] == 'Record already exists ("1")'
+        assert body["errors"][0]["extensions"]["faults"] == [{"key": "1", "message": 'Record already exists ("1")'}]
         exchanged = 'mutation { a: patch_U(id: "1", input: {mail: "q"}) { id } b: put_U(id: "3", input: {mail: "m"}) { id mail } }'
         assert shop.data(exchanged) == {"a": {"id": "1"}, "b": {"id": "3", "mail": "m"}}
         assert shop.data("{ U { id mail } }") == {"U": [{"id": "1", "mail": "q"}, {"id": "3", "mail": "m"}]}

@@ -11,6 +11,7 @@ import pytest
 
 from svc.auth.passwords import verify_password
 from svc.errors import Problem, Refusal
+from svc.operations.record_faults import RecordFaults
 from svc.operations.record_writes import split_keys
 from svc.operations.system_records import SYSTEM_TEXT
 from svc.store.values.records import decode
@@ -260,6 +261,20 @@ def test_faults_with_words_of_their_own_are_named_too(node: OperationsNode) -> N
     assert [(each["index"], each.get("key"), each.get("attribute")) for each in faults] == [(1, None, None), (3, None, None), (4, 5, "a/b")]
     _, faults = told(node, "insert", [{"id": 1}, {"id": 2, "x" * 2000: 1}])
     assert [(each["index"], each.get("key"), each.get("attribute")) for each in faults] == [(1, 2, None)]
+
+
+def test_many_faults_end_the_check(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they are: a large request must not be looked at without end."""
+    node.run("create_table", table="cat", attributes=[{"name": "id", "type": "Int"}])
+    looked: list[int] = []
+    add = RecordFaults.add
+    monkeypatch.setattr(RecordFaults, "add", lambda self, index, *more: (looked.append(index), add(self, index, *more)))
+    for sent in ([{"age": 1}] * 1000, [{"id": "null"}] * 1000, [{"id": at, f"{at}/": 1} for at in range(1000)]):
+        looked.clear()
+        _, faults = told(node, "update", sent)
+        assert looked == list(range(20)) and len(faults) == 20
+    message, faults = told(node, "insert", [{"id": 1, **{"x" * 251 + str(at): 1 for at in range(1000)}}])
+    assert message.count("too long") == 100 and len(faults) == 20
 
 
 def test_what_fails_in_the_transaction_is_one_record(node: OperationsNode) -> None:
