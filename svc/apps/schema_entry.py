@@ -27,7 +27,7 @@ from svc.store.writing.unique_proof import Unproved, prove_unique
 DEFAULT_FILES = "*.graphql"
 MAX_SIZE = 4 << 20  # bytes of a file
 TRIES = 4  # to change a table while another process writes to it: after that, other requests wait
-REST_OPTIONS = ("path", "lastModified", "webSocket", "allowFullScan", "includeExpensiveRecordCountEstimates")
+REST_OPTIONS = ("path", "lastModified", "webSocket", "allowFullScan", "includeExpensiveRecordCountEstimates", "sandbox")
 
 WITHOUT_REST = {"rest": False, "ws": False, "sse": False}
 """Flags of the resources of an application without the entry `rest`."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 VARY = ("Vary", "Accept-Encoding")
 VARY_RAW = ("Vary", "Accept-Encoding, Authorization, Cookie")  # of a record, which depends on who asks
 NOSNIFF = ("X-Content-Type-Options", "nosniff")
+SANDBOX = ("Content-Security-Policy", "sandbox")
+"""Of stored content: a browser shows it without scripts and as of an origin of its own, so who has stored it cannot act as the user who opens it."""
+UNCONFINED = "application/pdf"  # runs nothing of its page, and browsers show none that is in a sandbox
 ACCEPT_RANGES = ("Accept-Ranges", "bytes")
 DEFAULT_TYPE = "application/octet-stream"
 
@@ -40,9 +43,16 @@ def is_raw_content(value: Any) -> bool:
 
 
 def raw_response(
-    request: Request, content_type: str | None, body: bytes | Blob, pairs: HeaderPairs, *, vary: tuple[str, str] = VARY
+    request: Request,
+    content_type: str | None,
+    body: bytes | Blob,
+    pairs: HeaderPairs,
+    *,
+    vary: tuple[str, str] = VARY,
+    sandbox: bool = False,
 ) -> Response:
-    """The answer to GET or HEAD whose body is this content. `pairs`: validators and the like; `content_type`: None = the blob's own.
+    """The answer to GET or HEAD whose body is this content. `pairs`: validators and the like; `content_type`: None = the blob's own. `sandbox`: what
+    it is, users have stored.
 
     Raises ClientError 416 for a range after the end. The file of a large blob is opened here, so that one that is missing is still an
     error of its own; it is read as the peer takes it. A blob that is still arriving is sent as it comes.
@@ -52,6 +62,8 @@ def raw_response(
     if content_type == "text/plain":
         content_type = "text/plain; charset=utf-8"
     pairs = [("Content-Type", content_type), *pairs, vary, NOSNIFF]
+    if sandbox and content_type.partition(";")[0].strip().lower() != UNCONFINED:
+        pairs.append(SANDBOX)
     if isinstance(body, bytes):
         content: bytes | None = body
         size: int | None = len(body)

@@ -26,10 +26,11 @@ TABULAR = "text/csv"  # the content type that needs the columns before the first
 
 @dataclass(frozen=True)
 class RestOptions:
-    """`pages`: a page of a query has a `Link` to the next page."""
+    """`pages`: a page of a query has a `Link` to the next page. `sandbox`: content that users have stored runs no scripts in browsers."""
 
     last_modified: bool = False
     pages: bool = True
+    sandbox: bool = True
 
 
 class ResponseParts:
@@ -109,7 +110,9 @@ class ResponseParts:
     def _raw(self, request: Request, data: Any, pairs: HeaderPairs, content_type: str | None = None) -> Response:
         """`data`: bytes, or a blob, which has its own content type."""
         kept = [pair for pair in pairs if pair[0] not in ("Content-Type", "Vary")]
-        return self._compression.apply(request, raw_response(request, content_type, data, kept, vary=VARY_RAW))
+        return self._compression.apply(
+            request, raw_response(request, content_type, data, kept, vary=VARY_RAW, sandbox=self.options.sandbox)
+        )
 
     def _respond(self, request: Request, writer: ContentType, body: Any, status: int, pairs: HeaderPairs) -> Any:
         """`body`: bytes, or an awaitable of them from an application's content type."""

@@ -79,7 +79,10 @@ def make_graphql(
 
 def rest_options(apps: Sequence[App]) -> RestOptions:
     """The options that the configurations of applications give to REST."""
-    return RestOptions(last_modified=any(_rest_option(app, "lastModified") for app in apps))
+    return RestOptions(
+        last_modified=any(_rest_option(app, "lastModified") for app in apps),
+        sandbox=all(_rest_option(app, "sandbox") is not False for app in apps),
+    )
 
 
 def make_websockets(clock: Clock, loop: asyncio.AbstractEventLoop, recorder: Recorder, log_error: LogError) -> WebSocketRegistry:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.conftest import PASSWORD
+from tests.integration.conftest import APP, PASSWORD
 from tests.integration.test_tls import Secure
 from tests.support.certificates import client_context
 
@@ -73,7 +73,10 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not instal
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
-    process = Secure(tmp_path_factory.mktemp("browser") / "root", env={"AUTHENTICATION_AUTHORIZELOCAL": "true"}).start()
+    directory = tmp_path_factory.mktemp("browser")
+    app = shutil.copytree(APP, directory / "app")
+    (app / "config.yaml").write_text("rest: {sandbox: false}\ngraphqlSchema: '*.graphql'\n")  # the pages are records
+    process = Secure(directory / "root", app, env={"AUTHENTICATION_AUTHORIZELOCAL": "true"}).start()
     yield process
     assert process.stop() == 0, process.output()
     assert "[error]" not in process.logged()

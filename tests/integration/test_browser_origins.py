@@ -124,7 +124,7 @@ def test_a_page_of_another_origin(tmp_path: Path, elsewhere: Elsewhere, is_liste
     app = tmp_path / "app"
     shutil.copytree(APP, app)
     (app / "config.yaml").write_text(
-        "rest: true\ngraphqlSchema: {files: '*.graphql'}\n"
+        "rest: {sandbox: false}\ngraphqlSchema: {files: '*.graphql'}\n"
     )  # without login: the browser is to ask its user itself
     process = Process(tmp_path / "root", app)
     application, operations = f"http://localhost:{process.port}", f"http://localhost:{process.operations_port}"

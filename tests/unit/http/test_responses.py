@@ -97,6 +97,20 @@ def test_raw_content_is_sent_whatever_is_accepted(node: Node) -> None:
     assert ask(node, "/Product/note", "DELETE")[0] == 204
 
 
+@pytest.mark.parametrize(
+    ("content_type", "policy"), [("text/html", "sandbox"), ("image/svg+xml", "sandbox"), ("application/PDF; a=b", None)]
+)
+def test_what_users_have_stored_runs_no_scripts_in_browsers(
+    node: Node, monkeypatch: pytest.MonkeyPatch, content_type: str, policy: str | None
+) -> None:
+    assert ask(node, "/Product/page", "PUT", b"<script>alert(1)</script>", Content_Type=content_type)[0] == 204
+    assert ask(node, "/Product/page")[1].get("content-security-policy") == policy
+    assert ask(node, "/Product/page.json")[1].get("content-security-policy") is None
+    monkeypatch.setattr(node.rest._responses, "options", RestOptions(sandbox=False))
+    assert "content-security-policy" not in ask(node, "/Product/page")[1]
+    assert ask(node, "/Product/page", "DELETE")[0] == 204
+
+
 def test_problems_come_in_the_binary_type_that_was_asked_for(node: Node) -> None:
     status, fields, content = ask(node, "/Product/missing", Accept="application/cbor")
     assert (status, fields["content-type"], cbor2.loads(content)["code"]) == (404, "application/cbor", "NOT_FOUND")
