@@ -97,6 +97,7 @@ def test_a_table_that_has_records_keeps_its_indexes(turns: Turns, store: Store, 
     while not task.done():
         turns.turn()
         assert are_ready(seats)
+    assert task.result().written == 8 * BATCH
     store.check()
 
 
