@@ -38,6 +38,7 @@ class Values:
     """The values of one list, some at a time. What `RowStream` asks of an execution."""
 
     joins = False  # no value has a list of related records, however long, inside
+    shaped = True  # they are no stored records
 
     def __init__(self, held: HeldSnapshot, steps: Steps, now: Callable[[], float], *, owns: bool = True) -> None:
         """`owns`: the snapshot is closed at the end."""
