@@ -22,6 +22,8 @@ SCHEMA = "type Plant @table @export { id: ID @primaryKey, name: String @indexed 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    MADE.clear()
+    LOGGED.clear()  # a worker may come back to this module
     root: Path = tmp_path_factory.mktemp("tickets")
     app = root / "app"
     app.mkdir()
