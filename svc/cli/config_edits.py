@@ -65,7 +65,7 @@ def _setting(name: str) -> str:
 
     found = override_names().get(_flat(name).lower())
     if found is None:
-        raise UsageError(f"Error: there is no setting {name}{hint(nearest_setting(name))}")
+        raise UsageError(f"Error: unknown setting {name}{hint(nearest_setting(name))}")
     return found
 
 

@@ -71,7 +71,7 @@ def test_nothing_to_change(file: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["set", "--HTTP_PORT", "1", "http.port", "2"], "--HTTP_PORT is for starting the server"),
         (["set", "--json", "http.port", "2"], "takes no option --json"),
         (["unset"], "svc config unset takes the names"),
-        (["unset", "http.prot"], "there is no setting http.prot, did you mean 'http.port'?"),
+        (["unset", "http.prot"], "unknown setting http.prot, did you mean 'http.port'?"),
     ],
 )
 def test_what_is_wrong_changes_nothing(words: list[str], text: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
