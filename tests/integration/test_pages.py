@@ -168,7 +168,7 @@ def test_a_person_with_a_browser(server: Process, tmp_path: Path) -> None:
         page.open(server.url + "/")
         go(page, "Log in", "/login")
         fill(page, username="admin", password="wrong")
-        page.until("document.querySelector('[role=alert]')?.textContent === 'Login failed'")
+        page.until("document.readyState === 'complete' && document.querySelector('[role=alert]')?.textContent === 'Login failed'")
         assert page.evaluate("document.querySelector('[name=username]').value") == "admin"
         fill(page, password=PASSWORD)
         arrive(page, "/")
@@ -217,7 +217,7 @@ def go(page: Page, link: str, path: str, query: str = "") -> None:
     if link.startswith("["):
         page.click(link)
     else:
-        page.evaluate(f"[...document.querySelectorAll('a')].find((a) => a.textContent === {json.dumps(link)}).click()")
+        page.click_on(f"[...document.querySelectorAll('a')].find((a) => a.textContent === {json.dumps(link)})")
     arrive(page, path, query)
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,11 @@ _KEYS = {
     "z": 90,
 }
 ALT, CTRL, SHIFT = 1, 2, 8
+_GONE = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find context with specified id")
+
+
+class Navigated(Exception):
+    """The page that a command was meant for has given way to another one."""
 
 
 class Page:
@@ -60,12 +65,14 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the protocol; what it results in. Events that come before its answer are noted."""
+        """A command of the protocol; what it results in. Events that come before its answer are noted. Raises Navigated."""
         self._calls += 1
         self._connection.send(json.dumps({"id": self._calls, "method": method, "params": parameters}))
         while True:
             message = json.loads(self._connection.recv(timeout=LIMIT))
             if message.get("id") == self._calls:
+                if message.get("error", {}).get("message", "").startswith(_GONE):
+                    raise Navigated(method)
                 assert "error" not in message, (method, message["error"])
                 result: dict[str, Any] = message["result"]
                 return result
@@ -100,12 +107,14 @@ class Page:
         return found["result"].get("value")
 
     def until(self, expression: str) -> Any:
-        """The value of an expression as soon as it is true."""
+        """The value of an expression as soon as it is true, of whatever page is there by then."""
         deadline = time.monotonic() + LIMIT
-        while not (value := self.evaluate(expression)):
-            assert time.monotonic() < deadline, (expression, self.evaluate("document.body.innerText"), self.problems)
+        while True:
+            with suppress(Navigated):
+                if value := self.evaluate(expression):
+                    return value
+                assert time.monotonic() < deadline, (expression, self.evaluate("document.body.innerText"), self.problems)
             time.sleep(0.02)
-        return value
 
     def text(self, selector: str) -> str:
         """What the first element that fits holds."""
@@ -113,14 +122,20 @@ class Page:
         return found
 
     def click(self, selector: str) -> None:
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+        self.click_on(f"document.querySelector({json.dumps(selector)})")
+
+    def click_on(self, element: str) -> None:
+        """Click on what an expression results in. It may lead to another page before it is answered."""
+        with suppress(Navigated):
+            self.evaluate(f"({element}).click()")
 
     def type(self, text: str) -> None:
         """Press a key for each character."""
         for character in text:
-            key = {"key": "Enter", "text": "\r"} if character == "\n" else {"key": character, "text": character}
-            self.call("Input.dispatchKeyEvent", type="keyDown", **key)
-            self.call("Input.dispatchKeyEvent", type="keyUp", key=key["key"])
+            if character == "\n":
+                self._send_key({"key": "Enter"}, {"text": "\r"})
+            else:
+                self._send_key({"key": character}, {"text": character})
 
     def press(self, key: str, modifiers: int = 0) -> None:
         """One key, with ALT, CTRL, SHIFT."""
@@ -134,8 +149,12 @@ class Page:
         extra: dict[str, Any] = {"text": "\r"} if key == "Enter" and not modifiers else {}
         if key == "z" and modifiers == CTRL:
             extra = {"commands": ["undo"]}
-        self.call("Input.dispatchKeyEvent", type="keyDown" if extra else "rawKeyDown", **common, **extra)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+        self._send_key(common, extra)
+
+    def _send_key(self, key: dict[str, Any], pressed: dict[str, Any]) -> None:
+        with suppress(Navigated):  # it may send a form
+            self.call("Input.dispatchKeyEvent", type="keyDown" if pressed else "rawKeyDown", **key, **pressed)
+            self.call("Input.dispatchKeyEvent", type="keyUp", **key)
 
 
 @contextmanager
