@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from svc.errors import SchemaError
+from svc.store.values.expression import uses_any
 
 SCALAR_TYPES = ("ID", "String", "Int", "Long", "Float", "BigInt", "Boolean", "Date", "Bytes", "Blob", "Any")
 
@@ -207,24 +209,37 @@ def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) 
     if old.split_segments != new.split_segments and not empty:
         raise SchemaError(f"@splitSegments of {new.name} cannot be changed while the table has records")
     before = {attribute.name: attribute for attribute in old.attributes if attribute.indexed}
+    moves = () if empty else _moves(old, new)
+    moved = _moved(new, moves)
     build, rebuild = [], []
     for attribute in new.attributes:
         if attribute.indexed:
             previous = before.pop(attribute.name, None)
             if previous is None:
                 build.append(attribute.name)
-            elif _index_identity(previous) != _index_identity(attribute):
+            elif _index_identity(previous) != _index_identity(attribute) or attribute.name in moved:
                 rebuild.append(attribute.name)
-    moves, unique = ((), ()) if empty else (_moves(old, new), _unproved(old, new))
+    unique = () if empty else _unproved(old, new, moved)
     return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), moves, old != new, unique)
 
 
-def _unproved(old: TableDefinition, new: TableDefinition) -> tuple[str, ...]:
-    """The names of attributes that are unique now, and were not, or had other values."""
-    proved = {attribute.name: _index_identity(attribute) for attribute in old.attributes if attribute.unique}
+def _unproved(old: TableDefinition, new: TableDefinition, moved: Set[str]) -> tuple[str, ...]:
+    """The names of attributes that are unique now, and were not, or had other values. `moved`: those that get some from other names."""
+    proved = {
+        attribute.name: _index_identity(attribute) for attribute in old.attributes if attribute.unique and attribute.name not in moved
+    }
     return tuple(
         [attribute.name for attribute in new.attributes if attribute.unique and proved.get(attribute.name) != _index_identity(attribute)]
     )
+
+
+def _moved(new: TableDefinition, moves: Sequence[tuple[str, str]]) -> Set[str]:
+    """The names of attributes whose values change if values get other names: those that get them, and those computed from what had or gets them."""
+    if not moves:
+        return frozenset()
+    names = {name for pair in moves for name in pair}
+    computed = [each.name for each in new.attributes if each.computed_from is not None and uses_any(each.computed_from, names)]
+    return {to for _, to in moves}.union(computed)
 
 
 def _moves(old: TableDefinition, new: TableDefinition) -> tuple[tuple[str, str], ...]:

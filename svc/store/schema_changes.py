@@ -14,6 +14,7 @@ from svc.errors import SchemaError
 from svc.store.schema import Attribute, Check, DefinitionChange, TableDefinition, compare
 from svc.store.values.checks import checks_of, declared_checks
 from svc.store.values.conversion import printable
+from svc.store.values.expression import uses_any
 from svc.store.values.keys import decode_key, is_hashed
 from svc.store.values.records import MISSING, decode, is_partial, projection
 from svc.store.values.type_checkers import Checker, compile_checkers
@@ -201,7 +202,8 @@ def _doubts(old: TableDefinition, new: TableDefinition, renamed: dict[str, str])
         elif former is None:
             concerned = attribute.required or (not old.sealed and (attribute.type != "Any" or attribute.elements))
         else:
-            concerned = attribute.type in structures or any(getattr(former, each) != getattr(attribute, each) for each in _OF_TYPE)
+            formers = [each for each in (former, before.get(attribute.name)) if each is not None]
+            concerned = attribute.type in structures or any(_has_other_type(each, attribute) for each in formers)
         if concerned:
             yield Doubt(OTHER_TYPE, attribute.name, attribute)
     kept = {attribute.name for attribute in new.attributes} | set(renamed.values())
@@ -210,8 +212,12 @@ def _doubts(old: TableDefinition, new: TableDefinition, renamed: dict[str, str])
             yield Doubt(LEFT, attribute.name)
     known = declared_checks(old)
     for owner, check in declared_checks(new):
-        if (owner, check) not in known:
+        if (owner, check) not in known or (renamed and uses_any(check.expression, {*renamed, *renamed.values()})):
             yield Doubt(FAILS_CHECK, owner or "", check=check)
+
+
+def _has_other_type(former: Attribute, attribute: Attribute) -> bool:
+    return any(getattr(former, each) != getattr(attribute, each) for each in _OF_TYPE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -81,6 +81,18 @@ def compile_expression(text: str) -> Expression:
         raise SchemaError(f"it cannot be parsed: {reason}", 1, 1) from None
     function: Callable[..., Any] = eval(code, {"__builtins__": {}, **_ENVIRONMENT, **compiler.environment})
     return Expression(text, names, function)
+
+
+def uses_any(text: str, names: Collection[str]) -> bool:
+    """Whether an expression may use one of these attributes. One that cannot be read may.
+
+    >>> uses_any("a + b.c", {"b"}), uses_any("a + b.c", {"c"}), uses_any("", {"a"})
+    (True, False, True)
+    """
+    try:
+        return not set(names).isdisjoint(compile_expression(text).names)
+    except SchemaError:
+        return True
 
 
 _OPERATORS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Mult: "multiply", ast.Pow: "power", ast.Mod: "modulo"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
-from svc.errors import PreconditionFailed, SchemaError
+from svc.errors import NotUnique, PreconditionFailed, SchemaError
 from svc.store import Precondition, Store, Table, moves
 from svc.store.entity_tags import etag_of
 from svc.store.integrity.check import check_database
@@ -240,6 +240,45 @@ def test_a_chain_of_names(store: Store, items: Table, tmp_path: Path) -> None:
                 store.maintenance(0.001)
     middle.abort()
     finish(store, table)
+
+
+def onto_b(source: str | None, former: str | None, *, unique: bool = False) -> TableDefinition:
+    """An index of `b`, or with `source`, an expression, of `c` that is computed. `former`: the name that `b` had; None: there is `a`, too."""
+    indexed: dict[str, Any] = {"indexed": True, "unique": unique}
+    first = Attribute("b", renamed_from=former, **({} if source else indexed))
+    more = [Attribute("c", computed_from=source, **indexed)] if source else []
+    old = [Attribute("a")] if former is None else []
+    return TableDefinition("Item", attributes=(Attribute("id", primary_key=True), *old, first, *more))
+
+
+@pytest.mark.parametrize("source", [None, "b", "a"])
+def test_indexes_that_are_there_follow_the_values_that_move(store: Store, items: Table, source: str | None, tmp_path: Path) -> None:
+    redefine(store, onto_b(source, None))
+    table = redefine(store, onto_b(source, "a"))
+    finish(store, table)
+    check(store, tmp_path)
+
+
+@pytest.mark.parametrize("source", [None, "b"])
+def test_values_that_move_to_a_unique_attribute(store: Store, items: Table, source: str | None, tmp_path: Path) -> None:
+    name = "c" if source else "b"
+    finish(store, redefine(store, onto_b(source, None, unique=True)))
+    write = store.begin()
+    write.put(items, "twin", {"id": "twin", "b": 7})
+    write.apply()
+    store.commit_turn()
+    with pytest.raises(SchemaError, match=rf"Item.{name} cannot be @unique: 1 value is that of several records: 7 \(7, \"twin\"\)"):
+        redefine(store, onto_b(source, "a", unique=True))
+    assert items.moves is None and read(items, 7)["a"] == 7, "everything is as it was"
+    write = store.begin()
+    write.delete(items, "twin")
+    write.apply()
+    finish(store, redefine(store, onto_b(source, "a", unique=True)))
+    check(store, tmp_path)
+    write = store.begin()
+    write.put(items, "twin", {"id": "twin", "b": 7})
+    with pytest.raises(NotUnique):
+        write.apply()
 
 
 def test_names_are_exchanged_in_two_steps(store: Store, items: Table) -> None:

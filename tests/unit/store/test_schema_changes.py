@@ -127,6 +127,17 @@ def test_renamed_values_are_read_with_their_new_name() -> None:
     assert (found.attribute, found.count) == ("title", 1)
 
 
+def test_renamed_values_meet_what_is_declared_of_their_new_name() -> None:
+    check = Check("number > 0")
+    before = table(Attribute("a", "Int"), Attribute("number", "Int", check=check))
+    after = table(Attribute("number", "Int", check=check, renamed_from="a"))
+    (found,) = left(before, after, {"number": 1}, {"number": 0})
+    assert (found.kind, found.attribute, found.count) == ("fails_check", "number", 1)
+    before = table(Attribute("a", "Int"), Attribute("b", "String"))
+    (found,) = left(before, table(Attribute("b", "Int", renamed_from="a")), {"b": 1}, {"b": "x"})
+    assert (found.kind, found.attribute, found.count) == ("other_type", "b", 1)
+
+
 def test_unique_values_and_checks() -> None:
     before = table(Attribute("n", "Int", indexed=True))
     after = table(Attribute("n", "Int", indexed=True, unique=True, check=Check("n > 0")), check=Check("n != 5"))

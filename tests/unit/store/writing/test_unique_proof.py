@@ -216,6 +216,19 @@ def test_values_that_get_another_name(turns: Turns, table: Table) -> None:
     table.database.check()
 
 
+def test_values_that_get_the_name_of_an_attribute_that_is_unique_already(turns: Turns, table: Table) -> None:
+    unique = Attribute("post", "String", indexed=True, unique=True)
+    both = definition(Attribute("mail", "String"), unique)
+    assert turns.finish(make_unique(table, both)) is table
+    write(table, {"twin": "m007"}, "post")
+    renamed = definition(replace(unique, renamed_from="mail"))
+    with pytest.raises(SchemaError, match=r'T.post cannot be @unique: 1 value is that of several records: "m007" \("007", "twin"\)'):
+        turns.finish(make_unique(table, renamed))
+    assert table.definition == both and table.moves is None
+    write(table, {"twin": "other"}, "post")
+    assert turns.finish(make_unique(table, renamed)) is table
+
+
 def test_a_table_that_gets_another_name(turns: Turns, table: Table) -> None:
     wanted = replace(UNIQUE, name="New", renamed_from="T")
     new = turns.finish(make_unique(table, wanted))
