@@ -370,6 +370,7 @@ class Request(ContextMembers):
         "peer_certificate",
         "pending_commit",
         "precondition",
+        "prefix",
         "proxy",
         "query",
         "refresh_token",
@@ -396,6 +397,7 @@ class Request(ContextMembers):
         self.upgraded = False  # a listener has taken the upgrade, so the default one leaves it alone (architecture §11)
         self.offers = ""  # the protocol that the client asks to go on with, in lower case: "websocket"; with HTTP/2 its `:protocol`
         self.peer = ""  # address of the client, without port: the transport peer, or what a trusted proxy names (`http.trustedProxies`)
+        self.prefix = ""  # path before the target in the address that the client used: "/svc"; a trusted proxy, or the server around this one, has removed it
         self.proxy = ""  # address of the transport peer, if that is a trusted proxy
         self.peer_certificate: Any = None  # tls.PeerCertificate of a TLS client, verified; None without one
         self.arrived = 0.0  # clock.monotonic() when the head was complete
@@ -479,7 +481,7 @@ class Request(ContextMembers):
 
     @property
     def absolute_url(self) -> str:
-        return f"{self.scheme}://{self.host}{self.url}"
+        return f"{self.scheme}://{self.host}{self.prefix}{self.url}"
 
     @property
     def is_websocket(self) -> bool:

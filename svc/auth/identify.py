@@ -389,7 +389,8 @@ def challenge_headers(request: Request) -> tuple[tuple[str, str], ...]:
 def challenge(request: Request, response: Response, login_path: str | None) -> Response:
     """Replace a plain 401: the same with `WWW-Authenticate`, or a redirect to the login page for navigation in a browser."""
     if login_path is not None and is_navigation(request):
-        pairs: HeaderPairs = [("Location", f"{login_path}?redirect={quote(request.target, safe='')}"), ("Cache-Control", "no-store")]
+        location = f"{request.prefix}{login_path}?redirect={quote(request.prefix + request.target, safe='')}"
+        pairs: HeaderPairs = [("Location", location), ("Cache-Control", "no-store")]
         return Response(status=302, pairs=pairs)
     response.pairs.extend(challenge_headers(request))
     return response

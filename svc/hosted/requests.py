@@ -52,9 +52,11 @@ class RequestReader:
 
     def _request(self, scope: Mapping[str, Any], method: str, block: HeaderBlock) -> Request:
         version = scope.get("http_version", "1.1")
-        request = Request(method, _target(scope), block, b"", "2" if version[:1] in ("2", "3") else version)
+        root = _root(scope)
+        request = Request(method, _target(scope, root), block, b"", "2" if version[:1] in ("2", "3") else version)
         request.scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
         request.peer = _peer(scope)
+        request.prefix = f"/{root.lstrip('/')}" if root else ""  # never "//": that would begin the name of a host
         return request
 
     def _block(self, scope: Mapping[str, Any]) -> HeaderBlock:
@@ -77,11 +79,15 @@ def _peer(scope: Mapping[str, Any]) -> str:
     return "" if peer == UNIX_PEER else peer
 
 
-def _target(scope: Mapping[str, Any]) -> str:
+def _root(scope: Mapping[str, Any]) -> str:
+    """The path that the application is mounted at, percent-encoded; "" at the root."""
+    return quote(scope.get("root_path", "").rstrip("/"), safe=_UNQUOTED)
+
+
+def _target(scope: Mapping[str, Any], root: str) -> str:
     """Path and query as received; without the path that the application is mounted at inside another one."""
     raw = scope.get("raw_path")
     path = raw.decode("latin-1").partition("?")[0] if raw else quote(scope["path"], safe=_UNQUOTED)
-    root = quote(scope.get("root_path", "").rstrip("/"), safe=_UNQUOTED)
     if root and (path == root or path.startswith(f"{root}/")):
         path = path[len(root) :] or "/"
     query = scope.get("query_string", b"")

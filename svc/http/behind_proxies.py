@@ -31,7 +31,7 @@ class TrustedProxies:
         return any(address in network for network in self._networks)
 
     def apply(self, request: Request) -> None:
-        """Give a request of a trusted proxy the address, scheme and host that its client used; others stay as they are. Raises ClientError.
+        """Give a request of a trusted proxy the address, scheme, host and prefix that its client used; others stay as they are. Raises ClientError.
 
         What the fields say does not depend on which of the proxies has sent them, so it is in the memo of the header block.
         """
@@ -46,6 +46,7 @@ class TrustedProxies:
         forwarded, request.block = known
         request.peer = forwarded.client or request.peer
         request.scheme = forwarded.scheme or request.scheme
+        request.prefix = forwarded.prefix
 
 
 def _with_host(block: HeaderBlock, host: str) -> HeaderBlock:

@@ -1,4 +1,4 @@
-"""What proxies say of the client before them: `Forwarded` (RFC 7239), `X-Forwarded-For`, `-Proto` and `-Host` (spec: http §14.1).
+"""What proxies say of the client before them: `Forwarded` (RFC 7239), `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` (spec: http §14.1).
 
 Each proxy adds to the right what it knows of the peer that it got the request from; what stands to the left of that came with the request, so from the
 client or from a proxy before. Read from the right, the client is the first address that is not itself a trusted proxy; nothing to the left of it counts.
@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, ip_address
 
 from svc.errors import ClientError
 from svc.protocol.request_head import HOST
 
 MAX_HOPS = 64  # proxies that are looked at
+MAX_PREFIX = 200  # characters
 
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+_PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*/?")
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _PAIR = re.compile(rf'[ \t]*({_TOKEN})=(?:"((?:[^"\\]|\\.)*)"|([A-Za-z0-9!#$%&\'*+.^_`|~:\[\]-]+))[ \t]*')
 
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
-    """`client`: its address, None if the proxies hide it; `scheme`, `host`: of the address that it used. None: not said."""
+    """`client`: its address, None if the proxies hide it; `scheme`, `host`: of the address that it used. None: not said. `prefix`: the path that a proxy has
+    removed from the front of that address, as `/svc`."""
 
     client: str | None = None
     scheme: str | None = None
     host: str | None = None
+    prefix: str = ""
 
 
 def read_forwarded(fields: Mapping[str, str], is_trusted: Callable[[str], bool]) -> Forwarded:
@@ -40,7 +44,9 @@ def read_forwarded(fields: Mapping[str, str], is_trusted: Callable[[str], bool])
     common = _read_common(fields, is_trusted)
     if standard is not None and common is not None and standard != common:
         raise ClientError("Forwarded and X-Forwarded-* disagree: the proxy has to set the one and to remove the other")
-    return standard or common or Forwarded()
+    found = standard or common or Forwarded()
+    prefix = _prefix(fields.get("x-forwarded-prefix", ""))
+    return replace(found, prefix=prefix) if prefix else found
 
 
 def _read_common(fields: Mapping[str, str], is_trusted: Callable[[str], bool]) -> Forwarded | None:
@@ -149,6 +155,18 @@ def _host(value: str | None, name: str) -> str | None:
     if value is not None and (not value or HOST.fullmatch(value) is None):
         raise _malformed(name)
     return value
+
+
+def _prefix(value: str) -> str:
+    """Of several values the last. What could lead to another server, or out of the prefix, is refused.
+
+    >>> _prefix("/outer, /svc/"), _prefix("/")
+    ('/svc', '')
+    """
+    prefix = value.rpartition(",")[2].strip()
+    if len(prefix) > MAX_PREFIX or _PREFIX.fullmatch(prefix) is None:
+        raise _malformed("X-Forwarded-Prefix")
+    return prefix.rstrip("/")
 
 
 def _malformed(name: str) -> ClientError:

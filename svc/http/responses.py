@@ -115,7 +115,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
         writer = self.writer(preferences)
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
         if created.location:
-            pairs.append(("Location", self._resources.path_to(request.handler_path, created.location)))
+            pairs.append(("Location", request.prefix + self._resources.path_to(request.handler_path, created.location)))
         return self._respond(request, writer, writer.encode(created.value), 201, pairs)
 
     def _data(self, request: Request, writer: ContentType, value: Any) -> Any:

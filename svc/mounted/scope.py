@@ -18,7 +18,7 @@ RawFields = list[tuple[bytes, bytes]]
 
 
 def http_scope(request: Request, root_path: str, state: dict[str, Any]) -> Scope:
-    """`root_path`: the path that the application is mounted at; the path of the request begins with it."""
+    """`root_path`: the path that the application is mounted at; the path of the request begins with it. In the scope both begin with `request.prefix`."""
     scope = _scope("http", request, request.scheme, root_path, state)
     scope["method"] = request.method
     scope["extensions"] = {name: {} for name in HTTP_EXTENSIONS}
@@ -33,7 +33,7 @@ def websocket_scope(request: Request, root_path: str, state: dict[str, Any], sub
 
 
 def _scope(kind: str, request: Request, scheme: str, root_path: str, state: dict[str, Any]) -> Scope:
-    path = _path(request, root_path)
+    path = request.prefix + _path(request, root_path)
     fields, host, port = _of_block(request.block)
     return {
         "type": kind,
@@ -43,7 +43,7 @@ def _scope(kind: str, request: Request, scheme: str, root_path: str, state: dict
         "path": unquote(path) if "%" in path else path,
         "raw_path": path.encode("latin-1", "replace"),
         "query_string": (request.query or "").encode("latin-1", "replace"),
-        "root_path": root_path,
+        "root_path": unquote(request.prefix) + root_path,
         "headers": fields.copy(),
         "client": None if request.peer in ("", UNIX_PEER) else (request.peer, 0),
         "server": (host, _DEFAULT_PORTS[scheme] if port is None else port) if host else None,

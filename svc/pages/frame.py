@@ -57,14 +57,14 @@ def frame_of(request: Request, *, has_login: bool) -> Frame:
     if has_login and user is None and request.pathname != "/login":
         login = f"{root}login"
         if len(request.target) <= _LONGEST_REDIRECT and request.pathname not in ("/", "/logout"):
-            login += f"?redirect={quote(request.target, safe='')}"
+            login += f"?redirect={quote(request.prefix + request.target, safe='')}"
     elif has_login and "cookie" in request.block.fields and request.session is not None and request.session.user is not None:
         logout = f"{root}logout"
     return Frame(
         root,
         root + STYLE[1:],
         root + ICON[1:],
-        shortened(f"{request.scheme}://{request.host}{request.target}", _LONGEST_ADDRESS),
+        shortened(f"{request.scheme}://{request.host}{request.prefix}{request.target}", _LONGEST_ADDRESS),
         "" if user is None else shortened(user.username, 100),
         login,
         logout,

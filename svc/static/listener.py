@@ -340,4 +340,4 @@ def _moved(request: Request) -> Response:
     if not path.endswith(request.pathname):  # a listener has changed it
         path, query, mark = request.pathname, request.query or "", "" if request.query is None else "?"
     location = quote(f"/{path.lstrip('/')}/{mark}{query}", safe="/?%:@!$&'()*+,;=-._~[]{}|^`\"<>#")
-    return Response(None, 301, pairs=[("Location", location), CACHE_CONTROL])
+    return Response(None, 301, pairs=[("Location", request.prefix + location), CACHE_CONTROL])

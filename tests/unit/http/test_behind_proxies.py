@@ -38,6 +38,13 @@ def test_a_request_of_a_trusted_proxy_is_its_clients(peer: str) -> None:
     assert made.headers.get("X-Forwarded-For") == "192.0.2.7"
 
 
+def test_the_prefix_of_a_proxy_is_before_the_path() -> None:
+    made = applied(request(**FIELDS, x_forwarded_prefix="/svc"))
+    assert (made.prefix, made.target, made.pathname) == ("/svc", "/Item/1?x", "/Item/1")
+    assert made.absolute_url == "https://shop.example/svc/Item/1?x"
+    assert applied(request("192.0.2.9", **FIELDS, x_forwarded_prefix="/svc")).prefix == ""
+
+
 @pytest.mark.parametrize("peer", ["192.0.2.9", "::1", UNIX_PEER, "", "fe80::1%eth0"])
 def test_those_of_others_stay_as_they_are(peer: str) -> None:
     made = request(peer, **FIELDS, forwarded='for="')

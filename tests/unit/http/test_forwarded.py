@@ -51,6 +51,13 @@ def read(**fields: str) -> Forwarded:
         ({"forwarded": "for=1.1.1.1, for=_hidden;proto=https"}, Forwarded(None, "https")),
         ({"forwarded": "proto=https"}, Forwarded(None, "https")),
         ({"forwarded": " ,; , "}, Forwarded()),
+        ({"x_forwarded_prefix": "/svc"}, Forwarded(prefix="/svc")),
+        ({"x_forwarded_prefix": "/a/b.c/"}, Forwarded(prefix="/a/b.c")),
+        ({"x_forwarded_prefix": "//evil.example, /svc"}, Forwarded(prefix="/svc")),
+        ({"x_forwarded_prefix": "/"}, Forwarded()),
+        ({"x_forwarded_prefix": ""}, Forwarded()),
+        ({"forwarded": "for=192.0.2.7", "x_forwarded_prefix": "/svc"}, Forwarded("192.0.2.7", prefix="/svc")),
+        ({"x_forwarded_for": "192.0.2.7", "x_forwarded_prefix": "/svc"}, Forwarded("192.0.2.7", prefix="/svc")),
         ({"forwarded": "for=192.0.2.7;proto=https", "x_forwarded_for": "192.0.2.7", "x_forwarded_proto": "https"}, Forwarded("192.0.2.7", "https")),
     ],
 )  # fmt: skip
@@ -66,6 +73,22 @@ def test_fields_of_proxies(fields: dict[str, str], expected: Forwarded) -> None:
         ({"x_forwarded_host": "a b"}, "X-Forwarded-Host"),
         ({"x_forwarded_host": "ann@shop.example"}, "X-Forwarded-Host"),
         ({"x_forwarded_host": "shop.example/x"}, "X-Forwarded-Host"),
+        *(
+            ({"x_forwarded_prefix": prefix}, "X-Forwarded-Prefix of a proxy is malformed")
+            for prefix in (
+                "svc",
+                "//evil.example",
+                "/\\evil.example",
+                "/a//b",
+                "/..",
+                "/a/../b",
+                "/.",
+                "/%2e%2e",
+                "/a?b",
+                "/a b",
+                "/" + "a" * 200,
+            )
+        ),
         ({"forwarded": "for"}, "Forwarded of a proxy"),
         ({"forwarded": 'for="192.0.2.7'}, "Forwarded of a proxy"),
         ({"forwarded": 'for="1.1.1.1"for=192.0.2.7'}, "Forwarded of a proxy"),

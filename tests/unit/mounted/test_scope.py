@@ -75,6 +75,13 @@ def test_a_root_path_beyond_ascii() -> None:
         assert scope["path"] == "/café/x y" and scope["raw_path"] == b"/caf%C3%A9/x%20y" and scope["root_path"] == "/café"
 
 
+def test_the_prefix_of_a_proxy_is_before_the_root_path() -> None:
+    request = request_for("/app/x%20y")
+    request.pathname, request.prefix = "/x%20y", "/caf%C3%A9"
+    scope = http_scope(request, "/app", {})
+    assert (scope["path"], scope["raw_path"], scope["root_path"]) == ("/café/app/x y", b"/caf%C3%A9/app/x%20y", "/café/app")
+
+
 def test_at_the_root() -> None:
     scope = http_scope(request_for("/a/b"), "", {})
     assert (scope["path"], scope["root_path"], scope["query_string"]) == ("/a/b", "", b"")

@@ -30,6 +30,13 @@ def test_a_login_leads_back() -> None:
     assert frame_of(request("/Product/"), has_login=False).login == ""
 
 
+def test_the_prefix_of_a_proxy_is_part_of_the_address() -> None:
+    made = request("/Product/?a")
+    made.prefix = "/svc"
+    frame = frame_of(made, has_login=True)
+    assert (frame.address, frame.login) == ("http://x:9926/svc/Product/?a", "../login?redirect=%2Fsvc%2FProduct%2F%3Fa")
+
+
 def test_the_address_is_shown_as_it_is() -> None:
     assert frame_of(request("/a?<b>"), has_login=False).address == "http://x:9926/a?<b>"
     assert len(frame_of(request("/" + "x" * 100_000), has_login=False).address) < 1000

@@ -2,7 +2,8 @@
 
 import {EventReader} from "./events.js"
 
-const ADDRESS = "/graphql"
+const ROOT = new URL("../..", import.meta.url) // of the server, which may be below a path of a proxy
+const ADDRESS = new URL("graphql", ROOT)
 const RESULT = "application/graphql-response+json, application/json;q=0.9"
 const EVENTS = "text/event-stream, application/graphql-response+json;q=0.9, application/json;q=0.8"
 
@@ -62,7 +63,7 @@ export async function follow(request, headers, signal, report) {
 
 /** Logs in, or out with `credentials` null; the status of the answer. The session is a cookie that scripts cannot read. */
 export async function session(credentials) {
-  const response = await fetch(credentials ? "/login" : "/logout", {
+  const response = await fetch(new URL(credentials ? "login" : "logout", ROOT), {
     method: "POST",
     mode: "same-origin",
     headers: {"X-Requested-With": "GraphQL page", "Content-Type": "application/json", Accept: "application/json"},

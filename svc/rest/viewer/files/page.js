@@ -1,6 +1,6 @@
 // Shows /openapi?json with Swagger UI. Requests are those of the page: they go to where it came from, with its session or its Basic credentials.
 
-const ADDRESS = "/openapi?json";
+const ROOT = new URL("../..", document.currentScript.src); // of the server, which may be below a path of a proxy
 const MARK = { "X-Requested-With": "XMLHttpRequest" }; // a 401 is shown here, and no dialog of the browser opens
 
 function say(text, link) {
@@ -17,11 +17,11 @@ function say(text, link) {
 }
 
 async function load() {
-  const response = await fetch(ADDRESS, { headers: MARK });
-  if (response.status === 401) return say("You are not logged in.", `/login?redirect=${encodeURIComponent(location.pathname)}`);
+  const response = await fetch(new URL("openapi?json", ROOT), { headers: MARK });
+  if (response.status === 401) return say("You are not logged in.", new URL(`login?redirect=${encodeURIComponent(location.pathname)}`, ROOT).href);
   const document_ = await response.json();
   if (!response.ok) return say(document_.detail);
-  document_.servers = [{ url: location.origin }];
+  document_.servers = [{ url: ROOT.href.slice(0, -1) }];
   window.ui = SwaggerUIBundle({
     spec: document_,
     dom_id: "#viewer",

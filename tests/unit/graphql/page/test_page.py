@@ -79,7 +79,7 @@ def test_the_page_has_no_script_or_style_of_its_own_and_asks_no_other_host() -> 
         assert not any(name == "style" or name.startswith("on") for name in attributes), attributes
         for name in ("src", "href"):
             address = attributes.get(name)
-            assert address is None or address.startswith("#") or asset(address) is not None, address
+            assert address is None or address.startswith("#") or asset(f"/{address}") is not None, address
     assert all("src" in attributes for tag, attributes in elements() if tag == "script")
 
 
