@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,10 +14,12 @@ from typing import ClassVar
 
 import httpx
 import pytest
+from httpx import _config
 from httpx._transports import default
 
 from tests.support.forked import Forked
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
+from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 
 collect_ignore = ["openapi_hooks.py", "generated/use.py"]  # loaded by schemathesis; run with a client that is generated
@@ -28,18 +29,18 @@ OBSERVED = Path(__file__).parent.parent / "support" / "observed"
 PASSWORD = "correct horse"
 GROWTH_MAX = 128 << 20  # bytes of memory that the tests of a module may add to a server: caches fill
 STARTED = b"successfully started"
-START_LIMIT = 60.0  # seconds; a broken start fails the test instead of hanging it
+START_LIMIT = 120.0  # seconds; a broken start fails the test instead of hanging it
+LIMIT = 60.0  # seconds for an answer, also of a machine that is busy
 
 
 # Each new client of httpx would read the certificates of all authorities again, for 30 ms.
 if hasattr(default, "create_ssl_context"):
     default.create_ssl_context = functools.cache(default.create_ssl_context)
 
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+# Five seconds, which requests without a limit of their own would have, are too few on a machine that is busy.
+if hasattr(_config, "DEFAULT_TIMEOUT_CONFIG"):
+    for name in ("connect", "read", "write", "pool"):
+        setattr(_config.DEFAULT_TIMEOUT_CONFIG, name, LIMIT)
 
 
 class Process:
@@ -151,11 +152,11 @@ class Process:
             self.process.wait()
 
     def client(self, **options: object) -> httpx.Client:
-        return httpx.Client(base_url=self.url, auth=("admin", PASSWORD), timeout=30, **options)  # type: ignore[arg-type]
+        return httpx.Client(base_url=self.url, auth=("admin", PASSWORD), timeout=LIMIT, **options)  # type: ignore[arg-type]
 
     def operate(self, operation: str, auth: tuple[str, str] | None = ("admin", PASSWORD), **fields: object) -> httpx.Response:
         """One operation over HTTP."""
-        return httpx.post(self.operations_url, auth=auth, timeout=60, json={"operation": operation, **fields})
+        return httpx.post(self.operations_url, auth=auth, timeout=LIMIT, json={"operation": operation, **fields})
 
 
 def running() -> list[Process]:
@@ -207,5 +208,5 @@ def client(server: Process, request: pytest.FixtureRequest) -> Iterator[httpx.Cl
 
 @pytest.fixture
 def anonymous(server: Process) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=30) as http:
+    with httpx.Client(base_url=server.url, timeout=LIMIT) as http:
         yield http

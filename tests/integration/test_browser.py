@@ -19,7 +19,7 @@ from tests.integration.test_tls import Secure
 from tests.support.certificates import client_context
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-LIMIT = 90.0  # seconds from the start of the browser to the result
+LIMIT = 180.0  # seconds from the start of the browser to the result
 QUIET = [
     "--headless",
     "--no-sandbox",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 from tests.integration.conftest import Process
+from tests.support.waiting import wait_until
 
 CONFIG = """
 loadEnv: {files: .env}
@@ -51,14 +50,6 @@ class Variable(Resource):
     def get(self, query=None):
         return {"HTTP_PORT": os.environ.get("HTTP_PORT"), "GREETING": os.environ.get("GREETING"), "HTTP_TIMEOUT": os.environ.get("HTTP_TIMEOUT")}
 """
-
-
-def wait_until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 60
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        Event().wait(0.05)
-    return found
 
 
 @pytest.fixture
@@ -102,9 +93,8 @@ def test_components_work_in_a_server_and_survive_its_restart(server: Process) ->
         assert "data/towns.yaml: record 1 (id 5, line 4): " in server.operate("get_status").text
         wait_until(lambda: history(server, "broken"))
         assert "ValueError: no more stock" in wait_until(lambda: history(server, "broken")[0]["error"])
-        wait_until(lambda: "job broken has failed" in server.logged())
-        assert 'jobs.py", line 8, in broken' in server.logged()
-        wait_until(lambda: "slow (jobs.py" in server.logged())  # what holds the loop is named
+        wait_until(lambda: "job broken has failed" in server.logged() and 'jobs.py", line 8, in broken' in server.logged(), server.logged)
+        wait_until(lambda: "slow (jobs.py" in server.logged(), server.logged)  # what holds the loop is named
 
         runs = len(client.get("/Run/").json())
         pid = server.pid

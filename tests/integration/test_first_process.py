@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.conftest import PASSWORD, START_LIMIT, free_port
+from tests.integration.conftest import PASSWORD, START_LIMIT
+from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 
 # Becomes the parent of the orphans below it, as PID 1 is, and goes on as svc would.
@@ -44,7 +45,9 @@ def test_it_ends_with_the_status_of_the_server(code: str, status: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_are_passed_on(number: signal.Signals) -> None:
-    code = f"import signal; signal.signal({number:d}, lambda *_: sys.exit(7)); print('ready', flush=True); signal.pause()"
+    code = (
+        f"import signal, time; signal.signal({number:d}, lambda *_: sys.exit(7)); print('ready', flush=True)\nwhile True: time.sleep(0.05)"
+    )
     with start(code) as process:
         assert line(process) == "ready"
         process.send_signal(number)
@@ -55,7 +58,7 @@ def test_orphans_are_waited_for() -> None:
     """A process that the server's child leaves behind ends: no zombie stays, and the status of the server's own children is its own."""
     code = (
         "import subprocess; child = subprocess.Popen(['sh', '-c', 'sleep 0.1 & exit 3']);"
-        "print(os.getppid(), child.wait(), flush=True); sys.stdin.read(); import time; time.sleep(60)"
+        "print(os.getppid(), child.wait(), flush=True); sys.stdin.read(); import time; time.sleep(600)"
     )
     with start(code) as process:
         first, status = line(process).split()

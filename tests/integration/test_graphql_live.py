@@ -19,9 +19,10 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from svc.store.integrity.check import check_database
-from tests.integration.conftest import PASSWORD, Process, free_port
+from tests.integration.conftest import PASSWORD, Process
+from tests.support.ports import free_port
 
-LIMIT = 30.0  # seconds for anything to arrive
+LIMIT = 120.0  # seconds for anything to arrive
 SCHEMA = """
 type Item @table @export { id: ID @primaryKey  name: String }
 type Twin @table @export { id: ID @primaryKey  name: String }

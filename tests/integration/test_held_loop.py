@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Process
+from tests.support.waiting import wait_until
 
 SOURCE = """\
 import asyncio
@@ -71,13 +71,10 @@ def careless(tmp_path: Path) -> Iterator[Process]:
 
 
 def wait_for_line(process: Process, text: str) -> str:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        for line in process.logged().splitlines():
-            if text in line:
-                return line
-        time.sleep(0.05)
-    raise AssertionError(f"{text!r} is not in the log: {process.logged()}")
+    def lines() -> list[str]:
+        return [line for line in process.logged().splitlines() if text in line]
+
+    return wait_until(lines, lambda: f"{text!r} is not in the log: {process.logged()}")[0]
 
 
 def named_in_status(process: Process) -> dict[str, Any]:
@@ -90,10 +87,12 @@ def test_who_held_the_loop_is_in_the_log_and_in_the_status(careless: Process) ->
     with careless.client() as client:
         # Who holds the loop is sampled, and on a busy machine a sample may come late: so until each has been seen.
         for path, name in (("/Slow/?seconds=0.2", "work"), ("/Later/", "Later.get")):
-            for _ in range(20):
+
+            def is_seen(path: str = path, name: str = name) -> bool:
                 assert client.get(path).status_code == 200
-                if name in named_in_status(careless):
-                    break
+                return name in named_in_status(careless)
+
+            wait_until(is_seen, careless.logged)
     line = wait_for_line(careless, "work (resources.py, line 8) held the loop")
     assert "[warn] [shop]" in line
     wait_for_line(careless, "Later.get (resources.py, line 28) held the loop")

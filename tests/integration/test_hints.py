@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import LIMIT, PASSWORD, Process
 
 FORM = "application/x-www-form-urlencoded"  # what `curl -d` says
 BOM = b"\xef\xbb\xbf"
 
 
 def ask(server: Process, method: str, target: str, body: bytes | None = None, kind: str | None = None) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     login = base64.b64encode(f"admin:{PASSWORD}".encode()).decode()
     try:
         connection.request(method, target, body, {"Authorization": f"Basic {login}"} | ({} if kind is None else {"Content-Type": kind}))

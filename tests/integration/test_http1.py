@@ -14,9 +14,10 @@ import httpx
 import psutil
 import pytest
 
-from tests.integration.conftest import PASSWORD, Process, free_port
+from tests.integration.conftest import PASSWORD, Process
+from tests.support.ports import free_port
 
-LIMIT = 30.0  # seconds until a test gives up
+LIMIT = 120.0  # seconds until a test gives up
 
 
 def converse(port: int, data: bytes) -> bytes:

@@ -17,12 +17,13 @@ import hpack
 import httpx
 import pytest
 
-from tests.integration.conftest import PASSWORD, PROTOCOLS, Process, free_port
+from tests.integration.conftest import PASSWORD, PROTOCOLS, Process
 from tests.support.http2 import Answer, Client
 from tests.support.http2_cases import CASES, HEADERS, LAST_PING, PREFACE, Case, iter_frames, outcome, settings
 from tests.support.node import Node
+from tests.support.ports import free_port
 
-LIMIT = 60.0  # seconds until a test gives up
+LIMIT = 120.0  # seconds until a test gives up
 HTTP2 = PROTOCOLS["http2"]
 AUTHORIZATION = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
 

@@ -9,7 +9,7 @@ from base64 import b64encode
 
 import httpx
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import LIMIT, PASSWORD, Process
 
 COUNT = 4000
 
@@ -65,7 +65,7 @@ def test_a_client_that_goes_away_writes_nothing_or_everything(server: Process, c
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     for _ in range(3):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as sock:
             sock.sendall(head.encode() + body)
         found = {count(client, "gone") for _ in range(20)}
         assert client.put("/Product/bystander", json={"name": "b", "price": 1}).status_code == 204, "the database is free again"

@@ -17,7 +17,7 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-LIMIT = 30.0  # seconds that a page has for anything
+LIMIT = 120.0  # seconds that a page has for anything
 _ARGUMENTS = (
     "--headless",
     "--no-sandbox",

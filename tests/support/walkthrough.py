@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
-from tests.integration.conftest import free_port
+from tests.support.ports import free_port
 
 LIMIT = 60.0  # seconds
 _BLOCK = re.compile(
