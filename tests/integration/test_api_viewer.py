@@ -89,7 +89,7 @@ def test_who_gets_it(server: Process) -> None:
         assert client.post("/docs", json={}).status_code == 405
         assert client.options("/docs").headers["allow"] == "GET, HEAD, OPTIONS"
         for name in ("page.js", "page.css", "swagger-ui.css", "swagger-ui-bundle.js", "icon.svg"):
-            assert f'"/docs/assets/{name}"' in page.text
+            assert f'"docs/assets/{name}"' in page.text
             assert httpx.get(f"{server.url}/docs/assets/{name}").status_code == 200
         assert client.get("/docs/assets/README.md").status_code == client.get("/docs/assets/../page.html").status_code == 404
     assert httpx.get(f"{server.url}/docs").status_code == 401
