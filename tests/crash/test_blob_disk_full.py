@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Process
+from tests.support.waiting import wait_until
 
 MIB = 1 << 20
 VOLUME_BYTES = 24 * MIB
@@ -53,7 +54,7 @@ def test_uploads_fail_with_507_and_recover(volume: Path, tmp_path: Path) -> None
                 assert client.get(f"/Film/{number}/video").content == CONTENT
             assert client.get(f"/Film/{stored}").status_code == 404
             assert client.put("/Film/small/video", content=b"inside the record").status_code == 204
-            assert "no space left" in server.logged()
+            wait_until(lambda: "no space left" in server.logged(), server.logged)
 
             subprocess.run(["mount", "-o", f"remount,size={VOLUME_BYTES * 2}", str(volume)], check=True)
             assert client.put("/Film/again/video", content=pieces(CONTENT)).status_code == 204

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from tests.integration.conftest import Process
+from tests.support.waiting import wait_until
 
 VOLUME_BYTES = 24 * 1024 * 1024
 
@@ -64,9 +65,12 @@ def end_of_job(server: Process, operation: str, **fields: object) -> str:
     answer = server.operate(operation, **fields)
     if answer.status_code != 200:
         return str(answer.status_code)
-    while (job := server.operate("get_job", id=answer.json()["job_id"]).json()[0])["status"] not in ("COMPLETE", "ERROR"):
-        pass
-    return str(job["status"])
+
+    def ended() -> str | None:
+        status = server.operate("get_job", id=answer.json()["job_id"]).json()[0]["status"]
+        return status if status in ("COMPLETE", "ERROR") else None
+
+    return str(wait_until(ended, "the job does not end"))
 
 
 def test_what_frees_space_works_on_a_full_volume(volume: Path) -> None:

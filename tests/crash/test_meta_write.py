@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import START_LIMIT, Process
+from tests.support.waiting import wait_until
 
 PREPARED = """
 import os, signal
@@ -93,5 +94,6 @@ def test_the_process_starts_again_if_it_had_run_for_long(start: Callable[..., Pr
             assert status in (204, 503)
     with server.client() as client:
         assert client.get("/Doc/kept").json()["n"] == 1
-    assert server.pid == pid and server.logged().count("successfully started") == 2
+    wait_until(lambda: server.logged().count("successfully started") == 2, server.logged)
+    assert server.pid == pid
     assert server.stop() == 0

@@ -14,11 +14,11 @@ from typing import ClassVar
 
 import httpx
 import pytest
-from httpx import _config
 from httpx._transports import default
 
 from tests.support.forked import Forked
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
+from tests.support.patience import be_patient
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 
@@ -37,10 +37,7 @@ LIMIT = 60.0  # seconds for an answer, also of a machine that is busy
 if hasattr(default, "create_ssl_context"):
     default.create_ssl_context = functools.cache(default.create_ssl_context)
 
-# Five seconds, which requests without a limit of their own would have, are too few on a machine that is busy.
-if hasattr(_config, "DEFAULT_TIMEOUT_CONFIG"):
-    for name in ("connect", "read", "write", "pool"):
-        setattr(_config.DEFAULT_TIMEOUT_CONFIG, name, LIMIT)
+be_patient()
 
 
 class Process:

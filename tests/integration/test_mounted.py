@@ -14,6 +14,7 @@ from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.leaks import memory_of
+from tests.support.waiting import wait_until
 
 LIMIT = 60.0  # seconds for anything to happen
 ADMIN = ("admin", PASSWORD)
@@ -89,9 +90,15 @@ async def count(request: Request):
         size += len(piece)
     return {"size": size}
 
+go_on = asyncio.Event()
+
 @api.post("/slow")
 async def slow(request: Request):
-    await asyncio.sleep(5)
+    await go_on.wait()
+
+@api.post("/go-on")
+async def release():
+    go_on.set()
 
 @api.post("/refuses")
 async def refuses():
@@ -249,6 +256,7 @@ def test_long_bodies_take_little_memory(process: Process, client: httpx.Client) 
         slow.append(sender)
     assert client.get("/api/plain").status_code == 200
     assert memory_of(process.pid) - before < 60 << 20
+    assert client.post("/api/go-on").status_code == 200
     for sender in slow:
         sender.close()
     with httpx.Client(base_url=process.url, timeout=LIMIT, http1=False, http2=True) as over_two:
@@ -286,8 +294,7 @@ def test_an_answer_that_breaks_off_is_noticed(client: httpx.Client) -> None:
 
 def test_work_after_the_answer(client: httpx.Client, key: str) -> None:
     assert client.post(f"/api/later/{key}").status_code == 200
-    while client.get(f"/Thing/{key}").status_code == 404:
-        pass
+    wait_until(lambda: client.get(f"/Thing/{key}").status_code == 200)
     assert client.get(f"/Thing/{key}").json()["name"] == "later"
 
 

@@ -59,7 +59,8 @@ def test_it_is_served_as_it_says(tmp_path: Path) -> None:
     finally:
         assert process.stop() == 0, process.output()
     assert "[error]" not in process.logged()
-    assert "[warn]" not in process.logged()
+    # That a handler held the loop is said where the machine is busy.
+    assert not [line for line in process.logged().splitlines() if "[warn]" in line and " held the loop for " not in line]
 
 
 def _until_data(events: httpx.Response) -> list[str]:

@@ -21,6 +21,8 @@ import pytest
 
 from svc.root.socket_path import socket_path
 from tests.integration.conftest import PASSWORD, Process
+from tests.support import long_drain
+from tests.support.waiting import wait_until
 
 ADMIN = ("admin", PASSWORD)
 SECRETS = ("correct horse", "Tr0ub4dor-and-3", "s3cr3t-second", "PRIVATE KEY")
@@ -46,13 +48,11 @@ def refused(client: httpx.Client, status: int, operation: str, **fields: Any) ->
 
 
 def wait_for_job(client: httpx.Client, job_id: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    def ended() -> dict[str, Any] | None:
         (job,) = post(client, "get_job", id=job_id)
-        if job["status"] in ("COMPLETE", "ERROR"):
-            return dict(job)
-        time.sleep(0.02)
-    raise AssertionError("the job does not end")
+        return job if job["status"] in ("COMPLETE", "ERROR") else None
+
+    return dict(wait_until(ended, "the job does not end") or {})
 
 
 # --- transport ---------------------------------------------------------------------------------------------------------------------------
@@ -337,17 +337,14 @@ def test_no_secret_is_ever_logged(tmp_path: Path) -> None:
 
 
 def test_while_it_stops_it_says_so(tmp_path: Path) -> None:
-    process = Process(tmp_path / "root").start()
+    process = Process(tmp_path / "root", env={"SVC_TEST_HOOK": long_drain.__file__}).start()
     try:
         busy = socket.create_connection(("127.0.0.1", process.port))
         busy.sendall(b"PUT /Nothing/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")  # a request in flight keeps the port open
         with httpx.Client(base_url=process.operations_url) as client:
             assert client.get("/ready").status_code == 200
             os.kill(process.pid, signal.SIGTERM)
-            deadline = time.monotonic() + 8
-            while client.get("/ready").status_code == 200:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(lambda: client.get("/ready").status_code == 503)
             assert client.get("/ready").text == "svc is stopping."
             assert client.get("/health").status_code == 200
             response = client.post("/", json={"operation": "user_info"}, auth=ADMIN)
@@ -398,10 +395,7 @@ def test_restart_keeps_port_and_data(tmp_path: Path) -> None:
         response = process.operate("restart")
         assert response.json() == {"message": "Restarting svc. This may take up to 60 seconds."}
         assert response.headers["connection"] == "close"
-        deadline = time.monotonic() + 60
-        while process.logged().count("successfully started") < 2:
-            assert time.monotonic() < deadline, process.logged()
-            time.sleep(0.05)
+        wait_until(lambda: process.logged().count("successfully started") == 2, process.logged)
         assert process.operate("describe_table", table="kept").status_code == 200
         assert process.process is not None and process.process.poll() is None
     finally:

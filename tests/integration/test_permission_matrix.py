@@ -11,6 +11,7 @@ import yaml
 
 from svc.operations.registry import by_name
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.waiting import wait_until
 
 ERROR = "This operation is not authorized due to role restrictions and/or invalid database items"
 CRUD = ("read", "insert", "update", "delete")
@@ -195,7 +196,7 @@ def test_impersonation(world: Process) -> None:
     assert (answer.status_code, answer.json()) == refusal(entry("insert"))
     assert world.operate("user_info", impersonate={"username": "m-reader"}).json()["username"] == "m-reader"
     world_log = "user admin runs the operation insert as user m-reader"
-    assert world_log in world.logged() or world_log in world.output()
+    wait_until(lambda: world_log in world.logged() + world.output(), world.logged)
 
 
 def test_a_change_counts_at_once(world: Process) -> None:

@@ -6,9 +6,7 @@ import base64
 import io
 import json
 import tarfile
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from textwrap import dedent
 
 import httpx
@@ -17,10 +15,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, Process, free_port
+from tests.support.waiting import wait_until
 
 LIMIT = 60.0  # seconds for anything to happen
 ADMIN = ("admin", PASSWORD)
-PORT = free_port()
 
 FILES = {
     "shop/schema.graphql": "type Thing @table @export { id: ID @primaryKey name: String }",
@@ -31,14 +29,14 @@ FILES = {
                 async for message in incoming:
                     yield {"resource": message}
     """,
-    "shop/config.yaml": f"""
+    "shop/config.yaml": """
         rest: true
-        graphqlSchema: {{files: '*.graphql'}}
-        resources: {{files: resources.py}}
-        frameworkRoutes: {{files: 'routes/*.py', urlPath: .}}
-        words: {{package: svc-words, files: 'words/*.txt', port: {PORT}}}
-        slow: {{package: ./slow.py, timeout: 100}}
-        eager: {{package: ./eager.py}}
+        graphqlSchema: {files: '*.graphql'}
+        resources: {files: resources.py}
+        frameworkRoutes: {files: 'routes/*.py', urlPath: .}
+        words: {package: svc-words, files: 'words/*.txt', port: PORT}
+        slow: {package: ./slow.py, timeout: 100}
+        eager: {package: ./eager.py}
     """,
     "shop/words/bad.txt": "darn heck",
     "shop/routes/first.py": """
@@ -128,12 +126,17 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Process]:
     root = tmp_path_factory.mktemp("plugins") / "root"
     for name, text in FILES.items():
         file = root / "components" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(dedent(text))
+        file.write_text(dedent(text).replace("PORT", str(port)))
     running = Process(root, None).start()
     yield running
     assert running.stop() == 0, running.output()
@@ -172,10 +175,10 @@ def test_websockets_of_routes(process: Process) -> None:
         connect(f"{address}/nothing")
 
 
-def test_another_application_is_a_plugin(process: Process, client: httpx.Client) -> None:
+def test_another_application_is_a_plugin(client: httpx.Client, port: int) -> None:
     assert client.get("/Thing/bad.txt").json()["name"] == "darn heck", "written while the application was loaded"
     assert client.get("/Thing/darn").status_code == 422
-    assert client.get(f"http://127.0.0.1:{PORT}/").json() == {"words": ["darn", "heck"]}
+    assert client.get(f"http://127.0.0.1:{port}/").json() == {"words": ["darn", "heck"]}
 
 
 def test_statuses(process: Process, client: httpx.Client) -> None:
@@ -183,8 +186,8 @@ def test_statuses(process: Process, client: httpx.Client) -> None:
     text = json.dumps(answer)
     assert "it has not ended within 0.1 s" in text and "the entry 'words' has no option files" in text
     assert answer["restartRequired"] and answer["restartReasons"] == ["component shop: its entry eager asks for it"]
-    output = process.output()
-    assert "slow: handle_application: it has not ended within 0.1 s" in output + Path(process._log_file).read_text()
+    late = "slow: handle_application: it has not ended within 0.1 s"
+    wait_until(lambda: late in process.output() + process.logged(), process.logged)
 
 
 def test_a_deployed_application_may_name_a_plugin(process: Process, client: httpx.Client) -> None:
@@ -201,12 +204,8 @@ def test_a_deployed_application_may_name_a_plugin(process: Process, client: http
     body = {"operation": "deploy_component", "project": "later", "payload": base64.b64encode(packed.getvalue()).decode(), "restart": True}
     answer = httpx.post(process.operations_url, json=body, auth=ADMIN, timeout=LIMIT)
     assert answer.status_code == 200, answer.text
-    deadline = time.monotonic() + LIMIT
-    while client.get("/later/here").status_code != 200:
-        assert time.monotonic() < deadline, process.output()
+    wait_until(lambda: client.get("/later/here").status_code == 200, process.output)
     assert client.get("/Thing/gosh").status_code == 422
     body = {"operation": "drop_component", "project": "later", "restart": True}
     assert httpx.post(process.operations_url, json=body, auth=ADMIN, timeout=LIMIT).status_code == 200
-    while client.get("/Thing/gosh").status_code != 404:
-        assert time.monotonic() < deadline, process.output()
-    assert client.get("/later/here").status_code == 404
+    wait_until(lambda: client.get("/Thing/gosh").status_code == client.get("/later/here").status_code == 404, process.output)

@@ -6,11 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import randbytes
-from threading import Event
 
 import httpx
 import psutil
@@ -22,6 +20,7 @@ from svc.interpreter import running_interpreter
 from tests.integration.conftest import Process, free_port
 from tests.support.forked import run_command
 from tests.support.prepared import place_token_keys
+from tests.support.waiting import LIMIT, wait_until
 
 INTERPRETER = f"  interpreter: {running_interpreter()}\n"  # of `svc status`
 
@@ -51,7 +50,7 @@ class Commands:
         if not self.own_keys and self.root.parent.exists() and arguments[:1] in ((), ("start",), ("restart",), ("install",)):
             place_token_keys(self.root)
         if directory is None:
-            return run_command(arguments, cwd=Path.cwd(), env=environment, timeout=60)
+            return run_command(arguments, cwd=Path.cwd(), env=environment, timeout=LIMIT)
         command = [sys.executable, "-m", "svc", *arguments]
         return subprocess.run(
             command,
@@ -60,19 +59,12 @@ class Commands:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=LIMIT,
             check=False,
         )
 
     def pid(self) -> int:
         return int((self.root / "svc.pid").read_text())
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        Event().wait(0.02)
 
 
 @pytest.fixture
@@ -111,9 +103,9 @@ def test_from_nothing_to_stopped(commands: Commands) -> None:
     assert password not in started.stderr
     assert read_document(commands.root / "svc-config.yaml")["http"]["port"] == 9926
     assert not list((commands.root / "backup").glob("*.bak"))
-    log = (commands.root / "log" / "svc.log").read_text()
-    assert log.count("successfully started.") == 2
-    assert str(file) in log
+    log = commands.root / "log" / "svc.log"
+    wait_until(lambda: log.read_text().count("successfully started.") == 2, log.read_text)
+    assert str(file) in log.read_text()
     for path in (commands.root / "log").iterdir():
         assert password not in path.read_text()
 
@@ -218,7 +210,7 @@ def test_the_installed_command(commands: Commands) -> None:
     """`svc` itself, as the package installs it."""
     script = Path(sys.executable).with_name("svc")
     env = {name: value for name, value in commands.env.items() if name != "PYTHONPATH"}
-    done = subprocess.run([script, "status"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([script, "status"], env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert (done.stdout, done.stderr) == (f"svc:\n  status: not installed\n  root: {commands.root}\n" + INTERPRETER, "")
 
 
@@ -256,7 +248,7 @@ def test_a_killed_server_reads_as_stopped_and_starts_again(commands: Commands) -
     process.send_signal(signal.SIGKILL)
     wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
     assert commands.run("status").stdout == f"svc:\n  status: stopped\n  root: {commands.root}\n" + INTERPRETER
-    assert commands.run("start").returncode == 0
+    assert commands.run("start", HTTP_PORT=str(commands.port)).returncode == 0
 
 
 def test_a_start_that_fails_says_why_where_it_was_started(commands: Commands) -> None:
@@ -329,7 +321,7 @@ def test_a_restart_keeps_the_application_from_whatever_directory_it_is_asked_for
     assert commands.run("start", "shop", f"--HTTP_PORT={commands.port}", directory=commands.home).returncode == 0
     for _ in range(2):
         assert commands.run("restart", directory=commands.root).returncode == 0
-        answer = httpx.get(f"http://127.0.0.1:{commands.port}/Bed/", timeout=60)
+        answer = httpx.get(f"http://127.0.0.1:{commands.port}/Bed/", timeout=LIMIT)
         assert answer.status_code == 401  # it is there: an address of nothing is 404
     assert commands.run("stop").returncode == 0
     again = commands.run("restart", f"--HTTP_PORT={commands.port}")
@@ -350,7 +342,7 @@ def test_following_the_log_ends_with_its_reader(commands: Commands) -> None:
         assert child.stdout.readline() == "three\n"
         child.stdout.close()
         assert child.stderr.read() == ""
-        assert child.wait(60) == 141
+        assert child.wait(LIMIT) == 141
 
 
 def test_a_server_in_the_foreground_says_in_a_pipe_where_it_answers(commands: Commands) -> None:
@@ -367,7 +359,7 @@ def test_a_server_in_the_foreground_says_in_a_pipe_where_it_answers(commands: Co
             if "Started with" in line:
                 break
         child.send_signal(signal.SIGTERM)
-        assert child.wait(60) == 0
+        assert child.wait(LIMIT) == 0
     text = "".join(said)
     assert f"  http://localhost:{commands.port}/  " in text and f"  root         {commands.root}\n" in text
     assert said[-1] == "  Started with 3 errors, see above.\n"
@@ -384,8 +376,7 @@ def test_databases_are_compacted_once(tmp_path: Path) -> None:
                 assert client.delete(f"/Doc/{number}").status_code == 204
         assert server.operate("insert", table="Product", records=[{"id": "kept"}]).status_code == 200
         job = server.operate("delete_audit_logs_before", table="Doc", timestamp=4e12).json()["job_id"]
-        while server.operate("get_job", id=job).json()[0]["status"] != "COMPLETE":
-            pass
+        wait_until(lambda: server.operate("get_job", id=job).json()[0]["status"] == "COMPLETE")
         assert server.stop() == 0
         before = file.stat().st_size
         config = server.root / "svc-config.yaml"

@@ -24,10 +24,10 @@ from wsproto.events import TextMessage
 from tests.integration.conftest import PASSWORD
 from tests.integration.test_tls import Secure
 from tests.support.certificates import client_context
+from tests.support.waiting import LIMIT
 
 AUTH = ("admin", PASSWORD)
 BASIC = "Basic " + base64.b64encode(f"admin:{PASSWORD}".encode()).decode()
-LIMIT = 30.0  # seconds until a test gives up
 
 Feed = AsyncIterator[dict[str, Any]]
 

@@ -12,8 +12,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.waiting import LIMIT
 
-LIMIT = 30.0  # seconds for anything to arrive
 SCHEMA = """
 type Plant @table @export { id: ID @primaryKey, name: String @indexed, pin: String, gardenId: ID @indexed, garden: Garden @relationship(from: "gardenId") }
 type Garden @table @export { id: ID @primaryKey, name: String }

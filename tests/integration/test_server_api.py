@@ -16,8 +16,8 @@ from tests.integration.conftest import PASSWORD, PROTOCOLS
 from tests.integration.test_tls import Secure
 from tests.support.certificates import client_context
 from tests.support.http2 import ClientEnd
+from tests.support.waiting import LIMIT
 
-LIMIT = 30.0  # seconds
 APP = Path(__file__).parent / "listening"
 
 

@@ -127,7 +127,7 @@ def test_the_time_passes_as_outside_while_something_is_outside(shop: Application
 
 
 def test_what_never_comes_from_outside_fails_the_test(directory: Path) -> None:
-    with svc.testing.app(directory, patience=0.3) as shop:
+    with svc.testing.app(directory, patience=1.0) as shop:
         with pytest.raises(NotEnded, match=r"the application waits for a connection(.|\n)*Patient\.get"):
             shop.get("/Patient")
         shop.clock.advance(600)  # which does not wait for what is outside

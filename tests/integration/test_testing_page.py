@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.waiting import LIMIT
+
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 _FILE = re.compile(r"^\*\*([\w./]+)\*\*\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -20,8 +22,8 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     tests = sum(len(re.findall(r"^ *(?:async )?def test_", text, re.MULTILINE)) for _, text in files)
     command = [sys.executable, "-m", "pytest", "-W", "error", "-q", "-p", "no:schemathesis", "-p", "no:asyncio"]
     first = subprocess.run(
-        [*command, "tests/test_shop.py"], cwd=tmp_path / "shop", capture_output=True, text=True, timeout=120, check=False
+        [*command, "tests/test_shop.py"], cwd=tmp_path / "shop", capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert "2 passed" in first.stdout, first.stdout + first.stderr
-    done = subprocess.run(command, cwd=tmp_path / "shop", capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tmp_path / "shop", capture_output=True, text=True, timeout=LIMIT, check=False)
     assert f"{tests} passed" in done.stdout and not done.returncode, done.stdout + done.stderr

@@ -12,8 +12,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.waiting import LIMIT
 
-LIMIT = 30.0  # seconds for anything to arrive
 PAGE = {"Origin": "https://elsewhere.example"}
 MADE: list[str] = []  # none of them may be in a log
 LOGGED: list[str] = []  # what must be

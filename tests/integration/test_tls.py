@@ -10,7 +10,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,9 @@ from svc.store.values.records import decode
 from tests.integration.conftest import APP, PASSWORD, Process, free_port
 from tests.support.certificates import Authority, Pair, authority, client_context, localhost
 from tests.support.revocation import Responder, make_answer, make_list
+from tests.support.waiting import LIMIT, wait_until
 
-LIMIT = 30.0  # seconds until a test gives up
+OF_THE_MACHINE = ("storage.reclamation.threshold", " held the loop for ")  # warnings, where there is little room or much else to do
 GET = b"GET /Product/none HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -47,7 +47,7 @@ class Secure(Process):
         """Returns when the log tells that all ports are open: the plain one is the first of them."""
         super().start()
         assert self.process is not None
-        until(lambda: "successfully started" in self.logged() or self.process.poll() is not None)  # type: ignore[union-attr]
+        wait_until(lambda: "successfully started" in self.logged() or self.process.poll() is not None)  # type: ignore[union-attr]
         assert self.process.poll() is None, f"did not start: {self.output()}"
         return self
 
@@ -71,9 +71,7 @@ class Secure(Process):
             return sock.getpeercert()["subject"][-1][-1][1]  # type: ignore[index, return-value]
 
     def check_log(self) -> None:
-        lines = [
-            line for line in self.logged().splitlines() if "storage.reclamation.threshold" not in line
-        ]  # of a machine with little room
+        lines = [line for line in self.logged().splitlines() if not any(text in line for text in OF_THE_MACHINE)]
         unexpected = [line for line in lines if re.search(r"\[(error|fatal|warn)\]|Traceback", line)]
         assert not unexpected, unexpected
 
@@ -84,13 +82,6 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     yield process
     assert process.stop() == 0, process.output()
     process.check_log()
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def answer(sock: socket.socket) -> tuple[bytes, bytes]:
@@ -277,18 +268,30 @@ def s_client(secure: Secure, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
+def read_until(client: subprocess.Popen[bytes], text: bytes) -> None:
+    """What it prints, up to the line that has this."""
+    assert client.stdout is not None
+    said = b""
+    for line in client.stdout:
+        said += line
+        if text in line:
+            return
+    raise AssertionError(said)
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_new_keys_in_the_middle(secure: Secure) -> None:
     """`K` on a line of its own: change keys on both sides (RFC 8446 §4.6.3)."""
     with s_client(secure, "-tls1_3") as client:
         assert client.stdin is not None
-        for line in (b"K\n", b"K\n", b"GET /Product/none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"):
-            client.stdin.write(line)
+        for _ in range(2):  # a command is only one at the beginning of what the client reads
+            client.stdin.write(b"K\n")
             client.stdin.flush()
-            time.sleep(0.3)  # a command is only one at the beginning of what the client reads
-        output, _ = client.communicate(timeout=LIMIT)
-    assert b"KEYUPDATE" in output
-    assert b"HTTP/1.1 401 " in output
+            read_until(client, b"KEYUPDATE")
+        client.stdin.write(GET)
+        client.stdin.flush()
+        read_until(client, b"HTTP/1.1 401 ")
+        client.communicate(timeout=LIMIT)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -306,12 +309,11 @@ def test_small_records(secure: Secure) -> None:
 def test_no_renegotiation(secure: Secure) -> None:
     with s_client(secure, "-tls1_2") as client:
         assert client.stdin is not None
-        time.sleep(0.3)
         client.stdin.write(b"R\n")
         client.stdin.flush()
-        output, _ = client.communicate(timeout=LIMIT)
-    assert b"RENEGOTIATING" in output
-    assert b"no renegotiation" in output
+        read_until(client, b"RENEGOTIATING")
+        read_until(client, b"no renegotiation")
+        client.communicate(timeout=LIMIT)
 
 
 # --- what is wrong ---------------------------------------------------------------------------------------------------------------------
@@ -389,12 +391,12 @@ def test_files_that_are_replaced_are_taken_up(secure: Secure) -> None:
     with secure.connect(client_context()) as old:
         (keys / "certificate.pem").write_bytes(pair.pem)
         (keys / "privateKey.pem").write_bytes(pair.key_pem)
-        until(lambda: secure.shown("localhost") == "renewed")
+        wait_until(lambda: secure.shown("localhost") == "renewed")
         old.sendall(GET)
         assert answer(old)[0].startswith(b"HTTP/1.1 401 ")
     (keys / "certificate.pem").write_bytes(localhost().pem)
     (keys / "privateKey.pem").write_bytes(localhost().key_pem)
-    until(lambda: secure.shown("localhost") == "localhost")
+    wait_until(lambda: secure.shown("localhost") == "localhost")
 
 
 # --- other servers ---------------------------------------------------------------------------------------------------------------------
@@ -432,7 +434,7 @@ def test_without_a_certificate_there_is_one_line_and_everything_else(tmp_path: P
             assert client.get("/Product").status_code == 200
     finally:
         assert process.stop() == 0
-    [line] = [line for line in process.logged().splitlines() if "[warn]" in line and "storage.reclamation.threshold" not in line]
+    [line] = [line for line in process.logged().splitlines() if "[warn]" in line and not any(text in line for text in OF_THE_MACHINE)]
     assert f"[tls]: http.securePort {process.secure_port} is not opened: certificate " in line and "missing.pem cannot be read" in line
 
 
@@ -452,7 +454,7 @@ def test_https_for_development(tmp_path: Path) -> None:
     process.start()
     try:
         authority_file = process.root / "keys" / "ca.pem"
-        until(lambda: f"{process.secure_url}/  Clients have to trust {authority_file}" in process.output())
+        wait_until(lambda: f"{process.secure_url}/  Clients have to trust {authority_file}" in process.output())
         answered = httpx.get(f"{process.secure_url}/Product", verify=ssl.create_default_context(cafile=authority_file))
         assert answered.json()["name"] == "Product", "a request of this machine"
     finally:
@@ -493,9 +495,14 @@ def test_a_certificate_is_a_user(mutual: Secure) -> None:
     with mutual.https() as client:
         assert client.get("/Product/1").status_code == 401
         assert client.get("/Product/1", auth=("ann", "secret-word")).status_code == 200
-    events = [line.partition("]: ")[2] for line in mutual.logged().splitlines() if "[auth-event]" in line]
-    found = {(event["username"], event["status"]) for event in map(json.loads, events) if event["auth_strategy"] == "mTLS"}
-    assert found == {("admin", "success"), ("ann", "success"), ("nobody", "failure")}
+
+    def found() -> set[tuple[str, str]]:
+        events = [
+            json.loads(line.partition("]: ")[2]) for line in mutual.logged().splitlines(True) if "[auth-event]" in line and line[-1] == "\n"
+        ]
+        return {(event["username"], event["status"]) for event in events if event["auth_strategy"] == "mTLS"}
+
+    wait_until(lambda: found() == {("admin", "success"), ("ann", "success"), ("nobody", "failure")}, found)
 
 
 def test_equal_requests_of_different_certificates(mutual: Secure) -> None:

@@ -1,7 +1,6 @@
 """Tokens, sessions and keys of the real program (spec: security §2, §3, §11; http §11.2)."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.waiting import wait_until
 
 CREDENTIALS = {"username": "admin", "password": PASSWORD}
 
@@ -160,15 +160,10 @@ def test_a_change_of_accounts_by_another_process_of_the_directory(tmp_path: Path
         def status() -> int:
             return httpx.post(second.operations_url, json={"operation": "user_info"}, headers=headers, timeout=60).status_code
 
-        def wait_for(expected: int) -> None:
-            deadline = time.monotonic() + 30
-            while status() != expected:
-                assert time.monotonic() < deadline
-
-        wait_for(200)
+        wait_until(lambda: status() == 200)
         assert status() == 200  # remembered by now
         assert first.operate("alter_user", username="ann", active=False).status_code == 200
-        wait_for(401)
+        wait_until(lambda: status() == 401)
     finally:
         first.kill()
         second.kill()

@@ -23,8 +23,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.streams import EventClient
-
-LIMIT = 30.0  # seconds for anything to arrive
+from tests.support.waiting import LIMIT
 
 SCHEMA = """
 type Thing @table @export { id: ID @primaryKey  n: Int  text: String }

@@ -7,7 +7,6 @@ import json
 import random
 import socket
 import struct
-import time
 from base64 import b64encode
 from collections.abc import Coroutine, Iterator
 from contextlib import closing
@@ -18,9 +17,8 @@ import websockets
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError, InvalidStatus
 
 from tests.integration.socket_process import SocketProcess
+from tests.support.waiting import LIMIT, wait_until
 from tests.support.websocket_frames import KEY, binary, close, frame, more, ping, text
-
-LIMIT = 60.0  # seconds that anything may take
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +265,7 @@ def test_garbage(server: SocketProcess) -> None:
                     pass
             except ConnectionResetError:
                 pass
-    assert figures(server)["open"] == 0
+    wait_until(lambda: figures(server)["open"] == 0)
 
 
 def test_a_connection_that_breaks_in_the_middle_of_a_message(server: SocketProcess) -> None:
@@ -278,13 +276,6 @@ def test_a_connection_that_breaks_in_the_middle_of_a_message(server: SocketProce
             raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raw.close()
     wait_until(lambda: figures(server) == {"open": 0, "pending": 0, "held": 0})
-
-
-def wait_until(is_so: Any) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_service_waits_for_readers_that_do_not_read(server: SocketProcess) -> None:
@@ -317,7 +308,7 @@ def test_who_floods_a_reader_that_does_not_read_loses_it(server: SocketProcess) 
 
 
 def test_a_peer_that_sends_more_than_is_taken_is_held_back() -> None:
-    process = SocketProcess("--fast")
+    process = SocketProcess("--ping", "0.2")
     try:
         raw = Raw(process.port, "/silent")
         raw.sock.setblocking(False)
@@ -359,35 +350,45 @@ def test_pings_of_a_peer_that_does_not_read(server: SocketProcess) -> None:
 
 
 def test_peers_that_fall_silent() -> None:
-    process = SocketProcess("--fast")
-    try:
-        with closing(Raw(process.port, "/echo")) as dead, closing(Raw(process.port, "/echo")) as alive:
-            heard = 0
-            dead.sock.settimeout(0.01)
-            gone = False
-            deadline = time.monotonic() + LIMIT
-            while not gone or heard < 10:
-                assert time.monotonic() < deadline
-                assert alive.frame() == (0x89, b"")
-                alive.send(frame(10, b""))
-                heard += 1
+    """A peer that answers is not given up: where the machine is too busy for it to answer in time, it gets more of it."""
+    for silence in (0.6, 6.0, LIMIT):
+        process = SocketProcess("--ping", str(silence / 3), "--silence", str(silence))
+        try:
+            with closing(Raw(process.port, "/echo")) as dead, closing(Raw(process.port, "/echo")) as alive:
                 try:
-                    gone = gone or dead.sock.recv(100) == b""
-                except TimeoutError:
-                    pass
-                except ConnectionResetError:
-                    gone = True
-            alive.send(text("alive"))
-            while (found := alive.frame()) == (0x89, b""):
-                pass
-            assert found == (0x81, b"alive")
-        with closing(Raw(process.port, "/forbidden")) as rude:  # does not answer our close frame
-            assert rude.frame()[0] == 0x88
-            with pytest.raises((EOFError, ConnectionResetError)):
-                rude.read(1)
-    finally:
-        process.stop()
+                    answer_until_it_is_gone(dead, alive)
+                except (EOFError, ConnectionResetError):
+                    assert silence < LIMIT, "a peer that answers was given up"
+                    continue
+            with closing(Raw(process.port, "/forbidden")) as rude:  # does not answer our close frame
+                assert rude.frame()[0] == 0x88
+                with pytest.raises((EOFError, ConnectionResetError)):
+                    rude.read(1)
+            break
+        finally:
+            process.stop()
     assert process.errors == ""
+
+
+def answer_until_it_is_gone(dead: Raw, alive: Raw) -> None:
+    """One of them answers pings, ten of them at least."""
+    heard = 0
+    dead.sock.settimeout(0.01)
+    gone = False
+    while not gone or heard < 10:
+        assert alive.frame() == (0x89, b"")
+        alive.send(frame(10, b""))
+        heard += 1
+        try:
+            gone = gone or dead.sock.recv(100) == b""
+        except TimeoutError:
+            pass
+        except ConnectionResetError:
+            gone = True
+    alive.send(text("alive"))
+    while (found := alive.frame()) == (0x89, b""):
+        pass
+    assert found == (0x81, b"alive")
 
 
 def test_the_server_stops() -> None:

@@ -1,6 +1,6 @@
 """A server of WebSockets and nothing else, as a process: the real loop, connections, listeners and sockets, without store and applications.
 
-    python -m tests.support.socket_server [--deflate] [--takeover] [--min-size N] [--listeners] [--fast]
+    python -m tests.support.socket_server [--deflate] [--takeover] [--min-size N] [--listeners] [--ping SECONDS] [--silence SECONDS]
 
 Prints its port. What a WebSocket does follows from its path: see SERVICES. SIGTERM drains it; then it prints its figures as JSON.
 """
@@ -214,12 +214,12 @@ def main() -> None:
     parser.add_argument("--takeover", action="store_true", help="... with context takeover")
     parser.add_argument("--min-size", type=int, default=256, help="... for messages of so many bytes")
     parser.add_argument("--listeners", action="store_true", help="with listeners of an application")
-    parser.add_argument("--fast", action="store_true", help="ping and give up after a fraction of a second")
+    parser.add_argument("--ping", type=float, default=web_socket.PING_SECONDS, help="seconds between two pings")
+    parser.add_argument("--silence", type=float, default=web_socket.SILENCE_SECONDS, help="seconds after which a silent peer is given up")
     options = parser.parse_args()
-    sweep_seconds = SWEEP_SECONDS
-    if options.fast:
-        web_socket.PING_SECONDS, web_socket.SILENCE_SECONDS, web_socket.CLOSE_SECONDS = 0.2, 0.6, 0.4
-        sweep_seconds = 0.1
+    web_socket.PING_SECONDS, web_socket.SILENCE_SECONDS = options.ping, options.silence
+    web_socket.CLOSE_SECONDS = min(web_socket.CLOSE_SECONDS, options.silence)
+    sweep_seconds = min(SWEEP_SECONDS, options.ping / 2)
 
     loop, selector = new_loop()
     deflate = None
