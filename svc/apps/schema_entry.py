@@ -14,7 +14,7 @@ from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import fault_registrations, schema_addresses
 from svc.apps.reading import read_limited
 from svc.apps.schema_files import SchemaResult, load_schema_files
-from svc.apps.schema_leftovers import DoubtfulTable, LeftoverTask
+from svc.apps.schema_leftovers import LeftoverTask
 from svc.apps.status import EntryStatus
 from svc.auth.roles import roles_with_rights
 from svc.errors import SchemaError
@@ -79,7 +79,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     if result.errors and app.is_serving:
         return entry
     options = rest_options(app.config)
-    doubtful: list[DoubtfulTable] = []
+    defined: list[Table] = []
     for definition in result.definitions:
         try:
             change, known, table = await _define(runtime.store.open_database(definition.database), definition)
@@ -91,8 +91,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             _warn_of_former_name(runtime.store, definition, known, status)
         for each in change.changes if known is not None else ():
             runtime.report(app.name, "info", f"{context.key}: {definition.database}.{definition.name}: {each.sentence}")
-        if change.doubts:
-            doubtful.append(DoubtfulTable(table, table.definition, change))
+        defined.append(table)
         if (app.config.get("rest") or app.config.get("graphql")) and definition.export is not None:
             path = rest_prefix(options) + definition.export.path
             resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
@@ -105,7 +104,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
                 entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
             except ValueError as error:
                 status.fail(f"table {definition.database}.{definition.name} is exported as /{path}: {error}")
-    entry.leftovers = LeftoverTask(context, doubtful)
+    entry.leftovers = LeftoverTask(context, defined)
     if status.status == "error":
         served = {registration.path for registration in entry.registrations}
         addresses = [rest_prefix(options) + address for _, text in files for address in schema_addresses(text)]

@@ -1,43 +1,54 @@
-"""Counting, after a schema was loaded, the values that it leaves behind: in slices, beside requests (spec: schema-and-store §7)."""
+"""Counting, when a schema is loaded, the values that its changes left behind: in slices, beside requests (spec: schema-and-store §7).
+
+What has to be counted is noted in the store (`store.leftovers`) until there is nothing of it any more, so each load of a schema counts, also the first one
+after a restart. A count that a process did not finish is gone on with if it is not old.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from svc.errors import Problem
+from svc.store.leftovers import read_note, save_count
 from svc.store.schema import TableDefinition
-from svc.store.schema_changes import LeftoverCount, TableChange
+from svc.store.schema_changes import Doubt, LeftoverCount, noted_doubts
 
 if TYPE_CHECKING:
     from svc.apps.entry import EntryContext
     from svc.store import Store, Table
 
-STEP = 64  # records between two reads of the clock
+STEP = 16  # records between two reads of the clock
 PATIENCE = 1.0  # seconds that a load waits: small tables are counted by then
+SAVE_INTERVAL = 5.0  # seconds
+MAX_AGE_MS = 3_600_000  # of a count that is gone on with
 
 
 @dataclass(frozen=True, slots=True)
 class DoubtfulTable:
-    """A table that has just got `definition`."""
+    """A table that has `definition` and records that may not fit it."""
 
     table: Table
     definition: TableDefinition
-    change: TableChange
 
 
 class LeftoverTask:
-    """Warns in the status of an entry, and in the log if the load does not wait for it."""
+    """Warns in the status of an entry, and in the log if the load does not wait for it. `tables`: those that the entry has defined."""
 
-    def __init__(self, context: EntryContext, tables: list[DoubtfulTable]) -> None:
+    def __init__(self, context: EntryContext, tables: list[Table]) -> None:
         self._context = context
-        self._tables = tables
+        self._tables = [DoubtfulTable(table, table.definition) for table in tables]
         self._is_waited_for = True
         self._work: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Returns when all is counted, or after PATIENCE."""
+        self._tables = [
+            each for each in self._tables if each.table.is_there and read_note(each.table, each.table.database.snapshot()) is not None
+        ]
         if not self._tables:
             return
         self._work = self._context.runtime.loop.create_task(self._count_all())
@@ -62,13 +73,21 @@ class LeftoverTask:
 
 
 async def count_leftovers(store: Store, doubtful: DoubtfulTable) -> LeftoverCount | None:
-    """In slices, each on the records of its time. None: the table has been changed again or dropped meanwhile."""
-    table = doubtful.table
-    count = LeftoverCount(doubtful.definition, doubtful.change.doubts)
-    behind: bytes | None = None
+    """In slices, each on the records of its time. None: nothing is in doubt, or the table has been changed again or dropped meanwhile."""
+    table, definition = doubtful.table, doubtful.definition
+    note = read_note(table, table.database.snapshot())
+    if note is None:
+        return None
+    doubts = tuple(noted_doubts(note.doubts, definition, {}))
+    begun = (
+        note.count if note.count is not None and note.count.behind and store.clock.wall() * 1000 - note.counted_ms < MAX_AGE_MS else None
+    )
+    count = LeftoverCount(definition, doubts, begun)
+    behind = None if begun is None else begun.behind
+    saved = store.clock.monotonic()
     while True:
         end = await store.slices.take()
-        if not table.is_there or table.definition is not doubtful.definition:
+        if not table.is_there or table.definition is not definition:
             return None
         records = table.scan(table.database.snapshot(), behind=behind)
         while some := list(islice(records, STEP)):
@@ -78,4 +97,24 @@ async def count_leftovers(store: Store, doubtful: DoubtfulTable) -> LeftoverCoun
             if store.clock.monotonic() >= end:
                 break
         else:
+            await _save(store, table, doubts, count, b"")
             return count
+        if end - saved > SAVE_INTERVAL:
+            saved = end
+            await _save(store, table, doubts, count, behind)
+
+
+async def _save(store: Store, table: Table, doubts: tuple[Doubt, ...], count: LeftoverCount, behind: bytes) -> None:
+    """Note how far it is. If that cannot be stored, the store says so in the log, and the next load counts again."""
+    database = table.database
+    try:
+        await store.write_when_free(lambda: (database,), partial(_note, store, table, doubts, count, behind))
+    except Problem:
+        pass
+
+
+def _note(store: Store, table: Table, doubts: tuple[Doubt, ...], count: LeftoverCount, behind: bytes) -> None:
+    writer = table.database.writer(wait=False)
+    if table.is_there:
+        save_count(writer, table, doubts, count, store.clock.wall() * 1000, behind=behind)
+        table.database.env.touch()

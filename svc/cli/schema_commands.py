@@ -53,7 +53,7 @@ def _diff(arguments: Arguments) -> int:
         _show(found, faults, warnings)
     if faults or any(each.change.fault for each in found):
         return FAILED
-    return CHANGES if found else 0
+    return CHANGES if any(each.change.changes for each in found) else 0
 
 
 def _schema_of(directory: Path, config: Config) -> ApplicationSchema:
@@ -97,9 +97,11 @@ def _show(found: list[TableDifference], faults: list[str], warnings: list[str]) 
             print(f"  {line.sentence}")
         for leftover in each.leftovers:
             print(f"  warning: {leftover.sentence(change.table)}")
+        for sentence in each.unread:
+            print(f"  note: {sentence}")
         if change.fault:
             print(f"  error: {change.fault}; the table stays as it is")
-    if not found and not faults:
+    if not any(each.change.changes or each.change.fault for each in found) and not faults:
         print("Nothing would change.")
 
 
@@ -113,9 +115,17 @@ def _json(found: list[TableDifference], faults: list[str], warnings: list[str]) 
             "records": each.change.records,
             "changes": [{"kind": line.kind, "attribute": line.attribute, "text": line.sentence} for line in each.change.changes],
             "leftovers": [
-                {"kind": one.kind, "attribute": one.attribute, "count": one.count, "of": one.total, "first_key": one.first_key}
+                {
+                    "kind": one.kind,
+                    "attribute": one.attribute,
+                    "count": one.count,
+                    "of": one.total,
+                    "first_key": one.keys[0],
+                    "keys": one.keys,
+                }
                 for one in each.leftovers
             ],
+            "unread": each.unread,
             "error": each.change.fault or None,
         }
         for each in found

@@ -12,6 +12,7 @@ from typing import Any
 from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.operations.call import Call
 from svc.store import Database, Table
+from svc.store.leftovers import LeftoverNote, counted, read_note
 from svc.store.schema import Attribute, Structure
 
 EXACT = 5000  # expired records that are counted off, whatever is asked for (spec: schema-and-store §15)
@@ -83,11 +84,31 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
     if table.moves is not None and not table.moves.is_done:
         names = {move.new: move.old for move in table.moves.note.moves if sees_attribute(may, move.new)}
         found["moving"] = {"renamed_from": names, "records": table.moves.note.moved}
+    note = read_note(table, txn)
+    if note is not None:
+        found["leftovers"] = _describe_leftovers(table, note, may)
     paths = call.node.resources.addresses_of(table)
     if paths:
         found["paths"] = paths
     yield
     return found
+
+
+def _describe_leftovers(table: Table, note: LeftoverNote, may: TableRights) -> dict[str, Any]:
+    """What changes of the definition have left in records, as it was last counted."""
+    found = []
+    for each in counted(table, note):
+        is_read = may.read and (may.readable is None or (each.attribute in may.readable and table.primary_key in may.readable))
+        if is_read or (each.attribute and sees_attribute(may, each.attribute)):
+            found.append({"kind": each.kind, "attribute": each.attribute, "type": each.type, "records": each.count})
+            if is_read:
+                found[-1]["keys"] = list(each.keys)
+    return {
+        "counted": None if note.count is None else note.counted_ms,
+        "complete": note.count is not None and not note.count.behind,
+        "records": 0 if note.count is None else note.count.total,
+        "found": found,
+    }
 
 
 def _record_count(table: Table, *, exact: bool) -> Generator[None, None, tuple[int, int]]:

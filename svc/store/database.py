@@ -36,6 +36,7 @@ from svc.store.definitions import (
     check_definition,
     check_indexes,
     indexed_attributes,
+    leftovers_key,
     moves_key,
     sequence_key,
     store_key,
@@ -47,15 +48,16 @@ from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import IndexCaches, enter_changes
 from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
+from svc.store.leftovers import note_doubts
 from svc.store.log.entries import LogEntry
 from svc.store.log.last_writes import LastWrites
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
 from svc.store.moves import MoveNote
 from svc.store.schema import Attribute, TableDefinition, compare
+from svc.store.schema_changes import table_change
 from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
-from svc.store.values.checks import declared_checks
 from svc.store.values.records import decode, has_files
 from svc.store.writing.duplicates import refuse_duplicates
 from svc.store.writing.references import Reference
@@ -337,6 +339,7 @@ class Database:
         txn.delete(table_key(table.name), b"", self.definitions)
         txn.delete(sequence_key(table.number), b"", self.definitions)
         txn.delete(moves_key(table.number), b"", self.definitions)
+        txn.delete(leftovers_key(table.number), b"", self.definitions)
         forget_names(txn, self.definitions, table.stored)
 
     def mark_dropped(self) -> None:
@@ -405,10 +408,8 @@ class Database:
         """`proved`: attributes whose values are known to be unique."""
         entries = writer.stat(table.primary)["entries"]
         change = compare(table.definition, definition, empty=entries == 0)
-        if entries and any(check not in declared_checks(table.definition) for check in declared_checks(definition)):
-            logger.info(
-                "database %s: the checks of %s hold from the next writes on: %d records are not tested", self.name, table.name, entries
-            )
+        if not definition.dynamic:
+            note_doubts(writer, table, table_change(table.definition, definition, entries), definition)
         wanted = indexed_attributes(definition)
         handles = {name: index.handle for name, index in table.indexes.items() if name in wanted}
         new = wanted.keys() - handles.keys()

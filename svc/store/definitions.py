@@ -10,6 +10,7 @@ The store `$definitions` of a database holds:
     table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
     moves:<number>      while values are being moved to new names: which, and the stored primary key up to which it is done (`moves`)
+    leftovers:<number>  what changes of the definition may have left in records that does not fit it, and how much of it was counted (`leftovers`)
     keys:<number>       16 bytes: next integer key to hand out and end of the reserved block
     store:<number>:<a>  name of the store that holds the index of attribute a, or the records if a is empty; without it the name is
                         <table>/<a> (`store_names`)
@@ -70,6 +71,10 @@ def build_key(number: int, attribute: str) -> bytes:
 
 def moves_key(number: int) -> bytes:
     return f"moves:{number}".encode()
+
+
+def leftovers_key(number: int) -> bytes:
+    return f"leftovers:{number}".encode()
 
 
 def sequence_key(number: int) -> bytes:

@@ -6,9 +6,11 @@ carries out. Values are not converted and not removed when a definition changes,
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+import msgspec
 
 from svc.errors import SchemaError
 from svc.store.schema import Attribute, Check, DefinitionChange, TableDefinition, compare
@@ -30,6 +32,8 @@ LEFT, OTHER_TYPE, FAILS_CHECK = LEFTOVERS = ("removed", "other_type", "fails_che
 _OF_TYPE = ("type", "elements", "required", "element_required", "enum")
 _SHOWN = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "structures", "check")
 SHOWN_VALUES = 10  # of an enum
+MOST_KEYS = 20  # of the records that a change leaves behind, of each kind
+MOST_SHOWN = 400  # characters of them in a sentence
 _APART = frozenset(
     ("name", "description", "indexed", "renamed_from", "hidden", "allow", "primary_key", "unique", *_OF_TYPE)
 )  # of an attribute
@@ -216,6 +220,31 @@ def _doubts(old: TableDefinition, new: TableDefinition, renamed: dict[str, str])
             yield Doubt(FAILS_CHECK, owner or "", check=check)
 
 
+def noted_doubts(noted: Iterable[tuple[str, str]], definition: TableDefinition, renamed: Mapping[str, str]) -> Iterator[Doubt]:
+    """Of the kinds and names of earlier doubts, those that `definition` does not end. `renamed`: new name -> the former one, of attributes."""
+    names = {former: to for to, former in renamed.items()}
+    checks = {owner or "": check for owner, check in declared_checks(definition)}
+    for kind, former in noted:
+        name = names.get(former, former)
+        attribute = definition.attribute(name)
+        if kind == FAILS_CHECK and name in checks:
+            yield Doubt(kind, name, check=checks[name])
+        elif kind == OTHER_TYPE and attribute is not None and attribute.stored:
+            yield Doubt(kind, name, attribute)
+        elif kind == LEFT and attribute is None:
+            yield Doubt(kind, name)
+
+
+def merged_doubts(noted: Iterable[tuple[str, str]], change: TableChange, definition: TableDefinition) -> tuple[Doubt, ...]:
+    """Those of a change, which makes `definition` hold, and the earlier ones that it does not end, in the order of the declaration."""
+    renamed = {to: former for former, to in change.consequences.moves}
+    found = (
+        {(doubt.kind, doubt.name): doubt for doubt in (*noted_doubts(noted, definition, renamed), *change.doubts)} if change.records else {}
+    )
+    order = {attribute.name: number for number, attribute in enumerate(definition.attributes)}
+    return tuple(sorted(found.values(), key=lambda doubt: (not doubt.name, order.get(doubt.name, len(order)))))
+
+
 def _has_other_type(former: Attribute, attribute: Attribute) -> bool:
     return any(getattr(former, each) != getattr(attribute, each) for each in _OF_TYPE)
 
@@ -224,28 +253,49 @@ def _has_other_type(former: Attribute, attribute: Attribute) -> bool:
 class Leftover:
     """`kind`: one of LEFTOVERS: the attribute is removed, has another type, a check fails. `type`: as it is declared, or the check.
 
-    `total`: the records that were looked at. `first_key`: of the records with such a value."""
+    `total`: the records that were looked at. `keys`: of the first records with such a value, for people."""
 
     kind: str
     attribute: str
     type: str
     count: int
     total: int
-    first_key: str
+    keys: tuple[str, ...]
 
     def sentence(self, table: str) -> str:
         """For people. `table`: its name."""
         what = f"{table}{'.' if self.attribute else ''}{self.attribute}: {self.count:,} of {self.total:,} records"
         if self.kind == LEFT:
-            return f"{what} have values, which are kept as undeclared properties (the first is {self.first_key})"
+            return f"{what} have values, which are kept as undeclared properties ({self._first()})"
         how = f"fail the check {self.type}" if self.kind == FAILS_CHECK else f"do not fit {self.type}"
-        return f"{what} {how}; they stay as they are until they are written (the first is {self.first_key})"
+        return f"{what} {how}; they stay as they are until they are written ({self._first()})"
+
+    def _first(self) -> str:
+        """The first keys, as many as can be read in one line."""
+        shown = [self.keys[0]]
+        for key in self.keys[1:]:
+            if sum(map(len, shown)) + len(key) > MOST_SHOWN:
+                break
+            shown.append(key)
+        if self.count == 1:
+            return f"the key is {shown[0]}"
+        return f"the keys are {', '.join(shown)}" if self.count == len(shown) else f"the first keys are {', '.join(shown)}"
+
+
+class SavedCount(msgspec.Struct, frozen=True, array_like=True):
+    """A `LeftoverCount` on disk. `behind`: the stored key up to which records are counted, b"": all are. `keys`: stored ones, of each doubt."""
+
+    behind: bytes
+    total: int
+    counts: tuple[int, ...]
+    keys: tuple[tuple[bytes, ...], ...]
 
 
 class LeftoverCount:
     """Counts in the records of a table, as they are read by its new definition, what `doubts` are about."""
 
-    def __init__(self, definition: TableDefinition, doubts: Sequence[Doubt]) -> None:
+    def __init__(self, definition: TableDefinition, doubts: Sequence[Doubt], saved: SavedCount | None = None) -> None:
+        """`saved`: goes on from there."""
         checkers = compile_checkers(replace(definition, sealed=False), "native")
         checks = {(each.attribute or ""): each for each in checks_of(definition, definition.name)}
         self._values = [(number, doubt, checkers.get(doubt.name)) for number, doubt in enumerate(doubts) if doubt.kind != FAILS_CHECK]
@@ -254,9 +304,9 @@ class LeftoverCount:
         ]
         self._values_of = projection(tuple([doubt.name for _, doubt, _ in self._values]), default=MISSING) if self._values else None
         self._doubts = doubts
-        self._counts = [0] * len(doubts)
-        self._firsts = [b""] * len(doubts)
-        self.total = 0
+        self.counts = [0] * len(doubts) if saved is None else list(saved.counts)
+        self._keys: list[list[bytes]] = [[] for _ in doubts] if saved is None else [list(keys) for keys in saved.keys]
+        self.total = 0 if saved is None else saved.total
 
     def add(self, stored: bytes, raw: bytes) -> None:
         if is_partial(raw):
@@ -273,18 +323,21 @@ class LeftoverCount:
                     self._found(number, stored)
 
     def _found(self, number: int, stored: bytes) -> None:
-        self._counts[number] += 1
-        if not self._firsts[number]:
-            self._firsts[number] = stored
+        self.counts[number] += 1
+        if self.counts[number] <= MOST_KEYS:
+            self._keys[number].append(stored)
+
+    def saved(self, behind: bytes) -> SavedCount:
+        return SavedCount(behind, self.total, tuple(self.counts), tuple(map(tuple, self._keys)))
 
     def leftovers(self) -> list[Leftover]:
         found = []
-        for doubt, count, first in zip(self._doubts, self._counts, self._firsts, strict=True):
+        for doubt, count, keys in zip(self._doubts, self.counts, self._keys, strict=True):
             if count:
                 type_ = "" if doubt.attribute is None else type_text(doubt.attribute)
                 if doubt.check is not None:
                     type_ = printable(" ".join(doubt.check.expression.split()))
-                found.append(Leftover(doubt.kind, doubt.name, type_, count, self.total, _shown_key(first)))
+                found.append(Leftover(doubt.kind, doubt.name, type_, count, self.total, tuple(map(_shown_key, keys))))
         return found
 
 

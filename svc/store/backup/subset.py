@@ -13,6 +13,7 @@ from svc.store.definitions import (
     EXPIRY_STORE,
     build_key,
     indexed_attributes,
+    leftovers_key,
     moves_key,
     sequence_key,
     table_key,
@@ -46,6 +47,7 @@ def reduce(directory: Path, without: frozenset[str], *, log: bool, watch: Watch)
                 txn.delete(table_key(stored.definition.name), b"", definitions)
                 txn.delete(sequence_key(stored.number), b"", definitions)
                 txn.delete(moves_key(stored.number), b"", definitions)
+                txn.delete(leftovers_key(stored.number), b"", definitions)
                 forget_names(txn, definitions, stored)
                 for attribute in indexed_attributes(stored.definition):
                     txn.delete(build_key(stored.number, attribute), b"", definitions)

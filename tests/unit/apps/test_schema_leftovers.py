@@ -9,14 +9,20 @@ from typing import Any
 import pytest
 
 from svc.apps import schema_leftovers
+from svc.store import Table
+from svc.store.definitions import leftovers_key
+from svc.store.env import Txn
+from svc.store.leftovers import LeftoverNote, read_note
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.schema_changes import SavedCount
+from svc.store.values.keys import encode_key
 from tests.support.application import Application, application
 
 SCHEMA = "type Thing @table @export { id: ID @primaryKey  a: Float @indexed  note: String }"
 CHANGED = "type Thing @table @export { id: ID @primaryKey  b: Int @indexed @renamedFrom(name: a) }"
 LEFT = [
-    "Thing.b: 2 of 300 records do not fit Int; they stay as they are until they are written (the first is '100')",
-    "Thing.note: 1 of 300 records have values, which are kept as undeclared properties (the first is '101')",
+    "Thing.b: 2 of 300 records do not fit Int; they stay as they are until they are written (the keys are '100', '200')",
+    "Thing.note: 1 of 300 records have values, which are kept as undeclared properties (the key is '101')",
 ]
 
 
@@ -39,7 +45,43 @@ def reload(app: Application, schema: str) -> list[str]:
 def test_a_load_that_leaves_values_behind_says_so(app: Application) -> None:
     assert reload(app, CHANGED) == LEFT and app.node.app.status == "warning"
     assert app.ask("GET", "/Thing/7") == (200, {"id": "7", "b": 7})
-    assert reload(app, CHANGED + " ") == [], "nothing has changed since"
+    assert reload(app, CHANGED + " ") == LEFT, "nothing has changed since"
+    for key, number in (("100", 1), ("200", 2)):
+        assert app.ask("PATCH", f"/Thing/{key}", {"b": number})[0] == 204
+    assert reload(app, CHANGED) == LEFT[1:]
+    note = read_note(*thing(app))
+    assert note is not None and note.doubts == (("removed", "note"),)
+    assert app.ask("PUT", "/Thing/101", {"b": 1})[0] == 204
+    assert reload(app, CHANGED + " ") == [] and read_note(*thing(app)) is None
+
+
+def thing(app: Application) -> tuple[Table, Txn]:
+    app.node.store.commit_turn()
+    database = app.node.store.databases["data"]
+    return database.tables["Thing"], database.snapshot()
+
+
+def test_a_count_goes_on_where_it_was(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the next process: what is in memory of the first count is gone."""
+    reload(app, CHANGED)
+    table, snapshot = thing(app)
+    note = read_note(table, snapshot)
+    assert note is not None and note.count is not None and note.count.counts == (2, 1) and not note.count.behind
+    begun = SavedCount(encode_key("298"), 7, (20, 0), (tuple([encode_key(f"x{number}") for number in range(20)]), ()))
+    counted = {app.node.clock.wall() * 1000: "20 of 85 records", 0.0: "2 of 300 records"}
+    for counted_ms, expected in counted.items():
+        writer = table.database.writer()
+        writer.put(
+            leftovers_key(table.number),
+            LeftoverNote(note.doubts, counted_ms, begun).to_bytes(),
+            True,
+            True,
+            False,
+            table.database.definitions,
+        )
+        table.database.env.touch()
+        app.node.store.commit_turn()
+        assert expected in reload(app, CHANGED)[0]
 
 
 def wait_for(app: Application, messages: list[str], count: int) -> None:
@@ -75,7 +117,7 @@ def test_values_that_an_enum_has_lost(tmp_path: Path) -> None:
     with application(tmp_path, "", schema) as app:
         assert app.ask("POST", "/Thing/", [{"id": "1", "color": "RED"}, {"id": "2", "color": "BLUE"}])[0] == 201
         assert reload(app, schema.replace(" BLUE", "")) == [
-            "Thing.color: 1 of 2 records do not fit Color; they stay as they are until they are written (the first is '2')"
+            "Thing.color: 1 of 2 records do not fit Color; they stay as they are until they are written (the key is '2')"
         ]
         assert app.ask("GET", "/Thing/2") == (200, {"id": "2", "color": "BLUE"})
         assert app.ask("PUT", "/Thing/2", {"color": "BLUE"})[0] == 400

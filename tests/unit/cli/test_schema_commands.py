@@ -12,7 +12,7 @@ import pytest
 from svc.cli.arguments import Arguments, UsageError
 from svc.cli.schema_commands import schema_command
 from svc.config.document import write_document
-from svc.store import Store
+from svc.store import Store, schema_difference
 from svc.store.schema_difference import differences, stored_definitions
 from svc.stubs import schema_of
 
@@ -82,8 +82,8 @@ def test_changes_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "  expiration: none becomes 60\n"
         "  an index of called is built from 3 records\n"
         "  the index of name is dropped\n"
-        "  warning: Dog.age: 1 of 3 records do not fit Int; they stay as they are until they are written (the first is 'bello')\n"
-        "  warning: Dog.note: 3 of 3 records have values, which are kept as undeclared properties (the first is 'bello')\n"
+        "  warning: Dog.age: 1 of 3 records do not fit Int; they stay as they are until they are written (the key is 'bello')\n"
+        "  warning: Dog.note: 3 of 3 records have values, which are kept as undeclared properties (the keys are 'bello', 'rex', 'waldi')\n"
         "sky.Bird\n"
         "  new table\n"
     )
@@ -101,7 +101,7 @@ def test_a_renamed_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         "data.Hound\n"
         "  the table Dog gets this name, with all it has\n"
         "  note: String becomes Int\n"
-        "  warning: Hound.note: 3 of 3 records do not fit Int; they stay as they are until they are written (the first is 'bello')\n"
+        "  warning: Hound.note: 3 of 3 records do not fit Int; they stay as they are until they are written (the keys are 'bello', 'rex', 'waldi')\n"
     )
 
 
@@ -117,6 +117,34 @@ def test_values_that_have_to_be_unique(tmp_path: Path, capsys: pytest.CaptureFix
     assert "  the values of name have to be unique\n" in capsys.readouterr().out
 
 
+def test_what_changes_before_have_left(tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = FIRST.replace("age: Float", 'age: Float @check(expr: "age > 3")')
+    (definition,) = [each for each in schema_of(write(tmp_path, changed)).definitions if each.name == "Dog"]
+    store = Store(root / "database")
+    store.open_database("data").define_table(definition)
+    store.close()
+    assert run(write(tmp_path, changed)) == 0
+    assert capsys.readouterr().out == (
+        "data.Dog\n"
+        "  warning: Dog.age: 1 of 3 records fail the check age > 3; they stay as they are until they are written (the key is 'rex')\n"
+        "Nothing would change.\n"
+    )
+    assert run(write(tmp_path, changed.replace("age: Float", "age: Int"))) == 2
+    assert "Dog.age: 1 of 3 records fail the check" in capsys.readouterr().out, "it still holds when something else changes"
+    assert run(write(tmp_path, changed.replace("age > 3", "age > 2"))) == 2
+    assert "warning" not in capsys.readouterr().out
+
+
+def test_the_time_for_reading_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(schema_difference, "_STEP", 1)
+    monkeypatch.setattr(schema_difference, "BUDGET", -1)
+    assert run(write(tmp_path, FIRST.replace("age: Float", "age: Float @unique").replace("note: String", "note: Int"))) == 2
+    said = capsys.readouterr().out
+    assert "  warning: Dog.note: 1 of 1 records do not fit Int" in said
+    assert "  note: whether the values of age are unique was not found out within -1 seconds: the start does\n" in said
+    assert "  note: only the first 1 records were counted, within -1 seconds: the start counts all\n" in said
+
+
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(write(tmp_path, SECOND), "json") == 1
     answer: Any = json.loads(capsys.readouterr().out)
@@ -128,6 +156,7 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "count": 1,
         "of": 3,
         "first_key": "'bello'",
+        "keys": ["'bello'"],
     }
     assert answer["errors"] == answer["warnings"] == []
 
@@ -161,9 +190,12 @@ def test_it_says_what_a_load_does(root: Path, tmp_path: Path) -> None:
     for definition in wanted:
         store.databases["data"].define_table(definition)
     store.close()
-    assert differences(path, wanted) == [] and stored_definitions(path)["Dog"] == wanted[1]
+    assert [(each.change.changes, len(each.leftovers)) for each in differences(path, wanted)] == [((), 2)] and stored_definitions(path)[
+        "Dog"
+    ] == wanted[1]
     retyped = [
         each for each in schema_of(write(tmp_path, SECOND.replace("called: String", "called: Int"))).definitions if each.name == "Dog"
     ]
     (found,) = differences(path, retyped)
-    assert [(one.attribute, one.count) for one in found.leftovers] == [("called", 3)], "not rewritten yet, and read with the new name"
+    left = [(one.attribute, one.count) for one in found.leftovers]
+    assert left == [("called", 3), ("age", 1), ("note", 3)], "not rewritten yet, and read with the new name"

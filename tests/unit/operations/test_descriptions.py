@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from svc.apps.schema_leftovers import DoubtfulTable, count_leftovers
 from svc.auth.users import User
 from svc.operations import descriptions
 from svc.store.log import last_writes
-from svc.store.schema import Attribute, Relationship, Structure, TableDefinition
+from svc.store.schema import Attribute, Check, Relationship, Structure, TableDefinition
 from tests.support.fakes import TickingClock
 from tests.support.operations import OperationsNode
 
@@ -172,3 +174,30 @@ def test_those_without_rights_see_nothing(garden: OperationsNode, permission: di
 def test_structure_users_see_their_databases(garden: OperationsNode) -> None:
     assert sorted(names(garden, garden.user("ann", {"structure_user": True}))) == ["empty", "garden"]
     assert names(garden, garden.user("ann", {"structure_user": ["empty"]})) == {"empty": {}}
+
+
+def test_what_changes_of_the_definition_have_left(node: OperationsNode) -> None:
+    table = node.store.open_database("garden").define_table(
+        TableDefinition("bed", "garden", attributes=(Attribute("id"), Attribute("size")))
+    )
+    node.run("insert", database="garden", table="bed", records=[{"id": number, "size": number % 3} for number in range(9)])
+    check = Attribute("size", check=Check("size > 0"))
+    table.database.define_table(replace(table.definition, attributes=(Attribute("id"), check)))
+    node.store.commit_turn()
+    assert node.run("describe_table", database="garden", table="bed")["leftovers"] == {
+        "counted": None,
+        "complete": False,
+        "records": 0,
+        "found": [],
+    }
+    node.wait(lambda: count_leftovers(node.store, DoubtfulTable(table, table.definition)))
+    node.store.commit_turn()
+    found = {"kind": "fails_check", "attribute": "size", "type": "size > 0", "records": 3}
+    rights = {"reader": ({"read": True}, {**found, "keys": ["0", "3", "6"]}), "writer": ({"update": True}, found)}
+    rights["partly"] = ({"read": True, "update": True, "attribute_permissions": [attribute("size", update=True)]}, found)
+    for name, (right, seen) in rights.items():
+        user = node.user(name, {"garden": {"tables": {"bed": {**NONE, **right}}}})
+        assert node.run("describe_table", user, database="garden", table="bed")["leftovers"]["found"] == [seen]
+    hidden = {"read": True, "attribute_permissions": [attribute("id", read=True)]}
+    user = node.user("other", {"garden": {"tables": {"bed": {**NONE, **hidden}}}})
+    assert node.run("describe_table", user, database="garden", table="bed")["leftovers"]["found"] == []

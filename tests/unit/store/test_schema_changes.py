@@ -99,9 +99,9 @@ def left(old: TableDefinition, new: TableDefinition, *records: dict[str, Any]) -
 def test_values_of_another_type() -> None:
     before, after = table(Attribute("price", "Float")), table(Attribute("price", "Int"))
     (found,) = left(before, after, {"price": 5}, {"price": 5.0}, {}, {"price": None}, {"price": 5.5}, {"price": "5"})
-    assert found == Leftover("other_type", "price", "Int", 2, 6, "'k4'")
+    assert found == Leftover("other_type", "price", "Int", 2, 6, ("'k4'", "'k5'"))
     assert found.sentence("Product") == (
-        "Product.price: 2 of 6 records do not fit Int; they stay as they are until they are written (the first is 'k4')"
+        "Product.price: 2 of 6 records do not fit Int; they stay as they are until they are written (the keys are 'k4', 'k5')"
     )
     assert left(after, before, {"price": 5}) == []
 
@@ -115,9 +115,9 @@ def test_values_that_are_required_now() -> None:
 
 def test_values_of_removed_attributes() -> None:
     (found,) = left(table(Attribute("note")), table(), {"note": None}, {}, {"note": "x"})
-    assert (found.kind, found.count, found.first_key) == ("removed", 2, "'k0'")
+    assert (found.kind, found.count, found.keys) == ("removed", 2, ("'k0'", "'k2'"))
     assert found.sentence("Product") == (
-        "Product.note: 2 of 3 records have values, which are kept as undeclared properties (the first is 'k0')"
+        "Product.note: 2 of 3 records have values, which are kept as undeclared properties (the keys are 'k0', 'k2')"
     )
 
 
@@ -161,7 +161,7 @@ def test_values_that_an_enum_has_lost() -> None:
     before, after = table(colors("RED", "BLUE")), table(colors("RED", "GREEN"))
     assert said(before, after) == [("type_changed", "color: Color loses the value BLUE and gets the value GREEN")]
     (found,) = left(before, after, {"color": "RED"}, {"color": "BLUE"}, {"color": None}, {"color": "BLUE"}, {})
-    assert found == Leftover("other_type", "color", "Color", 2, 5, "'k1'")
+    assert found == Leftover("other_type", "color", "Color", 2, 5, ("'k1'", "'k3'"))
     assert left(after, table(colors("RED", "GREEN", "BLUE")), {"color": "RED"}) == []
     lists = [table(replace(colors(*values), elements=True)) for values in (("RED", "BLUE"), ("RED",))]
     assert [each.type for each in left(*lists, {"color": ["RED"]}, {"color": ["RED", "BLUE"]})] == ["[Color]"]
@@ -173,13 +173,13 @@ def test_values_that_an_enum_has_lost_in_nested_objects_and_as_keys() -> None:
         return table(Attribute("box", "Box"), structures=(box, Structure("Inner", (colors(*values),))))
 
     one, other = {"box": {"inner": [{"color": "RED"}]}}, {"box": {"inner": [{"color": "RED"}, {"color": "BLUE"}]}}
-    assert left(nested("RED", "BLUE"), nested("RED"), one, other) == [Leftover("other_type", "box", "Box", 1, 2, "'k1'")]
+    assert left(nested("RED", "BLUE"), nested("RED"), one, other) == [Leftover("other_type", "box", "Box", 1, 2, ("'k1'",))]
     assert left(nested("RED", "BLUE"), nested("RED", "BLUE"), other) == []
 
     def keyed(*values: str) -> TableDefinition:
         return TableDefinition("Product", attributes=(Attribute("id", "String", enum=Enumeration("Id", values)),), primary_key="id")
 
-    assert left(keyed("k0", "k1"), keyed("k1"), {}, {}) == [Leftover("other_type", "id", "Id", 1, 2, "'k0'")]
+    assert left(keyed("k0", "k1"), keyed("k1"), {}, {}) == [Leftover("other_type", "id", "Id", 1, 2, ("'k0'",))]
 
 
 def test_enumerations_lists_and_objects() -> None:
