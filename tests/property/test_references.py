@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from svc.store.schema import ON_DELETE, Attribute, Relationship, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import references, transaction
 from svc.store.writing.references import NeedsLongWrite
-from tests.support.fakes import TickingClock
+from tests.support.fakes import AtOnce, TickingClock
 from tests.support.profile import examples
 from tests.unit.store.writing.test_long_write import Turns
 
@@ -84,7 +84,7 @@ def carry_out(content: Content, schema: dict[str, list[tuple[str, str]]], todo: 
 @contextmanager
 def opened(schema: dict[str, list[tuple[str, str]]]) -> Iterator[dict[str, Table]]:
     with tempfile.TemporaryDirectory(prefix="references-") as directory:
-        store = Store(Path(directory), clock=TickingClock(3), map_bytes=64 << 20)
+        store = Store(Path(directory), clock=TickingClock(3), map_bytes=64 << 20, make_helper=AtOnce)
         try:
             database = store.open_database("data")
             yield {name: database.define_table(definition(name, given_links)) for name, given_links in schema.items()}
@@ -113,11 +113,10 @@ def visible(tables: dict[str, Table]) -> Content:
 def test_deletions_do_what_the_model_does(
     schema: dict[str, list[tuple[str, str]]], start: dict[Any, Any], transactions: list[Any], chunk: int, limit: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch, opened(schema) as tables:
+    with pytest.MonkeyPatch.context() as patch, opened(schema) as tables, closing(Turns(tables["A"].database.store)) as turns:
         patch.setattr(references, "CHUNK", chunk)
         patch.setattr(transaction, "LONG_WRITES", limit)
-        store: Any = tables["A"].database.store
-        turns = Turns(store)
+        store = turns.store
         content: Content = {(name, key): {"id": key, "f0": first, "f1": second} for (name, key), (first, second) in start.items()}
         made = store.begin()
         for (name, key), record in content.items():
@@ -148,4 +147,3 @@ def test_deletions_do_what_the_model_does(
             store.commit_turn()
             assert visible(tables) == content
         store.check()
-        turns.close()

@@ -43,18 +43,19 @@ class Turns:
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         return self.loop.create_task(work)
 
-    def turn(self) -> None:
-        self.loop.call_later(self.pause, self.loop.stop)
+    def turn(self, pause: float | None = None) -> None:
+        self.loop.call_later(self.pause if pause is None else pause, self.loop.stop)
         self.loop.run_forever()
         if self.store.has_pending:
             self.store.commit_turn()
         self.store.end_turn()
 
     def until(self, holds: Callable[[], object]) -> None:
-        for _ in range(10_000):
+        """What takes many turns may need another thread, to which the machine gives no time yet: from then on each waits."""
+        for number in range(40_000):
             if holds():
                 return
-            self.turn()
+            self.turn(None if number < 1000 else max(self.pause, 0.001))
         raise AssertionError("this never happens")
 
     def finish(self, work: Coroutine[Any, Any, Any]) -> Any:
