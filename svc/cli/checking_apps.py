@@ -1,6 +1,7 @@
-"""`svc check-app`: what is wrong with an application, without a server (spec: configuration §6.1).
+"""`svc check-app`: what is wrong with applications, without a server (spec: configuration §6.1).
 
-It is loaded as before a deployment (`svc.deploying.trying`): in a process of its own, in a root of its own that is removed afterwards.
+Each is loaded as before a deployment (`svc.deploying.trying`): in a process of its own, in a root of its own that is removed afterwards. The ones that are
+named before it are loaded there first, as by one server, so that what they both claim is found.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,22 +25,31 @@ def check_app(arguments: Arguments) -> int:
     from svc.apps.applications import name_of
 
     arguments.no_options_but()
-    if len(arguments.words) > 1:
-        raise UsageError("svc check-app takes one directory.")
-    directory = named_directory(arguments.words[0] if arguments.words else ".")
-    name = name_of(directory)
-    findings = _findings(name, directory)
-    errors = sum(found.is_fault for found in findings)
+    directories: dict[str, Path] = {}
+    for word in arguments.words or ["."]:
+        directory = named_directory(word)
+        if (other := directories.setdefault(name_of(directory), directory)) is not directory:
+            raise UsageError(f"{shortest(other)} and {shortest(directory)} have the same name; a server would serve one of them.")
+    checked: list[dict[str, object]] = []
+    before: dict[str, Path] = {}
+    failed = False
+    for name, directory in directories.items():
+        findings = _findings(name, directory, before)
+        before[name] = directory.resolve()
+        errors = sum(found.is_fault for found in findings)
+        failed = failed or errors > 0
+        checked.append(_plain(name, directory, findings))
+        if "json" not in arguments.flags:
+            for found in findings:
+                print(printable(found.shown(name, shortest(directory)), lines=True))
+            print(f"{printable(name)}: {_summary(errors, len(findings) - errors)}")
     if "json" in arguments.flags:
-        print(json.dumps(_plain(name, directory, findings), ensure_ascii=False))
-    else:
-        for found in findings:
-            print(printable(found.shown(name, shortest(directory)), lines=True))
-        print(f"{printable(name)}: {_summary(errors, len(findings) - errors)}")
-    return FAILED if errors else 0
+        print(json.dumps(checked[0] if len(checked) == 1 else checked, ensure_ascii=False))
+    return FAILED if failed else 0
 
 
-def _findings(name: str, directory: Path) -> list[Finding]:
+def _findings(name: str, directory: Path, before: Mapping[str, Path]) -> list[Finding]:
+    """`before`: the applications that are loaded first."""
     from svc.apps.findings import Finding, findings_of
     from svc.deploying.trying import LoadFailed, TrialRequest, examine
     from svc.store.backup.watch import Watch
@@ -48,7 +59,7 @@ def _findings(name: str, directory: Path) -> list[Finding]:
 
     with tempfile.TemporaryDirectory(prefix="svc-check-") as place:
         try:
-            found = examine(TrialRequest(directory.resolve(), name), Path(place) / "trial", Watch(), heard)
+            found = examine(TrialRequest(directory.resolve(), name, before=dict(before)), Path(place) / "trial", Watch(), heard)
         except LoadFailed as error:
             return [Finding(True, "config", "", 0, 0, error.message)]
     late = [Finding(False, "config", "", 0, 0, found.late)] if found.late else []

@@ -82,11 +82,12 @@ COMMANDS = (
     ),
     Command(
         "check-app",
-        "svc check-app [--json] [DIR]",
-        "Check an application without starting a server: schema, roles, config.yaml, code; exit status 1 for errors.",
+        "svc check-app [--json] [DIR ...]",
+        "Check applications without starting a server: schema, roles, config.yaml, code; exit status 1 for errors.",
         _of("svc.cli.checking_apps", "check_app"),
         "DIR: the application, by default this directory. It is loaded in a process of its own, with an empty database, as before a deployment:\n"
-        "what its modules do when they are imported is done. Nothing of the root is used or changed.\n\n"
+        "what its modules do when they are imported is done. Nothing of the root is used or changed.\n"
+        "Several directories are loaded one after the other, as by one server: what two of them both claim is an error of the later one.\n\n"
         "A line for each error and each warning: FILE:LINE:COLUMN: error: what. What the application prints goes to standard error.",
         flags=("json",),
     ),

@@ -37,7 +37,7 @@ _ROOT = str(Path(svc.__file__).resolve().parents[1])
 @dataclass(frozen=True)
 class TrialRequest:
     """`directory`: of the application `project`. `document`: the configuration. `tables`: of the store. `others`: definitions of the other applications.
-    `directories`: of these, by name."""
+    `directories`: of these, by name. `before`: applications that are loaded first, in this order, by name."""
 
     directory: Path
     project: str
@@ -45,6 +45,7 @@ class TrialRequest:
     tables: Sequence[TableDefinition] = ()
     others: Sequence[TableDefinition] = ()
     directories: Mapping[str, Path] = field(default_factory=dict)
+    before: Mapping[str, Path] = field(default_factory=dict)
 
 
 class LoadFailed(ClientError):

@@ -1,4 +1,4 @@
-"""`python -m svc.server.trial DIRECTORY`: load one application as a server would, and say how that went (spec: deployment §6).
+"""`python -m svc.server.trial DIRECTORY`: load an application as a server would, after others if need be, and say how that went (spec: deployment §6).
 
 The directory holds `request`, a pickle of `TrialRequest`; what was found goes into `result`, as JSON, and into `loaded` before the entries start.
 Everything happens in a root of its own below that directory, on a loop of its own, and no port is opened. What ends the process before `result` is there
@@ -78,12 +78,21 @@ def load(request: TrialRequest, place: Path) -> App:
         except (Problem, SchemaError) as error:
             print(f"the table {definition.database}.{definition.name} is not there: {error}")
     server.applications.know(request.others, request.directories)
-    server.applications.runtime.on_switched = lambda app, statuses: _write(place / LOADED, statuses, request)
+
+    def switched(app: App, statuses: Mapping[str, EntryStatus]) -> None:
+        if app.name == request.project:
+            _write(place / LOADED, statuses, request)
+
+    server.applications.runtime.on_switched = switched
     return loop.run_until_complete(_load(server, request))
 
 
 async def _load(server: Server, request: TrialRequest) -> App:
-    await load_first(request.project, request.directory, server.applications.runtime)
+    given = {**request.before, request.project: request.directory}
+    for name, directory in given.items():
+        await load_first(name, directory, server.applications.runtime)
+    for name, directory in request.before.items():
+        await server.applications.add(directory, name)
     return await server.applications.add(request.directory, request.project)
 
 

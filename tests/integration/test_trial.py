@@ -130,3 +130,13 @@ def test_faults_and_warnings_are_told_apart(tmp_path: Path) -> None:
         (True, "roles.yaml", 1),
     ]
     assert os.listdir(tmp_path) == ["shop"]
+
+
+def test_what_an_application_before_has_claimed_is_a_fault(tmp_path: Path) -> None:
+    for name, height in (("shop", "Int"), ("blog", "String")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "schema.graphql").write_text(f"type Plant @table @export {{ id: ID @primaryKey height: {height} }}")
+    request = TrialRequest(tmp_path / "blog", "blog", before={"shop": tmp_path / "shop"})
+    found = examine(request, tmp_path / "trial", Watch(), lambda line: None)
+    messages = [finding.message for finding in findings_of(found.entries, tmp_path / "blog") if finding.is_fault]
+    assert messages == ["Plant.height is declared differently by another declaration of the table"]

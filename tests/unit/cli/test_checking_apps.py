@@ -69,6 +69,20 @@ def test_json(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     assert found["findings"][2]["file"] is None
 
 
+def test_several_are_loaded_one_after_the_other(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("blog", "wiki"):
+        (shop.parent / name).mkdir()
+    asked = finds(monkeypatch, faulty())
+    assert main(["check-app", "shop", "blog", "wiki"]) == 1
+    assert [(request.project, list(request.before)) for request in asked] == [("shop", []), ("blog", ["shop"]), ("wiki", ["shop", "blog"])]
+    assert [line for line in capsys.readouterr().out.splitlines() if "errors" in line][1:] == [
+        "blog: 2 errors, 2 warnings",
+        "wiki: 2 errors, 2 warnings",
+    ]
+    assert main(["check-app", "--json", "shop", "blog"]) == 1
+    assert [each["application"] for each in json.loads(capsys.readouterr().out)] == ["shop", "blog"]
+
+
 def test_warnings_alone_are_no_failure(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     entries = {"roles": EntryStatus()}
     finds(monkeypatch, Examined(entries, "", [], []))
@@ -88,11 +102,12 @@ def test_a_process_that_was_ended(shop: Path, monkeypatch: pytest.MonkeyPatch, c
     ("words", "text"),
     [
         (["nowhere"], "The folder nowhere does not exist"),
-        (["a", "b"], "takes one directory"),
+        (["shop", "other/shop"], "have the same name"),
         (["--HTTP_PORT", "1", "shop"], "--HTTP_PORT"),
         (["--strict", "shop"], "takes no option --strict"),
     ],
 )
 def test_what_is_not_understood(words: list[str], text: str, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (shop.parent / "other" / "shop").mkdir(parents=True)
     assert main(["check-app", *words]) == 1
     assert text in capsys.readouterr().err
