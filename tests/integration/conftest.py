@@ -16,7 +16,7 @@ import httpx
 import pytest
 from httpx._transports import default
 
-from tests.support.forked import Forked
+from tests.support.forked import Forked, fork_server
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
 from tests.support.patience import be_patient
 from tests.support.ports import free_port
@@ -44,7 +44,8 @@ class Process:
     """`python -m svc run APP` over a data directory, with every other port closed.
 
     `own_keys`: it makes its keys of tokens itself. Else it finds short ones, because those it makes cost up to seconds of processor time.
-    `forked`: it is a fork of a process that has imported svc, because a start of Python and the imports cost a second of processor time.
+    `forked`: it is a fork of a process that has imported svc, because a start of Python and the imports cost a second of processor time; so are the
+    processes in which it loads applications on trial.
     """
 
     started: ClassVar[list[Process]] = []
@@ -78,6 +79,8 @@ class Process:
             "SVC_TEST_TASKS": str(task_file(root)),
             **(env or {}),
         }
+        if forked:
+            self._env.setdefault("SVC_TEST_FORKS", fork_server())
         self._words = ["run", *([str(app)] if app else [])]
         self.process: subprocess.Popen[bytes] | Forked | None = None
 

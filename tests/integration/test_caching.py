@@ -90,7 +90,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory, origin: Origin) -> Iterato
     (app / "schema.graphql").write_text(SCHEMA)
     (app / "resources.py").write_text(dedent(CODE.format(port=origin.port)))
     env = {"STORAGE_PATH": str(directory / "shared"), "STORAGE_RECLAMATION_THRESHOLD": "0"}
-    processes = [Process(directory / name, app, env=env, forked=False).start() for name in ("first", "second")]
+    processes = [Process(directory / name, app, env=env).start() for name in ("first", "second")]
     yield processes
     for process in processes:
         assert process.stop() == 0, process.output()
@@ -128,7 +128,7 @@ def test_a_server_that_is_killed_leaves_no_lock(tmp_path: Path, origin: Origin) 
     (app / "schema.graphql").write_text(SCHEMA)
     (app / "resources.py").write_text(dedent(CODE.format(port=origin.port)))
     env = {"STORAGE_PATH": str(tmp_path / "shared"), "STORAGE_RECLAMATION_THRESHOLD": "0"}
-    first, second = (Process(tmp_path / name, app, env=env, forked=False).start() for name in ("a", "b"))
+    first, second = (Process(tmp_path / name, app, env=env).start() for name in ("a", "b"))
     origin.set(delay=600.0)
     with ThreadPoolExecutor(2) as executor:
         lost = executor.submit(_get, first, "/Kept/k")

@@ -21,6 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from tests.integration.conftest import APP, PASSWORD
+from tests.support.forked import Forked
 from tests.support.leaks import memory_of
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
@@ -58,8 +59,8 @@ class Report(Resource):
         return {"name": (await tables.Brand.get(data["id"])).name}
 """
 SERVERS = {
-    "uvicorn": ["-m", "uvicorn", "main:app", "--log-level", "warning", "--port"],
-    "hypercorn": ["-m", "hypercorn", "main:app", "--bind"],
+    "uvicorn": ["main:app", "--log-level", "warning", "--port"],
+    "hypercorn": ["main:app", "--bind"],
 }
 MAIN = """
 import svc
@@ -69,11 +70,11 @@ operations = app.operations
 
 
 class Hosted:
-    """A server process with `main.py`."""
+    """A server process with `main.py`. `forked`: it is a fork of a process that has imported svc."""
 
     started: ClassVar[list[Hosted]] = []
 
-    def __init__(self, server: str, directory: Path, main: str, *options: str, **environment: str) -> None:
+    def __init__(self, server: str, directory: Path, main: str, *options: str, forked: bool = True, **environment: str) -> None:
         self.root = directory / "root"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -91,8 +92,14 @@ class Hosted:
             **environment,
         }
         with self._output.open("ab") as output:
-            command = [sys.executable, *SERVERS[server], where, *options]
-            self.process = subprocess.Popen(command, env=env, stdout=output, stderr=output, cwd=directory)
+            words = [*SERVERS[server], where, *options]
+            self.process: subprocess.Popen[bytes] | Forked
+            if forked:
+                words += ["--workers", "0"] if server == "hypercorn" else []  # else it starts one more process of Python
+                self.process = Forked(words, module=server, env=env, stdout=output, stderr=output, cwd=directory)
+            else:
+                command = [sys.executable, "-m", server, *words]
+                self.process = subprocess.Popen(command, env=env, stdout=output, stderr=output, cwd=directory)
         Hosted.started.append(self)
 
     def wait(self) -> Hosted:
@@ -135,7 +142,7 @@ def hosted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     app.mkdir()
     (app / "schema.graphql").write_text((APP / "schema.graphql").read_text() + SCHEMA)
     (app / "resources.py").write_text(RESOURCES)
-    running = Hosted(request.param, directory, MAIN.format(app=str(app), root=str(directory / "root"))).wait()
+    running = Hosted(request.param, directory, MAIN.format(app=str(app), root=str(directory / "root")), forked=False).wait()
     yield running
     status = running.stop()
     assert status in (0, -signal.SIGTERM), running.output()

@@ -22,7 +22,10 @@ START_LIMIT = 120.0  # seconds for the fork server to import svc, and to fork
 
 
 class Forked:
-    """What `python -m svc WORDS` does, in a fork. Has what the tests use of subprocess.Popen."""
+    """What `python -m MODULE WORDS` does, in a fork. Has what the tests, and trial loads, use of subprocess.Popen.
+
+    `address`: of the fork server, if not that of this process.
+    """
 
     def __init__(
         self,
@@ -33,17 +36,19 @@ class Forked:
         stdin: IO[bytes] | int = subprocess.DEVNULL,
         stdout: IO[bytes] | int = subprocess.DEVNULL,
         stderr: IO[bytes] | int = subprocess.DEVNULL,
+        module: str = "svc",
+        address: str = "",
     ) -> None:
-        self.args = [sys.executable, "-m", "svc", *words]
+        self.args = [sys.executable, "-m", module, *words]
         self.returncode: int | None = None
         self._said = b""
         self._connection = socket.socket(socket.AF_UNIX)
         null = os.open(os.devnull, os.O_RDWR)
         try:
             self._connection.settimeout(START_LIMIT)
-            self._connection.connect(_address())
+            self._connection.connect(address or fork_server())
             streams = [null if stream == subprocess.DEVNULL else _descriptor(stream) for stream in (stdin, stdout, stderr)]
-            request = {"words": list(words), "env": dict(env), "cwd": str(cwd), "umask": _umask()}
+            request = {"module": module, "words": list(words), "env": dict(env), "cwd": str(cwd), "umask": _umask()}
             socket.send_fds(self._connection, [json.dumps(request).encode()], streams)
         finally:
             os.close(null)
@@ -103,7 +108,7 @@ def _umask() -> int:
 
 
 @functools.cache
-def _address() -> str:
+def fork_server() -> str:
     """The socket of the fork server of this process, which is started when it is first needed."""
     path = str(Path(tempfile.mkdtemp(prefix="forkserver-")) / "socket")
     with socket.socket(socket.AF_UNIX) as listener:

@@ -1,8 +1,9 @@
-"""A program that runs `svc` commands in forks of itself: `python -m tests.support.forkserver FD svc`.
+"""A program that runs `svc` commands, and other modules, in forks of itself: `python -m tests.support.forkserver FD svc`.
 
 It has imported all of svc, so that a command or a server starts at once. Each request comes on a connection of its own, which is accepted from
-the socket FD: one message, a JSON object `words, cwd, umask, env` with three descriptors for standard input, output and error. The answer is two
-lines, the pid and, when the process has ended, its status as `subprocess` counts it. The program ends when the test process does.
+the socket FD: one message, a JSON object `module, words, cwd, umask, env` with three descriptors for standard input, output and error. The answer is
+two lines, the pid and, when the process has ended, its status as `subprocess` counts it. A child that is not `svc` itself has a process group of its
+own. The program ends when the test process does.
 
 A variable SVC_TEST_HOOK in `env` names a file of Python that the child runs first, as a new process would run a `sitecustomize.py`.
 
@@ -12,6 +13,7 @@ The last argument is there to be seen: svc knows its processes by their command 
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import gc
 import importlib
 import json
@@ -26,6 +28,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -86,16 +89,20 @@ def _tell(connection: socket.socket, number: int) -> None:
 def _fork(connection: socket.socket) -> int:
     """The pid of a process for the request on this connection."""
     message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_MAX, 3)
+    request = json.loads(message)
     pid = os.fork()
     if not pid:
-        _run(json.loads(message), descriptors)
+        _run(request, descriptors)
+    if request["module"] != "svc":  # what starts a program may kill its group
+        with suppress(OSError):
+            os.setpgid(pid, pid)  # here, so that it has its group by the time its pid is told
     for descriptor in descriptors:
         os.close(descriptor)
     return pid
 
 
 def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """The life of a child: what `python -m svc WORDS` does."""
+    """The life of a child: what `python -m MODULE WORDS` does."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -115,14 +122,22 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         time.tzset()
         random.seed()
         sys.argv = [str(Path(svc.__file__).with_name("__main__.py")), *request["words"]]
-        sys.orig_argv = [sys.executable, "-m", "svc", *request["words"]]
+        sys.orig_argv = [sys.executable, "-m", request["module"], *request["words"]]
         if "SVC_TEST_TASKS" in os.environ:
             runpy.run_path(str(OBSERVED))
+        if "SVC_TEST_FORKS" in os.environ:
+            from tests.support.forked_trials import install
+
+            install()
         if hook := os.environ.get("SVC_TEST_HOOK"):
             runpy.run_path(hook)
-        from svc.__main__ import main as run
+        if request["module"] == "svc":
+            from svc.__main__ import main as run
 
-        status = run()
+            status = run()
+        else:
+            status = 0
+            _run_module(request["module"])
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
@@ -135,6 +150,16 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
             sys.stderr.flush()
         finally:
             os._exit(status)
+
+
+def _run_module(name: str) -> None:
+    """As a new process would, with the variables that it would heed."""
+    sys.path[:0] = ["", *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path not in sys.path)]
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
+    if "PYTHONFAULTHANDLER" in os.environ:
+        faulthandler.enable()
+    sys.modules.pop(name, None)
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
