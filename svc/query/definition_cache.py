@@ -15,16 +15,24 @@ class Definitions:
     """The definitions that a plan for `table` may depend on: its own and, if it has relationships, all of its database, with the tables themselves:
     one that was dropped and made again is another."""
 
-    __slots__ = ("_is_related", "_parts", "_table")
+    __slots__ = ("_is_related", "_parts", "_table", "_version")
 
     def __init__(self, table: AnyTable) -> None:
         self._table = table
         self._is_related = any(attribute.relationship is not None for attribute in table.attributes.values())
         self._parts = self._current()
+        self._version = table.database.tables_version
 
     def hold(self, table: AnyTable) -> bool:
         """Whether they are still those of `table`."""
-        return self._table is table and self._parts == self._current()
+        if self._table is not table:
+            return False
+        version = table.database.tables_version
+        if version != self._version:  # one of the tables of the database has changed
+            if self._parts != self._current():
+                return False
+            self._version = version
+        return True
 
     def _current(self) -> list[object]:
         table = self._table

@@ -92,6 +92,9 @@ class Database:
         self.clock: Clock = store.clock
         self.caches: IndexCaches = store.caches
         self.tables: dict[str, Table] = {}
+        self.tables_version = (
+            0  # of this process: grows whenever a table comes, goes, is defined again or computes an attribute in another way
+        )
         self.on_commit: list[Callable[[Database, list[LogEntry]], None]] = []  # listeners for commits to this database only
         self.used_sequences: set[KeySequence] = set()
         self.entries: list[LogEntry] = []  # written in this turn, not yet committed
@@ -257,6 +260,7 @@ class Database:
         except BaseException:
             if former is not None and former.name in self.tables:
                 self.tables[former.name] = former  # resources refer to this one
+                self.tables_version += 1
             raise
         if former is not None:
             self._forget(former)
@@ -328,6 +332,7 @@ class Database:
             self.forget_table(writer, table)
             self._raise_generation(writer)
         del self.tables[name]
+        self.tables_version += 1
         self._references = None
         self.store.table_dropped(table)
         logger.info("database %s: dropped the table %s", self.name, name)
@@ -360,6 +365,7 @@ class Database:
 
     def _forget(self, table: Table) -> None:
         """A table is no longer one of `tables`."""
+        self.tables_version += 1
         for index in table.index_list:
             index.drop_cache()
         self.store.table_dropped(table)

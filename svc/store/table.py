@@ -139,6 +139,7 @@ class Table:
         self._plain = FORMAT
 
     def _compute(self) -> None:
+        self.database.tables_version += 1
         self.has_enumerable = any(attribute.enumerable and not attribute.stored for attribute in self.definition.attributes)
         self.computed: dict[str, ComputedAttribute] = computed_attributes(
             self.definition, self._functions, f"{self.database.name}.{self.name}"

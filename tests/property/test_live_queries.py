@@ -87,7 +87,7 @@ def test_the_index_of_subscriptions_finds_all_that_brute_force_finds(seed):
     """... and once what was filed is taken out again, nothing."""
     source = random.Random(seed)
     definitions = plans.definitions(source)
-    database = SimpleNamespace(tables={})
+    database = SimpleNamespace(tables={}, tables_version=0)
     table, _ = [FakeTable(definition, database, []) for definition in definitions.values()]
     brute = Brute(definitions, {"A": [], "B": []})
     index: SubscriptionIndex[int] = SubscriptionIndex(table)

@@ -39,7 +39,7 @@ def long_cursors():
 
 
 def fakes(definitions, data):
-    database = SimpleNamespace(tables={})
+    database = SimpleNamespace(tables={}, tables_version=0)
     return {name: FakeTable(definition, database, data[name]) for name, definition in definitions.items()}
 
 

@@ -56,8 +56,13 @@ class FakeTable:
         self.attributes = {attribute.name: attribute for attribute in definition.attributes}
         self.computed = computed_attributes(definition, {}, self.name)
         self.indexes = {a.name: FakeIndex(a) for a in definition.attributes if a.indexed}
-        self.database = SimpleNamespace(tables={}, store=SimpleNamespace(anonymous_role=lambda: None)) if database is None else database
+        self.database = (
+            SimpleNamespace(tables={}, tables_version=0, store=SimpleNamespace(anonymous_role=lambda: None))
+            if database is None
+            else database
+        )
         self.database.tables[self.name] = self
+        self.database.tables_version += 1
         self.raws: dict[bytes, bytes] = {}
         self.keys: list[bytes] = []
         self.scanned = 0
@@ -136,5 +141,5 @@ def brand_definition() -> TableDefinition:
 
 
 def shop(products=(), brands=()) -> tuple[FakeTable, FakeTable]:
-    database = SimpleNamespace(tables={}, store=SimpleNamespace(anonymous_role=lambda: None))
+    database = SimpleNamespace(tables={}, tables_version=0, store=SimpleNamespace(anonymous_role=lambda: None))
     return FakeTable(product_definition(), database, products), FakeTable(brand_definition(), database, brands)

@@ -5,7 +5,7 @@ from tests.support.shop import FakeTable, brand_definition, product_definition
 
 
 def test_a_related_table_that_is_made_again_is_another_one():
-    database = SimpleNamespace(tables={})
+    database = SimpleNamespace(tables={}, tables_version=0)
     products = FakeTable(product_definition(), database)
     brands = FakeTable(brand_definition(), database)
     definitions, of_brands = Definitions(products), Definitions(brands)
@@ -16,7 +16,7 @@ def test_a_related_table_that_is_made_again_is_another_one():
 
 
 def test_a_cache_is_bounded_by_the_size_of_what_it_keeps():
-    table = FakeTable(brand_definition(), SimpleNamespace(tables={}))
+    table = FakeTable(brand_definition(), SimpleNamespace(tables={}, tables_version=0))
     cache = DefinitionCache()
     for number in range(10):
         assert cache.get(table, number, lambda number=number: number, MOST_PARTS // 4) == number

@@ -70,7 +70,7 @@ DATA = {"Seat": (SEAT, SEATS), "Show": (SHOW, SHOWS), "Guest": (GUEST, GUESTS)}
 def tables(request, tmp_path):
     """name -> table, and "txn"."""
     if request.param == "fake":
-        database = type("Database", (), {"tables": {}})()
+        database = type("Database", (), {"tables": {}, "tables_version": 0})()
         yield {name: FakeTable(definition, database, records) for name, (definition, records) in DATA.items()} | {"txn": None}
         return
     store = Store(tmp_path)
@@ -255,7 +255,7 @@ def test_a_bare_relationship_is_no_condition(tables, text):
 
 
 def test_keys_of_several_segments():
-    database = type("Database", (), {"tables": {}})()
+    database = type("Database", (), {"tables": {}, "tables_version": 0})()
     places = TableDefinition("Place", attributes=(Attribute("id", "ID", primary_key=True), Attribute("n", "Int")), split_segments=True)
     seats = TableDefinition(
         "Seat",

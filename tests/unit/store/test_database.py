@@ -213,6 +213,30 @@ def test_a_schema_change_commits_the_turn_before_it(seats: Table, store: Store) 
     assert outcome == [None] and seats.get_raw("A1") is not None
 
 
+def test_the_version_of_the_tables_grows_with_each_change(seats: Table, store: Store) -> None:
+    database = seats.database
+    versions = [database.tables_version]
+
+    def has_grown() -> bool:
+        versions.append(database.tables_version)
+        return versions[-1] > versions[-2]
+
+    computed = Attribute("total", "Float", computed_from="")
+    database.define_table(replace(seats.definition, attributes=(*seats.definition.attributes, computed)))
+    assert has_grown()
+    take_back = seats.set_computed_attribute("total", lambda record: 1.0)
+    assert has_grown()
+    take_back()
+    assert has_grown()
+    database.define_table(replace(seats.definition, name="Place", renamed_from="Seat"))
+    assert has_grown()
+    fill(database.tables["Place"], 1)
+    store.commit_turn()
+    assert not has_grown(), "records are no definitions"
+    database.drop_table("Place")
+    assert has_grown()
+
+
 def test_dynamic_tables_learn(store: Store, open_store: Callable[..., Store]) -> None:
     definition = TableDefinition("Log", attributes=(Attribute("id", primary_key=True),), dynamic=True)
     table = store.open_database("data").define_table(definition)
