@@ -131,14 +131,14 @@ class QueryExecution:
         batch = self._batch
         while not run.done:
             found += run.step(batch)
+            time = now()
             if not whole and len(found) >= batch:
                 break
-            time = now()
             if time >= deadline and not run.done:
                 self.scan_seconds += time - began
                 self._count(time - began)
                 return bool(found) and not whole
-        self.scan_seconds += now() - began
+        self.scan_seconds += time - began
         return True
 
     def _count(self, seconds: float) -> None:
@@ -155,7 +155,7 @@ class QueryExecution:
     @property
     def is_large(self) -> bool:
         """Whether the rows in `found` are too long to be encoded in one slice."""
-        return not self.shaped and _size(self.found) > LARGE
+        return not self.shaped and len(self.found) > 1 and _size(self.found) > LARGE
 
     def keep(self) -> None:
         """Keep the turn's snapshot for later turns."""
@@ -354,7 +354,8 @@ class QueryExecution:
 
     def __del__(self) -> None:
         # An answer that was cancelled before its first step releases its snapshot here.
-        self.close()
+        if not self.closed:
+            self.close()
 
 
 def too_heavy() -> QueryTooLarge:

@@ -52,13 +52,13 @@ from svc.query.tables import AnyTable
 class Compiled:
     """The functions of a plan. They depend on the definitions of its tables, not on a transaction."""
 
-    __slots__ = ("_access", "_start", "floor", "joins", "joins_many", "scanned", "shape", "shape_joins", "sort_keys", "table", "test")
+    __slots__ = ("_access", "floor", "joins", "joins_many", "scanned", "shape", "shape_joins", "sort_keys", "start", "table", "test")
 
     def __init__(self, plan: Plan, json: bool) -> None:
         table = self.table = plan.table
         links = Links()
         self._access = plan.access
-        self._start = source_of(plan.access, table, links)
+        self.start = source_of(plan.access, table, links)
         self.test: Filter | None = None
         self.sort_keys: Encoded | None = None
         self.floor: bytes | None = None
@@ -91,9 +91,6 @@ class Compiled:
             self.joins = True
             self.joins_many = any(link.many for link in found)
             self.scanned = [link for link in found if link.scans]
-
-    def start(self, lookups: Lookups) -> RowSource:
-        return self._start(lookups)
 
     def position(self, order: Order, last: Pair, lookups: Lookups) -> Position:
         """The place of a row."""

@@ -35,6 +35,7 @@ SLICE = 256  # entries looked at in one step, 1-2 ms when each is decoded
 FIRST_SLICE = 32  # the first step of a filtered plan: most queries with a limit are answered by it
 FEWEST = 8  # the first step of a plan with relationships to many: each entry may have to look up very many records
 MANY_RELATED = 1024  # related records in one step, after which the next one is shorter
+_NO_ROWS = EmptySource()
 
 
 class RecordRows:
@@ -68,6 +69,9 @@ class RecordRows:
         "_testing",
         "_unshaped",
         "_wanted",
+        "done",
+        "is_costly",
+        "joins",
         "keeps_rows",
     )
 
@@ -100,7 +104,9 @@ class RecordRows:
         self._preparation: Iterator[None] | None = None
         if compiled.scanned:
             self._preparation = lookups.preparation(compiled.scanned)
-        self._is_found = plan.limit == 0  # nothing is left to find
+        self.done = self._is_found = plan.limit == 0  # nothing is left to find
+        self.joins = compiled.shape_joins
+        self.is_costly = compiled.joins or compiled.sort_keys is not None
         self._before = self._held_before = 0  # related records, and bytes, when the selection began
         self.keeps_rows = False  # the caller holds the rows of all steps
 
@@ -118,7 +124,9 @@ class RecordRows:
         if not self._compiled.shape_joins:
             pairs = self.step_pairs(max_rows)
             return shape([raw for _, raw in pairs], lookups) if pairs else []
-        return self._step_shaping(max_rows)
+        rows = self._step_shaping(max_rows)
+        self.done = self._is_found and not self._unshaped
+        return rows
 
     def _step_shaping(self, max_rows: int) -> list[Any]:
         """A step of a selection that looks at other tables. What is found is shaped over as many steps as it takes."""
@@ -161,21 +169,6 @@ class RecordRows:
             self._lookups.forget_weights()
 
     @property
-    def done(self) -> bool:
-        """Whether no more rows come."""
-        return self._is_found and not self._unshaped
-
-    @property
-    def joins(self) -> bool:
-        """Whether rows hold related records, so that some may be large: see `weight`."""
-        return self._compiled.shape_joins
-
-    @property
-    def is_costly(self) -> bool:
-        """Whether it takes work beyond reading what it returns: joins, sorts."""
-        return self._compiled.joins or self._compiled.sort_keys is not None
-
-    @property
     def has_weights(self) -> bool:
         """Whether any of them weighs more than one."""
         return self._lookups.has_weights
@@ -204,10 +197,10 @@ class RecordRows:
             self._wanted = wanted = wanted - len(found)
             self._last = found[-1]
             if not wanted:
-                self._is_found = True
+                self.done = self._is_found = True
                 return found
         if self._source.done and not self._held and self._collector is None and self._testing is None:
-            self._is_found = True
+            self.done = self._is_found = True
         return found
 
     def move(self, txn: Any) -> bool:
@@ -220,7 +213,7 @@ class RecordRows:
         if self._source.done and self._preparation is None:  # what is left is in memory
             if compiled.scanned:
                 return False
-            source: RowSource = EmptySource()
+            source: RowSource = _NO_ROWS
         else:
             if seen is self._moved:
                 return False
@@ -248,10 +241,10 @@ class RecordRows:
 
     def close(self) -> None:
         """Release the store's iterators. May be called more than once."""
-        self._is_found = True
+        self.done = self._is_found = True
         self._unshaped = []
         self._testing = self._collecting = self._shaping = None
-        self._source = EmptySource()
+        self._source = _NO_ROWS
         self._lookups.close()
         self._held, self._next = [], 0
         self._collector = None

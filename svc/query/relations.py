@@ -41,11 +41,13 @@ class LookupMemo(dict[Any, Any]):
 class Lookups:
     """What one execution has looked up in other tables: a bounded memory of what was found, and the reading itself."""
 
-    __slots__ = ("_followers", "_memos", "_weights", "reads")
+    __slots__ = ("_followers", "_memos", "_reads", "_weights", "budget", "txn")
 
     def __init__(self, txn: Any, budget: Budget | None = None) -> None:
         """`budget`: of the execution; None: that of work that cannot pause."""
-        self.reads = RelatedReads(txn, Budget(AT_ONCE) if budget is None else budget)
+        self.txn = txn
+        self.budget = Budget(AT_ONCE) if budget is None else budget
+        self._reads: RelatedReads | None = None  # until a relationship is followed
         self._followers: dict[tuple[str, str], Follower] = {}
         self._memos: dict[object, LookupMemo] = {}
         self._weights: dict[int, tuple[object, int]] = {}
@@ -55,7 +57,7 @@ class Lookups:
 
     def weigh(self, value: object, weight: int) -> None:
         if weight > 1:
-            self.reads.budget.check_rows(weight)
+            self.budget.check_rows(weight)
             self._weights[id(value)] = value, weight
 
     def weight(self, value: object) -> int:
@@ -71,17 +73,15 @@ class Lookups:
         self._weights.clear()
 
     @property
-    def txn(self) -> Any:
-        return self.reads.txn
-
-    @property
     def examined(self) -> int:
         """Related records read so far."""
-        return self.reads.examined
+        return 0 if self._reads is None else self._reads.examined
 
     def close(self) -> None:
         """The execution has ended: release its transaction, even if the execution is still referenced."""
-        self.reads.txn = None
+        self.txn = None
+        if self._reads is not None:
+            self._reads.txn = None
         self._followers.clear()
         self._memos.clear()
         self._weights.clear()
@@ -118,11 +118,14 @@ class Lookups:
 
     def _make(self, link: Link) -> Follower:
         to, target = link.relationship.to, link.target
+        reads = self._reads
+        if reads is None:
+            reads = self._reads = RelatedReads(self.txn, self.budget)
         if to is None or to == target.primary_key:
-            return FollowerByKey(target, self.reads)
+            return FollowerByKey(target, reads)
         if link.scans:
-            return FollowerByScan(to, target, self.reads)
-        return FollowerByIndex(to, target, self.reads)
+            return FollowerByScan(to, target, reads)
+        return FollowerByIndex(to, target, reads)
 
 
 def memo_key(value: object) -> object:

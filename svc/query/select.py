@@ -373,7 +373,7 @@ def _lists_shaper(tests: list[Filter], codes: Encoded | None, part: slice, shape
             if value_of:
                 yield
             raws = [raw for _, raw in chunk]
-            lookups.reads.budget.hold(cost(raws))
+            lookups.budget.hold(cost(raws))
             shaped = yield from in_steps(shape, raws, lookups)
             value_of.update(zip([key for key, _ in chunk], shaped, strict=True))
         return [[value_of[key] for key, _ in pairs] for pairs in lists]
@@ -466,7 +466,7 @@ def _ordered(lists: list[list[Pair]], codes: Encoded, lookups: Lookups) -> Steps
             yield
         found = yield from in_steps(codes, chunk, lookups)
         code_of.update(zip([key for key, _ in chunk], found, strict=True))
-        lookups.reads.budget.hold(sum(map(len, found)))
+        lookups.budget.hold(sum(map(len, found)))
     ordered: list[list[Pair]] = []
     for pairs in lists:
         if len(pairs) <= SORTED_AT_ONCE:
