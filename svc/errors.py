@@ -5,6 +5,7 @@ is a defect of ours: it is logged with its traceback and the caller gets a bare 
 """
 
 from collections.abc import Mapping
+from typing import Any, Protocol
 
 REASONS: dict[int, str] = {
     100: "Continue", 101: "Switching Protocols", 103: "Early Hints",
@@ -209,20 +210,28 @@ class CheckFailed(ClientError):
         )
 
 
+class NamedTable(Protocol):
+    """A table of the store, as messages and rights need it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def database(self) -> Any: ...
+
+
 class NotUnique(ClientError):
     """A value that no two records may have is that of another record (spec: schema-and-store §3.1).
 
-    `value`, `shown_key`: as a message shows them. `other`: the table, in `database`; `key`: of the other record, which the message does not name, but
-    `explained`: for a user who may read it. `stored`: the stored key of the record that was refused.
+    `value`, `shown_key`: as a message shows them. `table`, also as `other`: of both records; `key`: of the other one, which the message does not name, but
+    `explained`: for a caller who may read it. `stored`: the stored key of the record that was refused.
     """
 
     status_code = 409
     code = "NOT_UNIQUE"
 
-    def __init__(self, database: str, table: str, attribute: str, value: str, key: object, shown_key: str, stored: bytes) -> None:
+    def __init__(self, table: NamedTable, attribute: str, value: str, key: object, shown_key: str, stored: bytes) -> None:
         self._plain = f"Value {value} in property {attribute} is that of another record"
         super().__init__(self._plain)
-        self.database = database
         self.table = self.other = table
         self.attribute = attribute
         self.key = key
@@ -233,7 +242,9 @@ class NotUnique(ClientError):
 
     def explained(self) -> ClientError:
         more = self.message[len(self._plain) :]
-        self.message = f"Value {self.value} in property {self.attribute} is that of another record of {self.table}: {self.shown_key}{more}"
+        self.message = (
+            f"Value {self.value} in property {self.attribute} is that of another record of {self.table.name}: {self.shown_key}{more}"
+        )
         self.faults = tuple([{**fault, "other": self.key, "message": self.message} for fault in self.faults])
         return self
 
@@ -241,16 +252,15 @@ class NotUnique(ClientError):
 class StillReferenced(ClientError):
     """A record that would be deleted is named by foreign keys with `onDelete: restrict` (spec: schema-and-store §4.4).
 
-    `table`, `key`: the record, in `database`. `other`, `attribute`: the table and attribute of the foreign keys; `example`: the key of one of
-    these records. `count`: of them, in words. The message names none of this, `explained` does: for a user who may read both tables.
+    `table`, `key`: the record. `other`, `attribute`: the table and attribute of the foreign keys; `example`: the key of one of
+    these records. `count`: of them, in words. The message names none of this, `explained` does: for a caller who may read both tables.
     """
 
     status_code = 409
     code = "STILL_REFERENCED"
 
-    def __init__(self, database: str, table: str, key: object, other: str, attribute: str, example: object, count: str) -> None:
+    def __init__(self, table: NamedTable, key: object, other: NamedTable, attribute: str, example: object, count: str) -> None:
         super().__init__("A record cannot be deleted: other records refer to it")
-        self.database = database
         self.table = table
         self.key = key
         self.other = other
@@ -261,7 +271,8 @@ class StillReferenced(ClientError):
     def explained(self) -> ClientError:
         refer = "1 record refers" if self.count == "1" else f"{self.count} records refer"
         return ClientError(
-            f"{self.table} {self.key!r} cannot be deleted: {refer} to it by {self.other}.{self.attribute}, such as {self.other} {self.example!r}",
+            f"{self.table.name} {self.key!r} cannot be deleted: {refer} to it by {self.other.name}.{self.attribute},"
+            f" such as {self.other.name} {self.example!r}",
             self.status_code,
             self.code,
         )

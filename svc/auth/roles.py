@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svc.errors import AccessViolation, ClientError, NotUnique, Problem, StillReferenced
+from svc.errors import AccessViolation, ClientError, NamedTable, NotUnique, Problem, StillReferenced
 from svc.store.schema import TableDefinition
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
 from svc.store.values.records import decode
@@ -185,14 +185,7 @@ class HasRole(Protocol):
     def role(self) -> Role | None: ...
 
 
-class AnyTable(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def database(self) -> Any: ...
-
-
-def role_of(user: HasRole | None, table: AnyTable) -> Role | None:
+def role_of(user: HasRole | None, table: NamedTable) -> Role | None:
     """The role whose rights count: of callers without a user and of users without a valid role that is `anonymous`, None if there is no such role."""
     role = None if user is None else user.role
     if role is not None:
@@ -201,7 +194,7 @@ def role_of(user: HasRole | None, table: AnyTable) -> Role | None:
     return found
 
 
-def rights(user: HasRole | None, table: AnyTable) -> TableRights:
+def rights(user: HasRole | None, table: NamedTable) -> TableRights:
     """The rights of `user` on a table, None: of anonymous callers."""
     role = None if user is None else user.role
     if role is None:
@@ -272,10 +265,10 @@ def _either_written(one: TableRights, other: TableRights, definition: TableDefin
 
 
 def explained_to(user: HasRole | None, problem: StillReferenced | NotUnique) -> ClientError:
-    """The problem with the table and key of the other record that it is about, for a user who may read these; else as it is."""
-    other = role_rights(user, problem.database, problem.other)
-    may_see = other.attribute(problem.attribute).read
-    return problem.explained() if may_see and role_rights(user, problem.database, problem.table).read else problem
+    """The problem with the table and key of the other record that it is about, for a caller who may read these, by the role of the user or by what everyone may
+    read; else as it is."""
+    may_see = rights(user, problem.other).attribute(problem.attribute).read
+    return problem.explained() if may_see and rights(user, problem.table).read else problem
 
 
 def more_than_records(permission: Mapping[str, Any]) -> list[str]:

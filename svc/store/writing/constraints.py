@@ -195,4 +195,4 @@ def _not_unique(
     record = pending.get(rival)
     raw = table.read(rival, txn) if record is None else None
     key = table.key_of(raw) if raw is not None else (record or {}).get(table.primary_key)
-    return NotUnique(table.database.name, table.name, index.attribute, shown(value), key, shown(key), stored)
+    return NotUnique(table, index.attribute, shown(value), key, shown(key), stored)

@@ -168,10 +168,9 @@ class ReferenceActions:
         count = len(found)
         other = reference.table
         return StillReferenced(
-            other.database.name,
-            table.name,
+            table,
             decode_key(key),
-            other.name,
+            other,
             reference.attribute,
             other.key_of(raw),
             f"{count:,}" if behind is None else f"{count:,} or more",

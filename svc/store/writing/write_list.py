@@ -91,11 +91,7 @@ def place_of(error: NotUnique, writes: list[Write]) -> int | None:
     """The number of the last write of the record that was refused when all was written."""
     for number in reversed(range(len(writes))):
         write = writes[number]
-        if (
-            write.key
-            and (write.table.name, write.table.database.name) == (error.table, error.database)
-            and storage_key(write.key) == error.stored
-        ):
+        if write.key and write.table is error.table and storage_key(write.key) == error.stored:
             return number
     return None
 

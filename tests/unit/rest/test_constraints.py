@@ -70,6 +70,43 @@ def test_unique_names_the_other_key_for_who_may_read_it(node: Node, wire: Wire) 
         assert problem(wire, "POST", "/User/", {"mail": "a@b"}) == hidden
 
 
+def test_unique_names_the_other_key_if_everyone_may_read_it(node: Node, wire: Wire) -> None:
+    told = 'Value "a@b" in property mail is that of another record of User: "1"'
+    hidden = 'Value "a@b" in property mail is that of another record'
+    permission = {"read": True, "insert": True, "update": True, "delete": True, "attribute_permissions": []}
+    mail = [{"attribute_name": "mail", "read": True}]
+    half = [{"attribute_name": name, "read": name != "mail", "insert": True, "update": True} for name in ("id", "mail")]
+    writer = User("eve", True, Role("r", "r", {"data": {"tables": {"User": permission | {"read": False}}}}, None, node.store.databases))
+    for everyone, said in (
+        (permission, told),
+        (permission | {"read": False}, hidden),
+        (permission | {"attribute_permissions": half}, hidden),
+    ):
+        grant(node, everyone)
+        for user in (None, User("ann")):
+            node.as_user(user)
+            assert problem(wire, "POST", "/User/", {"mail": "a@b"}) == (409, "NOT_UNIQUE", said)
+    grant(node, {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": mail})
+    node.as_user(None)
+    assert wire.ask("POST", "/User/", b'{"mail": "a@b"}')[0] == 401
+    node.as_user(writer)
+    assert problem(wire, "POST", "/User/", {"mail": "a@b"}) == (409, "NOT_UNIQUE", hidden), (
+        "this role was made without what everyone may do"
+    )
+
+
+def grant(node: Node, permission: dict[str, Any]) -> None:
+    """To callers without a login."""
+    made = node.store.begin()
+    made.put(
+        node.store.databases["system"].tables["svc_role"],
+        "anonymous",
+        {"role": "anonymous", "permission": {"data": {"tables": {"User": permission}}}},
+    )
+    made.apply()
+    node.store.commit_turn()
+
+
 def test_a_list_is_stored_as_a_whole_or_not_at_all(wire: Wire) -> None:
     rows = [{"id": str(number), "mail": f"m{number}"} for number in range(2, 100)]
     for wrong, status, code in (({"mail": "m5"}, 409, "NOT_UNIQUE"), ({"mail": "x", "age": 3}, 400, "CHECK_FAILED")):

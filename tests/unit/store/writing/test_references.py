@@ -153,7 +153,7 @@ def test_restrict_of_what_a_cascade_would_delete(define: Callable[..., Table], c
     put(bills, {"id": 7, "parent": "a"})
     with pytest.raises(StillReferenced) as caught:
         delete(customers, 1)
-    assert (caught.value.table, caught.value.key, caught.value.example) == ("Order", "a", 7)
+    assert (caught.value.table.name, caught.value.key, caught.value.example) == ("Order", "a", 7)
     assert content(orders) and content(customers)
     delete(bills, 7)
     delete(customers, 1)
