@@ -27,6 +27,8 @@ _MODULES = {
 _TALKATIVE = ("hpack",)
 """Loggers of libraries that log their input at `debug`: hpack the header fields of each request, with credentials."""
 
+_before: dict[str, int] = {}  # the levels that these had before they were quiet
+_captures = 0  # under way: instances of one process may end in another order than they began
 _REENTERED: ContextVar[bool] = ContextVar("reentered", default=False)
 
 
@@ -66,18 +68,33 @@ def capture_logging(logs: Logs, name: str = "") -> Callable[[], None]:
 
     logs.on_configured = follow
     follow()
-    quieted = {name: logging.getLogger(name).level for name in _TALKATIVE}
-    for name in _TALKATIVE:
-        logging.getLogger(name).setLevel(logging.INFO)
+    _quiet()
 
     def undo() -> None:
         logs.on_configured = None
-        for name, before in quieted.items():
-            logging.getLogger(name).setLevel(before)
+        _unquiet()
         root.handlers[:] = handlers
         root.setLevel(level)
 
     return undo
+
+
+def _quiet() -> None:
+    global _captures
+    for name in _TALKATIVE:
+        logger = logging.getLogger(name)
+        if not _captures:
+            _before[name] = logger.level
+        logger.setLevel(logging.INFO)
+    _captures += 1
+
+
+def _unquiet() -> None:
+    global _captures
+    _captures -= 1
+    if not _captures:
+        for name, level in _before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 class _Output:

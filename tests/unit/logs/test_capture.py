@@ -64,6 +64,15 @@ def test_fields_of_requests_are_no_debugging_output(tmp_path: Path) -> None:
     assert logging.getLogger("hpack").level == level
 
 
+def test_instances_that_end_in_the_order_of_their_beginning_leave_levels_as_they_were(tmp_path: Path, logs: Logs) -> None:
+    level = logging.getLogger("hpack").level
+    first, second = (capture_logging(logs, name) for name in ("svc", "svc.store"))
+    first()
+    assert logging.getLogger("hpack").level == logging.INFO
+    second()
+    assert logging.getLogger("hpack").level == level
+
+
 def test_our_modules_write_to_the_log_of_their_subsystem(tmp_path: Path) -> None:
     document = {
         "logging": {"level": "error", "path": "log/svc.log"},
