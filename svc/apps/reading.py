@@ -18,11 +18,15 @@ MAX_VALUES = 100_000  # of a document, with what its aliases repeat
 def read_limited(path: Path, limit: int) -> bytes:
     """The content, up to `limit` + 1 bytes: more are too many. Raises OSError, or ValueError for what is no regular file, such as a pipe, which could
     keep its reader waiting."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with open(path, "rb", opener=_open_at_once) as file:  # which closes it if it is a directory
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")
         return file.read(limit + 1)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def line_of(text: str, key: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from svc.apps.config_file import read_config
 from svc.apps.files import FileSet
 from svc.apps.roles_file import read_roles
+from tests.support.leaks import open_files
 from tests.support.node import Node
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -65,6 +66,7 @@ def test_a_pipe_or_a_directory_in_the_place_of_a_file_keeps_nothing_waiting(tmp_
     assert "a.graphql: it is no regular file" in node.app.entries["graphqlSchema"].messages
     assert node.connect().ask("GET", "/Plant/")[0] == 200
     node.close()
+    assert not [file for file in open_files(os.getpid()) if file.startswith(str(directory))]
 
 
 @pytest.mark.parametrize(
