@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from svc.logs import Logs
 from svc.messages import HeaderBlock, Request
 
 World = Any  # tests/unit/auth/conftest.py
+Observe = Callable[..., "Observed"]
 
 
 class Observed:
@@ -54,8 +56,21 @@ class Observed:
 
 
 @pytest.fixture
-def observed(world: World, tmp_path: Path) -> Observed:
-    return Observed(world, tmp_path)
+def observe(world: World, tmp_path: Path) -> Iterator[Observe]:
+    made: list[Observed] = []
+
+    def observe_(**options: Any) -> Observed:
+        made.append(Observed(world, tmp_path, **options))
+        return made[-1]
+
+    yield observe_
+    for observed in made:
+        observed.logs.close()
+
+
+@pytest.fixture
+def observed(observe: Observe) -> Observed:
+    return observe()
 
 
 def basic(credentials: str) -> str:
@@ -101,16 +116,16 @@ def test_success_is_logged_when_it_is_verified(observed: Observed) -> None:
 
 
 @pytest.mark.parametrize(("failed", "successful"), [(False, False), (True, False), (False, True)])
-def test_switches(world: World, tmp_path: Path, failed: bool, successful: bool) -> None:
-    observed = Observed(world, tmp_path, failed=failed, successful=successful)
+def test_switches(observe: Observe, failed: bool, successful: bool) -> None:
+    observed = observe(failed=failed, successful=successful)
     observed.send(basic("ann:ann"))
     observed.send(basic("ann:no"))
     assert [event["status"] for event in observed.read()] == ["failure"] * failed + ["success"] * successful
     assert observed.events.enabled == (failed or successful)
 
 
-def test_nothing_is_asked_when_it_is_off(world: World, tmp_path: Path) -> None:
-    observed = Observed(world, tmp_path, failed=False, successful=False)
+def test_nothing_is_asked_when_it_is_off(observe: Observe) -> None:
+    observed = observe(failed=False, successful=False)
     assert observed.identifier._events is None and observed.identifier.verifier.events is None
 
 
@@ -173,9 +188,9 @@ def test_anonymous_callers_are_no_events(observed: Observed) -> None:
     assert observed.read() == []
 
 
-def test_tokens(world: World, keys: TokenKeys, tmp_path: Path) -> None:
+def test_tokens(world: World, keys: TokenKeys, observe: Observe) -> None:
     tokens = Tokens(keys, world.directory, world.clock)
-    observed = Observed(world, tmp_path, tokens=tokens)
+    observed = observe(tokens=tokens)
     made = world.run(lambda: tokens.create(world.directory.get_user("ann"), expires_in=60))
     observed.send(f"Bearer {made['operation_token']}")
     observed.send(f"Bearer {made['operation_token']}")
@@ -187,9 +202,9 @@ def test_tokens(world: World, keys: TokenKeys, tmp_path: Path) -> None:
     assert shown == [("success", "JWT", "ann"), ("failure", "JWT", "ann"), ("failure", "JWT", None), ("failure", "JWT", "ann")]
 
 
-def test_no_secret_appears(world: World, keys: TokenKeys, tmp_path: Path) -> None:
+def test_no_secret_appears(world: World, keys: TokenKeys, observe: Observe) -> None:
     tokens = Tokens(keys, world.directory, world.clock)
-    observed = Observed(world, tmp_path, tokens=tokens, sessions=Sessions(world.store, world.directory, world.clock))
+    observed = observe(tokens=tokens, sessions=Sessions(world.store, world.directory, world.clock))
     token = world.run(lambda: tokens.create(world.directory.get_user("ann")))["refresh_token"]
     session_id = "01234567-89ab-4cde-8f01-23456789abcd"
     for authorization in (basic("ann:s3cret"), f"Bearer {token}", f"Bearer {token}x"):
@@ -207,9 +222,9 @@ def test_no_secret_appears(world: World, keys: TokenKeys, tmp_path: Path) -> Non
     assert {event["referer"] for event in observed.read()} == {"https://a.example/p"}
 
 
-def test_logins_that_are_no_header(world: World, tmp_path: Path) -> None:
+def test_logins_that_are_no_header(world: World, observe: Observe) -> None:
     sessions = Sessions(world.store, world.directory, world.clock)
-    observed = Observed(world, tmp_path, sessions=sessions, verifier=sessions.verifier)
+    observed = observe(sessions=sessions, verifier=sessions.verifier)
     request = Request("POST", "/login", HeaderBlock([("host", "h")]))
     request.peer = "10.0.0.9"
     request.sessions = sessions

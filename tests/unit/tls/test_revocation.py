@@ -89,6 +89,7 @@ class World:
     def close(self) -> None:
         self.settle()
         self.responder.close()
+        self.revocations._executor.shutdown()
         self.loop.close()
 
 

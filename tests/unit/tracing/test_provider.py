@@ -146,7 +146,9 @@ def test_no_exporter_is_made_where_the_environment_wants_none(monkeypatch: pytes
 
 
 def test_it_makes_dispatchers_that_trace() -> None:
-    assert issubclass(opened(InMemorySpanExporter()).dispatcher.func, Dispatcher)  # type: ignore[attr-defined]
+    tracing = opened(InMemorySpanExporter())
+    assert issubclass(tracing.dispatcher.func, Dispatcher)  # type: ignore[attr-defined]
+    asyncio.run(tracing.close())
 
 
 def test_what_is_queued_is_exported_at_the_end() -> None:
@@ -196,7 +198,7 @@ def test_a_failing_exporter_is_reported_once_a_minute(caplog: pytest.LogCaptureF
 
 
 def test_fields_of_clients_fill_no_log_and_hide_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    opened(InMemorySpanExporter())
+    tracing = opened(InMemorySpanExporter())
     block = HeaderBlock([("traceparent", f"00-{'1' * 32}-{'2' * 16}-01"), ("tracestate", "???"), ("baggage", ",".join(["junk"] * 50))])
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -204,6 +206,7 @@ def test_fields_of_clients_fill_no_log_and_hide_nothing(caplog: pytest.LogCaptur
         assert len(caplog.records) == 1
         logging.getLogger("opentelemetry.sdk._shared_internal").warning("the collector is away")
     assert caplog.records[1].getMessage() == "the collector is away"
+    asyncio.run(tracing.close())
 
 
 def test_long_values_are_cut() -> None:
