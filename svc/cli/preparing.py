@@ -81,4 +81,7 @@ def report_failed_start(error: Exception, terminal: Terminal) -> int:
     from svc.root.lock import AlreadyRunning
 
     print(f"Error: {error}", file=terminal)
-    return RUNNING if isinstance(error, AlreadyRunning) else FAILED
+    if isinstance(error, AlreadyRunning):
+        print("svc stop ends it; --ROOTPATH DIRECTORY starts one with a root of its own.", file=terminal)
+        return RUNNING
+    return FAILED

@@ -82,6 +82,9 @@ _PARAMETERS = {
     **dict.fromkeys(("facet", "facets"), "_facet=a"),
     **dict.fromkeys(("live", "follow", "watch"), "_live=true"),
 }
+_NUMBER, _NAMES = re.compile(r"[0-9]{1,9}"), re.compile(r"-?[A-Za-z_]\w{0,39}(?:,-?[A-Za-z_]\w{0,39}){0,5}", re.ASCII)
+_VALUES = {"_limit": _NUMBER, "_offset": _NUMBER, "_sort": _NAMES, "_select": _NAMES}
+"""What hints repeat of the value of a parameter."""
 _FILTER = re.compile(r"(?:filter|where|q)\[([^\[\]]+)\].*")  # filter[name], filter[name][gt]
 _AMPERSAND = "& in a value is written %26"
 
@@ -187,11 +190,13 @@ def for_call(name: str) -> str:
     return f"did you mean {meant}(...)?" if meant is not None else f"calls are {', '.join(CALLS)}"
 
 
-def for_attribute(name: str, declared: Iterable[str]) -> str:
-    """For the decoded name of an attribute that is not declared.
+def for_attribute(name: str, declared: Iterable[str], value: object = None) -> str:
+    """For the decoded name of an attribute that is not declared. `value`: what it was compared with.
 
     >>> for_attribute("order_by", ["name"]), for_attribute("nmae", ["name"]), for_attribute("_limt", ["name"])
     ('did you mean _sort=a,-b?', 'did you mean "name"?', 'did you mean _limit=10?')
+    >>> for_attribute("limit", [], "2"), for_attribute("order", [], "-price"), for_attribute("limit", [], "many")
+    ('did you mean _limit=2?', 'did you mean _sort=-price?', 'did you mean _limit=10?')
     """
     if name in PARAMETERS:
         return f"{name} is written with a single =, beside the conditions: {_plain(name)}"
@@ -206,7 +211,7 @@ def for_attribute(name: str, declared: Iterable[str]) -> str:
         meant = nearest(name, PARAMETERS)
         parameter = None if meant is None else _plain(meant)
     if parameter is not None:
-        return f"did you mean {parameter}?"
+        return f"did you mean {_with_value(parameter, value)}?"
     filtered = _FILTER.fullmatch(name)
     if filtered is not None:
         return f"a condition is written {_short(filtered[1])}==value"
@@ -262,6 +267,14 @@ def _for_spelt_operator(raw: str) -> str:
     if word in FIQL:
         return f"a condition is written {_short(name)}={word}=value"
     return for_operator(f"not{word}" if negated else word, name, raw[spelt.end() :].replace("%20", " ").strip(" +"))
+
+
+def _with_value(example: str, value: object) -> str:
+    """The parameter as the caller meant it; the example where that is not plain."""
+    name, _, shown = example.partition("=")
+    pattern = _VALUES.get(name)
+    is_plain = pattern is not None and isinstance(value, str) and "&" not in shown and pattern.fullmatch(value) is not None
+    return f"{name}={value}" if is_plain else example
 
 
 def _plain(name: str) -> str:

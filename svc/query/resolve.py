@@ -58,7 +58,7 @@ def resolve_where(node: Filter, table: AnyTable, test: Test = typed_test) -> Pre
     """The predicate of a filter of `table`. `test` makes it of each condition whose names are resolved."""
     if isinstance(node, Condition):
         try:
-            attribute = required_attribute(table, node.path[0])
+            attribute = required_attribute(table, node.path[0], value=node.value)
             if attribute.relationship is not None:
                 return _related(node, attribute, table, test)
             return test(node, attribute, table)
@@ -95,14 +95,14 @@ def resolve_where(node: Filter, table: AnyTable, test: Test = typed_test) -> Pre
     return AllOf(tuple(flat))
 
 
-def required_attribute(table: AnyTable, name: str, position: int = -1) -> Attribute:
-    """Raises QueryError UNKNOWN_ATTRIBUTE for a name the table does not declare. `position`: of the node that names it."""
+def required_attribute(table: AnyTable, name: str, position: int = -1, *, value: object = None) -> Attribute:
+    """Raises QueryError UNKNOWN_ATTRIBUTE for a name the table does not declare. `position`: of the node that names it. `value`: what it is compared with."""
     attribute = table.attributes.get(name)
     if attribute is not None:
         return attribute
     if name == table.primary_key:
         return Attribute(name, primary_key=True)
-    hint = for_attribute(name, table.attributes)
+    hint = for_attribute(name, table.attributes, value)
     message = f"{printable(name)} is not a defined attribute" + (f" ({hint})" if hint else "")
     raise QueryError(message, code="UNKNOWN_ATTRIBUTE", position=position if position >= 0 else None)
 

@@ -100,14 +100,14 @@ class TableWriting(TableReading):
     def on_put(cls, target: RequestTarget, data: Any, request: Request) -> Awaitable[None] | None:
         transaction = cls.begin(request)
         if target.id is not None:
-            cls.put_in(transaction, target.id, data if type(data) is dict else _one_record(data), target, request)
+            cls.put_in(transaction, target.id, data if type(data) is dict else _one_record(data, _WHERE_LISTS_GO), target, request)
             return commit(transaction, request, len(request.content))
         if target.prefix is not None:
             raise ClientError("PUT needs the address of a record or of the whole collection")
         if not isinstance(data, list):
             record = _one_record(data)
             if record.get(cls.table.primary_key, "") in EMPTY_KEYS:
-                raise ClientError(f"The body has no {cls.table.primary_key}")
+                raise ClientError(f"The body has no {cls.table.primary_key}: PUT it at the address of a record, or POST it")
             cls.put_in(transaction, check_key(cls.table.definition, record[cls.table.primary_key]), record, target, request)
             return commit(transaction, request, len(request.content))
         return cls._commit_all(cls._put_each(transaction, data, target, request), data, transaction, request)
@@ -330,10 +330,14 @@ class TableWriting(TableReading):
         return _deleted(transaction)
 
 
-def _one_record(data: Any) -> dict[str, Any]:
+_WHERE_LISTS_GO = ": a list is put at the address of the table, which ends with /"
+
+
+def _one_record(data: Any, about_lists: str = "") -> dict[str, Any]:
+    """`about_lists`: what is added to the message about a list. Raises BadBody."""
     if not isinstance(data, dict):
         what = "null" if data is None else "a list" if isinstance(data, list) else "a single value"
-        raise BadBody(f"The body must be one object, not {what}")
+        raise BadBody(f"The body must be one object, not {what}{about_lists if isinstance(data, list) else ''}")
     return cast(dict[str, Any], data)
 
 

@@ -35,6 +35,7 @@ from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, Stor
 from svc.resources.addressing import WRITES
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
+from svc.rest.near_address import near_address
 from svc.rest.openapi import ADDRESS, OpenApi
 from svc.rest.page_assets import PageAssets
 from svc.rest.ticket import TICKET_PATH, TicketEndpoint
@@ -62,6 +63,7 @@ class Endpoint(Protocol):
 READS = ("GET", "HEAD")
 ROOT = "/"
 ROOT_METHODS = (*READS, "OPTIONS")
+_ROOT_IS_READ = "The root is only read; operations are posted to the operations port, 9925 by default"
 NO_OPTIONS = RestOptions()
 DEFAULT_THRESHOLD = 1200  # bytes, http.compressionThreshold
 DEFAULT_MAX_BODY = 1 << 30
@@ -175,9 +177,9 @@ class Rest:
         if request.pathname in self._fallbacks:
             return self._fallbacks[request.pathname].handle(request)
         if request.pathname != ROOT:
-            raise NotFound("Not found")
+            raise NotFound(f"Not found{near_address(self._resources, request)}")
         if request.method not in READS:
-            raise MethodNotAllowed("The root is only read", ROOT_METHODS)
+            raise MethodNotAllowed(_ROOT_IS_READ, ROOT_METHODS)
         if self._responses.preferences(request).page:
             return self._pages.home(request, is_page=True)
         return self._responses.answer(request, RequestTarget(), self._pages.home(request, is_page=False))

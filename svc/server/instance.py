@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -534,6 +535,10 @@ class Server:
             except OSError as error:
                 self.logger.fatal(f"cannot listen on {error.strerror}")
                 print(f"Error: cannot listen on {error.strerror}", file=sys.stderr)
+                if error.errno == errno.EADDRINUSE:
+                    option = str(error.strerror).partition(" ")[0].replace(".", "_").upper()
+                    hint = f"choose another port: --{option} NUMBER, with svc demo --port NUMBER"
+                    print(f"Another program has this port, perhaps another svc: stop it, or {hint}.", file=sys.stderr)
                 return 1
             self.application_port.start()
             self.operations_port.start()

@@ -30,15 +30,15 @@ def ask(server: Process, method: str, target: str, body: bytes | None = None, ki
 @pytest.mark.parametrize(
     ("query", "code", "words"),
     [
-        ("limit=2", "UNKNOWN_ATTRIBUTE", "limit is not a defined attribute (did you mean _limit=10?)"),
+        ("limit=2", "UNKNOWN_ATTRIBUTE", "limit is not a defined attribute (did you mean _limit=2?)"),
         ("offset=20", "UNKNOWN_ATTRIBUTE", "offset is not a defined attribute (did you mean _offset=20?)"),
         ("page=2", "UNKNOWN_ATTRIBUTE", "page is not a defined attribute (did you mean _limit=10&_offset=20?)"),
-        ("order=price", "UNKNOWN_ATTRIBUTE", "order is not a defined attribute (did you mean _sort=a,-b?)"),
+        ("order=price", "UNKNOWN_ATTRIBUTE", "order is not a defined attribute (did you mean _sort=price?)"),
         ("filter[price]=5", "QUERY_SYNTAX", "(a condition is written price==value)"),
         ("filter%5Bprice%5D=5", "UNKNOWN_ATTRIBUTE", "filter[price] is not a defined attribute (a condition is written price==value)"),
         ("$filter=price%20gt%205", "UNKNOWN_ATTRIBUTE", "$filter is not a defined attribute (did you mean _where="),
         ("%24filter=price+gt+5", "UNKNOWN_ATTRIBUTE", "$filter is not a defined attribute (did you mean _where="),
-        ("_limt=5", "UNKNOWN_ATTRIBUTE", "_limt is not a defined attribute (did you mean _limit=10?)"),
+        ("_limt=5", "UNKNOWN_ATTRIBUTE", "_limt is not a defined attribute (did you mean _limit=5?)"),
     ],
 )
 def test_queries_of_other_interfaces(server: Process, query: str, code: str, words: str) -> None:
@@ -62,6 +62,24 @@ def test_json_as_curl_sends_it(server: Process, body: bytes) -> None:
     assert (status, problem["code"]) == (400, "BAD_BODY")
     assert problem["detail"].endswith("send it with Content-Type: application/json")
     assert ask(server, "GET", "/Product/hint2")[0] == 404
+
+
+def test_addresses_that_are_spelt_differently(server: Process) -> None:
+    for path in ("/product/", "/Products/", "/PRODUCT/1?select(price)"):
+        status, problem = ask(server, "GET", path)
+        assert (status, problem["detail"]) == (404, "Not found (did you mean /Product/?)"), path
+    for path in ("/Prod/", "/", "/%ff/"):
+        assert "did you mean" not in str(ask(server, "GET", path)[1])
+
+
+def test_bodies_at_the_wrong_address(server: Process) -> None:
+    for method, more in (("PUT", ": a list is put at the address of the table, which ends with /"), ("PATCH", "")):
+        status, problem = ask(server, method, "/Product/hint4", b'[{"id":"hint4"}]', "application/json")
+        assert (status, problem["detail"]) == (400, f"The body must be one object, not a list{more}")
+    status, problem = ask(server, "PUT", "/Product/", b'{"price":1}', "application/json")
+    assert (status, problem["detail"]) == (400, "The body has no id: PUT it at the address of a record, or POST it")
+    status, problem = ask(server, "POST", "/", b'{"operation":"describe_all"}', "application/json")
+    assert (status, problem["detail"]) == (405, "The root is only read; operations are posted to the operations port, 9925 by default")
 
 
 @pytest.mark.parametrize("kind", [None, "application/json", "application/x-ndjson"])

@@ -47,7 +47,10 @@ def test_ports_that_an_application_opens_are_opened_at_the_same_addresses(server
 @pytest.mark.parametrize(
     ("host", "reason"),
     [
-        ("127.0.0.1", "Error: cannot listen on http.port {port}, http.host 127.0.0.1: Address already in use"),
+        (
+            "127.0.0.1",
+            "Error: cannot listen on http.port {port}, http.host 127.0.0.1: Address already in use\nAnother program has this port, perhaps another svc: ",
+        ),
         ("127.0.0.2,198.51.100.7", "Error: cannot listen on http.port {port}, http.host 198.51.100.7: Cannot assign requested address"),
         ("db.example", "'http.host' has 'db.example', which is not an address to listen on"),
     ],

@@ -307,7 +307,7 @@ def test_a_second_server_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     write_document(tmp_path / "svc-config.yaml", {})
     with RootLock(tmp_path):
         assert main(["--ROOTPATH", str(tmp_path), "--HTTP_PORT", "8080"]) == 4
-        assert capsys.readouterr().err == f"Error: svc is already running (pid: {os.getpid()})\n"
+        assert capsys.readouterr().err.startswith(f"Error: svc is already running (pid: {os.getpid()})\nsvc stop ends it")
     assert read_document(tmp_path / "svc-config.yaml") == {}
 
 
