@@ -28,7 +28,7 @@ HTTP2_GET = "HTTP/2 GET"
 REQUESTS: dict[str, tuple[str, str, bytes]] = {
     "GET": ("GET", "/Product/p7", b""),
     "PUT": ("PUT", "/Product/p7", b'{"name":"seven","price":7.5,"inStock":true}'),
-    "equality": ("GET", "/Product/?name==n7", b""),
+    "equality": ("GET", "/Product/?name==n8", b""),
     "range": ("GET", "/Product/?price=ge=20&price=lt=40", b""),
 }
 
