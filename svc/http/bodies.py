@@ -13,14 +13,14 @@ from svc.content.json_type import decode_json, decode_json_slices, without_mark
 from svc.content.msgpack_type import is_sequence
 from svc.content.registry import ContentTypes
 from svc.content.texts import charset_of
-from svc.content.unchanged import Restore, restore_cells, restore_json, restore_of
+from svc.content.unchanged import Restore, restore_cells, restore_of
 from svc.content.values import is_blob
 from svc.errors import BadBody, ClientError
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import blob_type, media_type_of, parameters_of, split_charset
 from svc.http.raw_content import is_raw_content
 from svc.loop import then
-from svc.messages import Request
+from svc.messages import HeaderBlock, Request
 from svc.resources import Resource, TableResource
 from svc.store.blobs import create_blob
 from svc.store.schema import Attribute
@@ -41,6 +41,20 @@ _FOR_PATCH = ("application/json", "application/cbor", "application/x-msgpack")
 
 def accept_patch(types: ContentTypes) -> tuple[str, str]:
     return "Accept-Patch", ", ".join([name for name in _FOR_PATCH if types.reader(name) is not None])
+
+
+class BodyType:
+    """What the header fields say of a body. Kept in the memo of the header block, as long as the content types are the same."""
+
+    __slots__ = ("content_type", "generation", "media_type", "parameters", "reader", "restore")
+
+    def __init__(self, block: HeaderBlock, types: ContentTypes) -> None:
+        self.content_type = content_type = block.get("content-type")
+        self.media_type = media_type_of(content_type)
+        self.parameters: Mapping[str, str] = parameters_of(content_type or "")
+        self.reader = types.reader(self.media_type) if self.media_type else None
+        self.restore = restore_of(self.reader)  # JSON's without a type
+        self.generation = types.generation
 
 
 class Bodies:
@@ -119,14 +133,14 @@ class Bodies:
         `slices`: in which a long body is decoded; None: one step a turn.
         """
         types, body = self._types, request.content
-        content_type = request.block.get("content-type")
-        media_type = media_type_of(content_type)
+        known = request.block.memo.get("body")
+        if known is None or known.generation != types.generation:
+            known = request.block.memo["body"] = BodyType(request.block, types)
+        content_type, media_type, reader, restore = known.content_type, known.media_type, known.reader, known.restore
         if not body:
             raise BadBody(f"{request.method} needs a body")
         if request.method == "PATCH" and media_type in PATCH_DIALECTS:
             raise ClientError(f"{media_type} is not supported: PATCH merges top-level properties", 415, headers=(accept_patch(types),))
-        reader = types.reader(media_type) if media_type else None
-        restore = restore_json if reader is None else restore_of(reader)
         # A property may be shown in a form that its type reads as another value: an empty cell of CSV as no value.
         writer = types.named(media_type) if reader is None or name is not None else None
         request.restore = partial(_restore_shown, restore, content_type, body, writer, name) if attributes is not None else restore
@@ -140,10 +154,9 @@ class Bodies:
                 return raw_content(content_type, media_type, body)  # without a type it is JSON only if it parses (spec: http §7.4)
         if reader is not None:
             request.native_body = reader.native and not reader.text_bodies
-            parameters = parameters_of(content_type or "")
             if is_long:
-                return _in_slices(reader.decode_slices(body, parameters, attributes), slices)
-            return reader.decode(body, parameters, attributes)
+                return _in_slices(reader.decode_slices(body, known.parameters, attributes), slices)
+            return reader.decode(body, known.parameters, attributes)
         if request.method == "QUERY":
             raise ClientError(f"{media_type or 'A body without a type'} cannot hold a query; send application/json", 415)
         if is_form(content_type, types):

@@ -37,3 +37,14 @@ def test_missing_bodies_and_patch_dialects_are_refused() -> None:
         decode_body("application/merge-patch+json", b"{}", "PATCH")
     assert caught.value.status_code == 415
     assert caught.value.headers[0][0] == "Accept-Patch"
+
+
+def test_what_a_header_block_says_of_its_bodies_changes_with_the_content_types() -> None:
+    types = ContentTypes.built_in()
+    bodies = Bodies(types, RequestDecoder(1000, 1000))
+    block = HeaderBlock([("content-type", "Text/X-Upper; charset=utf-8")])
+    assert bodies.read(Request("PUT", "/T/1", block, b"a")) == {"contentType": "Text/X-Upper", "data": "a"}
+    types["text/x-upper"] = {"deserialize": lambda text: text.upper()}
+    assert bodies.read(Request("PUT", "/T/1", block, b"a")) == "A"
+    del types["text/x-upper"]
+    assert bodies.read(Request("PUT", "/T/1", block, b"b")) == {"contentType": "Text/X-Upper", "data": "b"}
