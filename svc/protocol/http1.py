@@ -307,7 +307,7 @@ class Http1:
             head = f"{line}{lines}Date: {date}\r\nContent-Length: {len(body)}\r\n{_CLOSE if last else ''}\r\n"
         else:
             own = own or {}
-            last = last or "close" in tokens(own.get("connection", ""))
+            last = last or ("connection" in own and "close" in tokens(own["connection"]))
             length = None if status == 304 and not body else len(body)
             if silent and not body:
                 length = _numeral(own.get("content-length")) or length
@@ -331,7 +331,7 @@ class Http1:
             length = _numeral(own.get("content-length"))
         silent = self._method == "HEAD" or status == 204 or status == 304
         chunked = length is None and self._http_version != "1.0" and status != 204 and status != 304
-        last = last or "close" in tokens(own.get("connection", ""))
+        last = last or ("connection" in own and "close" in tokens(own["connection"]))
         framing = "Transfer-Encoding: chunked\r\n" if chunked else ""
         if length is not None and status != 204:
             framing = f"Content-Length: {length}\r\n"

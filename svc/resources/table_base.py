@@ -82,8 +82,8 @@ class TableBase(Resource):
 
     @classmethod
     def admit(cls, request: Request) -> None:
-        user = user_of(request)
-        if (user is None or not user.super_user or cls.is_system) and not rights(user, cls.table).any:
+        user = request.user
+        if (user is None or not user.super_user or cls.is_system) and not rights(user_of(request), cls.table).any:
             raise AccessViolation(user)
 
     @classmethod
