@@ -92,7 +92,7 @@ def login(name: str = "admin", password: str = PASSWORD) -> str:
 
 def listen(process: Process, target: str, name: str = "admin") -> ClientConnection:
     url = f"ws://127.0.0.1:{process.port}{target}"
-    return connect(url, additional_headers={"Authorization": login(name)}, open_timeout=LIMIT, compression=None)
+    return connect(url, additional_headers={"Authorization": login(name)}, open_timeout=LIMIT, compression=None, ping_interval=None)
 
 
 def hear(ws: ClientConnection) -> Any:

@@ -16,6 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from svc.stubs import write_stubs
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.saving import save
 from tests.support.waiting import wait_until
 
 LIMIT = 120.0  # seconds; a test that fails ends
@@ -71,7 +72,7 @@ def write_application(directory: Path, version: int, faults: Mapping[str, str] =
     files |= {f"web/page{number}.html": f"<p>{version}</p>" for number in range(3)}
     for name, text in {**faults, **files, **faults}.items():  # the faults in front
         (directory / name).parent.mkdir(exist_ok=True)
-        (directory / name).write_text(text)
+        save(directory / name, text, directory.parent)
 
 
 class Traffic:
@@ -153,7 +154,7 @@ def errors_of(process: Process) -> dict[str, str]:
 
 @pytest.mark.slow(20)
 def test_nothing_is_dropped_while_files_are_saved(shop: Process, tmp_path: Path) -> None:
-    with shop.client() as client, connect(f"ws://127.0.0.1:{shop.port}/Thing/", open_timeout=LIMIT) as socket:
+    with shop.client() as client, connect(f"ws://127.0.0.1:{shop.port}/Thing/", open_timeout=LIMIT, ping_interval=None) as socket:
         save_again_and_again(shop, tmp_path / "shop", client, socket)
 
 
@@ -165,7 +166,7 @@ def save_again_and_again(shop: Process, directory: Path, client: httpx.Client, s
     put("first")
     events = Events(shop.url)
     slow: list[httpx.Response] = []
-    waiting = threading.Thread(target=lambda: slow.append(httpx.get(f"{shop.url}/Slow/", timeout=LIMIT)))
+    waiting = threading.Thread(target=lambda: slow.append(httpx.get(f"{shop.url}/Slow/", timeout=None)))
     waiting.start()
     wait_until(lambda: client.get("/Running/").json() == ["slow"])
     traffic = Traffic(shop.url)
@@ -176,9 +177,10 @@ def save_again_and_again(shop: Process, directory: Path, client: httpx.Client, s
             if faults:
                 wait_until(lambda: errors_of(shop), shop.output)
                 assert client.get("/Version/").json()[0] < version
-                (directory / ("part3.py" if version % 4 == 1 else "schema.graphql")).write_text(
-                    f"import part4\nVERSION = {version}\n" if version % 4 == 1 else SCHEMA
-                )
+                if version % 4 == 1:
+                    save(directory / "part3.py", f"import part4\nVERSION = {version}\n", directory.parent)
+                else:
+                    save(directory / "schema.graphql", SCHEMA, directory.parent)
             wait_until(lambda version=version: client.get("/Version/").json() == [version, version], shop.output)
             assert client.get("/page1.html").text == f"<p>{version}</p>"
             wait_until(lambda: not errors_of(shop), lambda: errors_of(shop))
@@ -210,22 +212,21 @@ def test_the_terminal_shows_what_happens(shop: Process, tmp_path: Path) -> None:
         assert client.get("/Thing/").json() == [{"a": 1, "id": "1"}]
         wait_until(lambda: "PUT    /Thing/1  204" in shown(), shown)
         wait_until(lambda: re.search(r"GET    /Thing/  200  .* ms  1 row  admin\n", shown()), shown)
-        (directory / "part5.py").write_text("import part6\nVERSION = 1 / 0\n")
+        save(directory / "part5.py", "import part6\nVERSION = 1 / 0\n", tmp_path)
         wait_until(lambda: "not loaded shop, the version before goes on serving" in shown(), shown)
         wait_until(lambda: 'part5.py", line 2, in <module>' in shown() and "ZeroDivisionError: division by zero" in shown(), shown)
         assert "svc/apps" not in shown() and "importlib" not in shown()
-        (directory / "part5.py").write_text("raise KeyboardInterrupt\n")
+        save(directory / "part5.py", "raise KeyboardInterrupt\n", tmp_path)
         wait_until(lambda: "| KeyboardInterrupt" in shown(), shown)
-        (directory / "part5.py").write_text("import part6\nVERSION = 5\n")
+        save(directory / "part5.py", "import part6\nVERSION = 5\n", tmp_path)
         wait_until(lambda: "reloaded shop in " in shown(), shown)
-        (directory / "resources.py").write_text(
-            resources(1) + "\n\nclass Broken(Resource):\n    def get(self, query=None):\n        return {}['x']\n"
-        )
+        broken = "\n\nclass Broken(Resource):\n    def get(self, query=None):\n        return {}['x']\n"
+        save(directory / "resources.py", resources(1) + broken, tmp_path)
         wait_until(lambda: local.get("/Broken/").status_code == 500, shown)
         assert local.get("/Broken/").status_code == 500
         wait_until(lambda: "as at" in shown() and shown().count("KeyError: 'x'") == 2, shown)
         assert shown().count("return {}['x']") == 1, shown()
-        (directory / "jobs.py").write_text("def fail(run):\n    raise LookupError('of a job')\n")
+        save(directory / "jobs.py", "def fail(run):\n    raise LookupError('of a job')\n", tmp_path)
         with (directory / "config.yaml").open("a") as config:
             config.write("scheduler: {jobs: [{name: failing, interval: 1s, handler: 'jobs.py#fail'}]}\n")
         wait_until(lambda: "job failing has failed" in shown() and "LookupError: of a job" in shown(), shown)
@@ -237,7 +238,7 @@ def test_stubs_that_an_application_has_follow_its_schema(shop: Process, tmp_path
     assert not (directory / "typings").exists(), "they were not asked for"
     written = write_stubs(directory)
     stubs = next(path for path in written if path.name == "_schema.pyi")
-    (directory / "schema.graphql").write_text(SCHEMA + "type Newest @table { id: ID @primaryKey }\n")
+    save(directory / "schema.graphql", SCHEMA + "type Newest @table { id: ID @primaryKey }\n", tmp_path)
     wait_until(lambda: "Newest" in stubs.read_text(), shop.output)
 
 
@@ -262,7 +263,7 @@ def test_python_code_waits_for_a_restart_in_place_where_it_is_run(tmp_path: Path
     process = Process(tmp_path / "root", directory).start()
     with process.client() as client:
         write_application(directory, 1)
-        (directory / "schema.graphql").write_text(SCHEMA + "type More @table @export { id: ID @primaryKey }\n")
+        save(directory / "schema.graphql", SCHEMA + "type More @table @export { id: ID @primaryKey }\n", tmp_path)
 
         def reasons() -> list[str]:
             found: list[str] = process.operate("get_status").json().get("restartReasons") or [""]
@@ -278,7 +279,7 @@ def test_python_code_waits_for_a_restart_in_place_where_it_is_run(tmp_path: Path
         assert traffic.failures == []
         assert client.get("/Version/").json() == [1, 1]
         assert process.operate("get_status").json()["restartRequired"] is False
-        (directory / "part0.py").write_text("syntax error")
+        save(directory / "part0.py", "syntax error", tmp_path)
         wait_until(lambda: process.operate("get_status").json()["restartRequired"], process.logged)
         job = process.operate("restart_service", service="http").json()["job_id"]
         failed = wait_until(

@@ -50,7 +50,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def opened(process: Process, **options: Any) -> Iterator[ClientConnection]:
     url = f"ws://127.0.0.1:{GRAPHQL_PORT}/graphql"
     protocol = Subprotocol("graphql-transport-ws")
-    with connect(url, subprotocols=[protocol], open_timeout=LIMIT, max_size=None, compression=None, **options) as ws:
+    with connect(url, subprotocols=[protocol], open_timeout=LIMIT, ping_interval=None, max_size=None, compression=None, **options) as ws:
         ws.send(json.dumps({"type": "connection_init", "payload": LOGIN}))
         assert hear(ws) == {"type": "connection_ack"}
         yield ws

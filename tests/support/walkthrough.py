@@ -15,8 +15,9 @@ from threading import Thread
 from typing import NamedTuple
 
 from tests.support.ports import free_port
+from tests.support.saving import save
 
-LIMIT = 60.0  # seconds
+LIMIT = 120.0  # seconds
 _BLOCK = re.compile(
     r"^(?:\*\*(?P<file>[\w./]+)\*\*(?P<more>, at its end)?\n\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
 )
@@ -67,8 +68,8 @@ class Shop:
     def write(self, block: Block) -> None:
         path = self.directory / block.file
         path.parent.mkdir(exist_ok=True)
-        with path.open("a" if block.more else "w", encoding="utf-8") as file:
-            file.write(("\n\n" if block.more else "") + self.local(block.text))
+        before = f"{path.read_text('utf-8')}\n\n" if block.more else ""
+        save(path, before + self.local(block.text), self.directory)
 
     def start(self) -> None:
         with self.log.open("ab") as log:
