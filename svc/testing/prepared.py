@@ -26,7 +26,6 @@ from svc.store.system import ensure_system
 SUPER_USER = "admin"
 PASSWORD = "password"
 KEY_BITS = 2048
-HASH = "sha256"  # of passwords: a test logs in more often than a user
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30  # bytes that must be free there
 
@@ -37,7 +36,6 @@ SETTINGS: dict[str, object] = {
     "operationsApi.network.securePort": None,
     "operationsApi.network.domainSocket": None,
     "authentication.authorizeLocal": False,
-    "authentication.hashFunction": HASH,
     "logging.level": "info",
     "logging.console": False,
     "node.hostname": "localhost",
@@ -89,7 +87,7 @@ def _prepared() -> Path:
     try:
         ensure_system(store)
         ensure_version(store, SYSTEM_CLOCK)
-        ensure_first_super_user(store, SUPER_USER, PASSWORD, hash_function=HASH)
+        ensure_first_super_user(store, SUPER_USER, PASSWORD)
     finally:
         store.close()
     return root
