@@ -44,15 +44,26 @@ know_utf8()
 
 # -- password hashes
 
-# A hash of the real cost takes 25 ms, and thousands of tests create the first super user. test_passwords.py has the real cost.
+# A hash of the real cost takes 25 ms, or 300, and thousands of tests create the first super user. test_passwords.py has the real cost.
 _REAL_ARGON2 = passwords._ARGON2
 passwords._ARGON2 = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1, hash_len=32, salt_len=16, type=argon2.Type.ID)
+
+
+_REAL_ROUNDS = passwords._PBKDF2_ROUNDS
+passwords._PBKDF2_ROUNDS = 1000
+passwords._DUMMIES["sha256"] = passwords._dummy_pbkdf2()
 
 
 @pytest.fixture
 def real_argon2() -> argon2.PasswordHasher:
     """What the server hashes with."""
     return _REAL_ARGON2
+
+
+@pytest.fixture
+def real_rounds() -> int:
+    """How often the server hashes with the other function."""
+    return _REAL_ROUNDS
 
 
 # -- databases
@@ -191,3 +202,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     gc.freeze()
     gc.enable()
     return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_garbage_of_other_files() -> Generator[None]:
+    """What the tests of a file have left is freed now, so that a warning about it fails one of them and not a later test, which is innocent.
+
+    What stays is not looked at again: collections, of which some tests make many, would take longer and longer.
+    """
+    yield
+    gc.collect()
+    gc.freeze()

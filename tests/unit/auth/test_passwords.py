@@ -9,14 +9,10 @@ from argon2 import PasswordHasher
 from svc.auth import passwords
 from svc.auth.passwords import NO_MATCH, hash_function_of, hash_password, is_acceptable, verify_password
 
-REAL_ROUNDS = passwords._PBKDF2_ROUNDS
-
 
 @pytest.fixture(autouse=True)
 def costs(monkeypatch: pytest.MonkeyPatch, real_argon2: PasswordHasher) -> None:
     monkeypatch.setattr(passwords, "_ARGON2", real_argon2)
-    monkeypatch.setattr(passwords, "_PBKDF2_ROUNDS", 1000)
-    monkeypatch.setitem(passwords._DUMMIES, "sha256", passwords._dummy_pbkdf2())
 
 
 @pytest.mark.parametrize("function", ["argon2id", "sha256"])
@@ -29,8 +25,8 @@ def test_round_trip(function: str) -> None:
     assert hash_password("s3crët:", function) != stored
 
 
-def test_forms() -> None:
-    assert REAL_ROUNDS >= 600_000
+def test_forms(real_rounds: int) -> None:
+    assert real_rounds >= 600_000
     assert hash_password("x").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     name, rounds, salt, digest = hash_password("x", "sha256").split("$")
     assert (name, rounds, len(salt), len(digest)) == ("pbkdf2_sha256", "1000", 24, 44)
