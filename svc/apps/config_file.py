@@ -24,6 +24,8 @@ DEFAULT_CONFIG: Mapping[str, Any] = {
 """Without a config.yaml."""
 
 ALIASES: Mapping[str, str] = {"jsResource": "resources"}
+_EXPECTED = ("graphqlSchema", "roles", "resources")
+"""Entries whose files have names of their own, so that they are there to be loaded."""
 
 
 def read_config(directory: Path) -> Mapping[str, Any]:
@@ -40,6 +42,26 @@ def read_config(directory: Path) -> Mapping[str, Any]:
     if not isinstance(loaded, dict):
         raise ValueError("must be a mapping of entries")
     return {str(key): value for key, value in loaded.items()}
+
+
+def overlooked(directory: Path, config: Mapping[str, Any]) -> list[str]:
+    """Warnings about files that the defaults would load and a config.yaml does not mention, and about a directory with nothing to load. Reads directories."""
+    if config is DEFAULT_CONFIG:
+        patterns = [options["files"] for options in config.values() if isinstance(options, Mapping)]
+        if any(next(directory.glob(pattern), None) is not None for pattern in patterns):
+            return []
+        return [f"there is nothing to load in this directory: no {CONFIG_FILE}, {', '.join(patterns)}"]
+    entries = {ALIASES.get(key, key) for key in config}
+    mentioned = str(config)
+    found = []
+    for key in _EXPECTED:
+        pattern = DEFAULT_CONFIG[key]["files"]
+        name = next((path.name for path in sorted(directory.glob(pattern))), None)
+        if key not in entries and name is not None and name not in mentioned:
+            found.append(
+                f"{name} is not loaded, because {CONFIG_FILE} replaces the defaults and has no entry {key}: {{files: '{pattern}'}}"
+            )
+    return found
 
 
 def options_of(entry: Any) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from svc.apps.config_file import CONFIG_FILE, overlooked, read_config
 from svc.apps.status import EntryStatus
 
 _PLACE = re.compile(r"(?P<file>[^\s:]+)(?:: (?P<inner>[^\s:]+))?:(?P<line>\d+)(?::(?P<column>\d+))?: (?P<text>.*)", re.DOTALL)
@@ -42,6 +43,16 @@ def findings_of(entries: Mapping[str, EntryStatus], directory: Path) -> Iterator
     for key, status in entries.items():
         for is_fault, message in status.graded():
             yield _finding(is_fault, key, message, directory)
+
+
+def left_out(directory: Path) -> Iterator[Finding]:
+    """What an application has and does not load, or that it has nothing: warnings. Reads the directory."""
+    try:
+        remarks = overlooked(directory, read_config(directory))
+    except (OSError, ValueError):
+        return  # a fault, which its load has found
+    for remark in remarks:
+        yield Finding(False, "config", CONFIG_FILE if (directory / CONFIG_FILE).is_file() else "", 0, 0, remark)
 
 
 def _finding(is_fault: bool, key: str, message: str, directory: Path) -> Finding:

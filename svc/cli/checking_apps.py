@@ -50,7 +50,7 @@ def check_app(arguments: Arguments) -> int:
 
 def _findings(name: str, directory: Path, before: Mapping[str, Path]) -> list[Finding]:
     """`before`: the applications that are loaded first."""
-    from svc.apps.findings import Finding, findings_of
+    from svc.apps.findings import Finding, findings_of, left_out
     from svc.deploying.trying import LoadFailed, TrialRequest, examine
     from svc.store.backup.watch import Watch
 
@@ -63,7 +63,7 @@ def _findings(name: str, directory: Path, before: Mapping[str, Path]) -> list[Fi
         except LoadFailed as error:
             return [Finding(True, "config", "", 0, 0, error.message)]
     late = [Finding(False, "config", "", 0, 0, found.late)] if found.late else []
-    return [*findings_of(found.entries, directory), *late]
+    return [*findings_of(found.entries, directory), *left_out(directory), *late]
 
 
 def _plain(name: str, directory: Path, findings: list[Finding]) -> dict[str, object]:

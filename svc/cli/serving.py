@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from svc.cli.arguments import FAILED, Arguments, UsageError, installation_of, named_directory
 from svc.cli.preparing import locked_root, report_failed_start
-from svc.cli.start_notice import counted, findings, is_json_shown, notice, print_lines, shown_addresses
+from svc.cli.start_notice import counted, findings, is_json_shown, notice, print_lines, remarks, shown_addresses
 from svc.root.secrets import erase_secrets, without_secrets
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ class _Start:
     def loaded(self, server: Server) -> bool:
         """The applications are loaded: say what is wrong with them. Whether the server is to go on."""
         self.errors, lines = findings(server.applications)
-        if not is_json_shown(self.config) and self.screen is None:
-            print_lines(lines, self.terminal)
+        if not is_json_shown(self.config):
+            print_lines(lines if self.screen is None else remarks(server.applications), self.terminal)
         if self.errors and self.strict:
             if not is_json_shown(self.config):
                 print_lines([f"Error: the applications have {counted(self.errors)}; with --strict svc is not started"], self.terminal)

@@ -85,15 +85,22 @@ def notice(server: Server, *, near: bool = False) -> list[str]:
 
 def findings(apps: Iterable[App]) -> tuple[int, list[str]]:
     """(number of errors, a line for each error and each warning) of the applications as they are."""
-    from svc.apps.findings import findings_of
+    from svc.apps.findings import findings_of, left_out
 
     count = 0
     lines = []
     for app in apps:
-        for found in findings_of(app.entries, app.directory):
+        for found in (*findings_of(app.entries, app.directory), *left_out(app.directory)):
             count += found.is_fault
             lines.append(printable(found.shown(app.name, shortest(app.directory)), lines=True))
     return count, lines
+
+
+def remarks(apps: Iterable[App]) -> list[str]:
+    """A line for each thing that an application has and does not load."""
+    from svc.apps.findings import left_out
+
+    return [printable(found.shown(app.name, shortest(app.directory))) for app in apps for found in left_out(app.directory)]
 
 
 def is_json_shown(config: Config) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.apps.config_file import read_config
+from svc.apps.config_file import overlooked, read_config
 from svc.apps.files import FileSet
 from svc.apps.roles_file import read_roles
 from tests.support.leaks import open_files
@@ -166,3 +166,29 @@ def test_no_deeper_directories_are_read_than_a_pattern_has(tmp_path: Path, monke
     assert names("web/*/*.py") == (["web/deep/c.py"], ["web", "web/deep"])
     assert names("web/deep") == (["web/deep/c.py", "web/deep/deeper", "web/deep/deeper/d.py"], ["web/deep", "web/deep/deeper"])
     assert names("**/d.py")[0] == ["web/deep/deeper/d.py"]
+
+
+@pytest.mark.parametrize(
+    ("files", "config", "names"),
+    [
+        (["schema.graphql"], None, []),
+        (["web/a.html"], None, []),
+        ([], None, [""]),
+        (["schema.gql", "resource.py"], None, [""]),
+        (["schema.graphql", "resources.py", "roles.yaml"], "graphql: true", ["schema.graphql", "roles.yaml", "resources.py"]),
+        (["schema.graphql", "resources.py"], "graphqlSchema: {files: '*.graphql'}\njsResource: {files: resources.py}", []),
+        (["schema.graphql"], "graphqlSchema: false", []),
+        (["resources.py"], "mine: {code: [resources.py]}", []),
+        ([], "", []),
+    ],
+)
+def test_what_a_configuration_leaves_out(tmp_path: Path, files: list[str], config: str | None, names: list[str]) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    if config is not None:
+        (tmp_path / "config.yaml").write_text(config)
+    found = overlooked(tmp_path, read_config(tmp_path))
+    assert len(found) == len(names) and all(
+        f"{name} is not loaded" in text if name else "nothing to load" in text for name, text in zip(names, found, strict=True)
+    )

@@ -1,6 +1,7 @@
 """`svc check-app`: what it prints of a trial load; the load itself is in tests/integration/test_trial.py."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from svc.deploying.trying import Examined, LoadFailed, TrialRequest
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "schema.graphql").touch()
     return tmp_path / "shop"
 
 
@@ -71,7 +73,7 @@ def test_json(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_several_are_loaded_one_after_the_other(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("blog", "wiki"):
-        (shop.parent / name).mkdir()
+        shutil.copytree(shop, shop.parent / name)
     asked = finds(monkeypatch, faulty())
     assert main(["check-app", "shop", "blog", "wiki"]) == 1
     assert [(request.project, list(request.before)) for request in asked] == [("shop", []), ("blog", ["shop"]), ("wiki", ["shop", "blog"])]
@@ -90,6 +92,19 @@ def test_warnings_alone_are_no_failure(shop: Path, monkeypatch: pytest.MonkeyPat
     entries["roles"].warn("no file matches 'x'")
     assert main(["check-app", "shop"]) == 0
     assert capsys.readouterr().out == "shop: fine\nshop: warning: roles: no file matches 'x'\nshop: 1 warning\n"
+
+
+def test_what_is_there_and_not_loaded(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    finds(monkeypatch, Examined({}, "", [], []))
+    (shop / "config.yaml").write_text("graphql: true")
+    assert main(["check-app", "shop"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "shop/config.yaml: warning: schema.graphql is not loaded, because config.yaml replaces the defaults"
+    )
+    for file in shop.iterdir():
+        file.unlink()
+    assert main(["check-app", "shop"]) == 0
+    assert capsys.readouterr().out.startswith("shop: warning: config: there is nothing to load in this directory")
 
 
 def test_a_process_that_was_ended(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from svc import __version__
 from svc.apps import App, EntryStatus
-from svc.cli.start_notice import findings, is_json_shown, notice, print_lines
+from svc.cli.start_notice import findings, is_json_shown, notice, print_lines, remarks
 from svc.config import Config
 
 
@@ -57,7 +57,9 @@ def test_errors_are_counted_and_warnings_named(tmp_path: Path, monkeypatch: pyte
         "shop/schema.graphql:1:2: warning: odd",
         "shop/roles.yaml:3: error: wrong",
         "shop: error: roles: wrong, too\\x1b[2J",
+        *remarks([App("shop", tmp_path / "shop")]),
     ]
+    assert lines[-1].startswith("shop: warning: config: there is nothing to load")
 
 
 @pytest.mark.parametrize(
