@@ -67,6 +67,23 @@ def _poll(client: Client, job_id: str) -> dict[str, Any] | None:
     return found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else None
 
 
+def fault_lines(faults: Any) -> Iterator[str]:
+    """What was wrong with the input of a job, a line each.
+
+    >>> list(fault_lines([{"line": 5, "key": 10, "attribute": "code", "code": "VALIDATION", "message": "Property code is required"}]))
+    ['line 5, key 10, code: Property code is required']
+    >>> list(fault_lines(None)), list(fault_lines([{"index": 7, "message": "is not JSON"}]))
+    ([], ['record 8: is not JSON'])
+    """
+    for fault in faults if isinstance(faults, list) else ():
+        if isinstance(fault, dict):
+            index = fault.get("index")
+            places = [f"line {fault['line']}"] if "line" in fault else [f"record {index + 1}"] if isinstance(index, int) else []
+            places += [f"key {fault['key']}"] if "key" in fault else []
+            places += [str(fault["attribute"])] if "attribute" in fault else []
+            yield f"{', '.join(places)}{': ' if places else ''}{fault.get('message')}"
+
+
 def _count(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 

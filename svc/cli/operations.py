@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from svc.cli.arguments import FAILED, Arguments, UsageError, existing_installation
 from svc.cli.client import Answer, AuthenticationRefused, Client, Unreachable, error_sentence
 from svc.cli.credentials import RemoteClient, SavedLogins, find_credentials
-from svc.cli.jobs import JobLost, progress_bar, wait_for_job
+from svc.cli.jobs import JobLost, fault_lines, progress_bar, wait_for_job
 from svc.cli.operation_arguments import OperationArguments, read_arguments
 from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, refuse, show, warn
 from svc.cli.target import cli_environment, local_target, parse_target, target_text
@@ -194,7 +194,11 @@ def _follow(client: Client, row: Operation, started: dict[str, Any], style: Outp
     elif not failed:
         show(message if job.get("result") is None else {"message": message, "result": job["result"]}, style)
     if failed:
-        return refuse(message if isinstance(message, str) else _refusal_text(message))
+        status = refuse(message if isinstance(message, str) else _refusal_text(message))
+        if style is OutputStyle.HUMAN:
+            for fault in fault_lines(job.get("faults")):
+                print(f"  {printable(fault)}", file=sys.stderr)
+        return status
     return 0
 
 

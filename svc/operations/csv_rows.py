@@ -28,6 +28,12 @@ def _no_more() -> Iterator[str]:
     yield ""
 
 
+def _fault(message: str, line: int) -> ValidationError:
+    error = ValidationError(message)
+    error.faults = ({"line": line, "message": message},)
+    return error
+
+
 class CsvRowParser:
     """`feed` a piece of text, then take `rows` until there are none; after the last piece, `finish` and take what is left.
 
@@ -56,7 +62,7 @@ class CsvRowParser:
         self._rest = text[end:]
         self._take(text[:end], may_end)
         if len(self._rest) > MAX_ROW or (self._is_open and sum(map(len, self._lines)) > MAX_ROW):
-            raise ValidationError(f"The row that begins in line {self._line + 1} is longer than {MAX_ROW} characters")
+            raise _fault(f"The row that begins in line {self._line + 1} is longer than {MAX_ROW} characters", self._line + 1)
 
     def finish(self) -> None:
         """There is no more text."""
@@ -66,7 +72,7 @@ class CsvRowParser:
     def check_end(self) -> None:
         """After the last row."""
         if self._is_open:
-            raise ValidationError(f"The quoted cell that begins in line {self._line + 1} or later has no end")
+            raise _fault(f"The quoted cell that begins in line {self._line + 1} or later has no end", self._line + 1)
 
     def _take(self, text: str, may_end: bool) -> None:
         lines = list(StringIO(text, newline=""))  # splits at LF, CR and CRLF only, and keeps them
@@ -104,7 +110,8 @@ class CsvRowParser:
             except _OutOfText:
                 self._end_piece()
             except csv.Error as error:
-                raise ValidationError(f"Invalid CSV: {error}, in line {self._line + reader.line_num}")
+                line = self._line + reader.line_num
+                raise _fault(f"Invalid CSV: {error}, in line {line}", line)
         return found
 
     def _end_piece(self) -> None:

@@ -95,6 +95,11 @@ class Job:
         begin()
         await asyncio.get_running_loop().create_future()  # until the end of this process cancels it
 
+    def note_faults(self, faults: list[dict[str, Any]]) -> None:
+        """What of the work's input is wrong so far: written with the progress, and at the end."""
+        if faults:
+            self.record["faults"] = faults
+
     def note_progress(self, done: int, total: int | None = None, message: str = "") -> None:
         """The same for callbacks on the loop."""
         self.record["progress"] = {"done": done, "total": total}
@@ -106,8 +111,7 @@ class Job:
         """Change the state; returns the changes to write."""
         assert status in TRANSITIONS[self.status], f"a job went from {self.status} to {status}"
         changes["status"] = status
-        if "progress" in self.record:
-            changes["progress"] = self.record["progress"]
+        changes.update((name, self.record[name]) for name in ("progress", "faults") if name in self.record)
         self.record.update(changes)
         return changes
 
@@ -115,7 +119,7 @@ class Job:
         """The changes of its progress that are due to be written; empty if it is too soon."""
         if now < self._next_write or self.status != IN_PROGRESS:
             return {}
-        changes: dict[str, Any] = {name: self.record[name] for name in ("progress", "message") if name in self.record}
+        changes: dict[str, Any] = {name: self.record[name] for name in ("progress", "faults", "message") if name in self.record}
         if changes == self._written:
             return {}
         self._next_write = now + PROGRESS_PAUSE

@@ -132,6 +132,7 @@ class Jobs:
             except BadValue:  # a string that cannot be stored, from a file or a peer
                 changes["message"] = UNEXPECTED
                 changes.pop("result", None)
+                changes.pop("faults", None)
             except Problem as problem:
                 logger.error("the end of job %s could not be written: %s", job.id, problem.message)
                 await asyncio.sleep(RETRY_PAUSE)

@@ -102,4 +102,7 @@ class JsonRecordParser:
         return False
 
     def _fail(self, what: str) -> NoReturn:
-        raise ValidationError(f"Record {self._count + 1} of the file {what}, in line {self._count_lines()}")
+        line = self._count_lines()
+        error = ValidationError(f"Record {self._count + 1} of the file {what}, in line {line}")
+        error.faults = ({"index": self._count, "line": line, "message": error.message},)
+        raise error

@@ -1,11 +1,12 @@
-"""Which records of a load have failed, as its job's result has them: row, line, key, attribute (spec: operations §4)."""
+"""Which records of a load have failed, as its job's result has them (row, line, key, attribute) and as its `faults` (spec: operations §4, http §5.1)."""
 
 from __future__ import annotations
 
 from array import array
 from typing import Any
 
-from svc.resources.list_faults import LONGEST_NAME, could_be_key
+from svc.errors import Problem
+from svc.resources.list_faults import LONGEST_NAME, MAX_FAULTS, could_be_key
 from svc.store.writing.bulk_batch import BulkResult, Failure
 
 
@@ -14,6 +15,7 @@ class LoadFaults:
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
+        self.faults: list[dict[str, Any]] = []
         self._lines = array("q")
         self._first = 1  # number of the record of the first line that is kept
 
@@ -23,10 +25,21 @@ class LoadFaults:
 
     def take(self, result: BulkResult) -> None:
         """What has been committed since the last time. The lines before are forgotten."""
-        self.entries += map(self._entry, result.errors[len(self.entries) :])
+        for failure in result.errors[len(self.entries) :]:
+            entry = self._entry(failure)
+            self.entries.append(entry)
+            if len(self.faults) < MAX_FAULTS:
+                known = {name: entry[name] for name in ("line", "key", "attribute") if name in entry}
+                self.faults.append({"index": failure.number - 1, **known, "code": failure.code, "message": failure.message})
         done = result.total + 1 - self._first
         del self._lines[:done]
         self._first += done
+
+    def end(self, problem: Problem) -> None:
+        """What ended the load, behind the records that had failed before."""
+        told = list(problem.faults or ({"message": problem.message},))[:MAX_FAULTS]
+        del self.faults[MAX_FAULTS - len(told) :]
+        self.faults += [{**fault, "code": problem.code} for fault in told]
 
     def _entry(self, failure: Failure) -> dict[str, Any]:
         entry: dict[str, Any] = {"row": failure.number, "line": self._lines[failure.number - self._first]}

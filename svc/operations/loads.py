@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
 from svc.content.unchanged import Restore, restore_json, restore_loaded
-from svc.errors import Problem, Refusal
+from svc.errors import Problem, Refusal, ValidationError
 from svc.operations.call import Call
 from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
 from svc.operations.csv_rows import CsvRowParser
@@ -25,6 +25,7 @@ from svc.operations.operation import UPSERT, Operation
 from svc.operations.outbound import rules_for
 from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
 from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
+from svc.resources.list_faults import LONGEST_NAME
 from svc.store.system import SYSTEM
 from svc.store.writing.bulk_batch import BulkResult, Mode, Refused
 from svc.store.writing.bulk_write import bulk_write
@@ -113,6 +114,15 @@ def _start(call: Call, action: Mode, source: AnySource, *, is_json: bool = False
         raise
 
 
+class _BadColumn(JobFailed):
+    """A header row has a name that no attribute can have."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Invalid column name '{name}', cancelling load operation")
+        self.problem = ValidationError(str(self))
+        self.problem.faults = ({"line": 1, "attribute": name[:LONGEST_NAME], "message": str(self)},)
+
+
 # --- the work of a job ------------------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +148,7 @@ class _Load:
         async def on_batch(result: BulkResult) -> None:
             self._result = result
             self._faults.take(result)
+            job.note_faults(list(self._faults.faults))
             await job.progress(result.total, None, self._read())
 
         try:
@@ -150,9 +161,14 @@ class _Load:
                 decide=restore,
                 trace_id=self._call.trace_id,
             )
-        except JobFailed:
+        except _BadColumn as error:
+            self._faults.end(error.problem)
+            job.note_faults(self._faults.faults)
             raise
         except Problem as problem:
+            if not isinstance(problem, Refusal):
+                self._faults.end(problem)
+                job.note_faults(self._faults.faults)
             if not self._result.total or isinstance(problem, Refusal):
                 raise
             raise JobFailed(f"{problem.message} ({self._result.written} of {self._result.total} records were loaded before)") from problem
@@ -213,7 +229,7 @@ class _Load:
         """Raises JobFailed, or what stands against writing these attributes."""
         fault = column_name_fault(header)
         if fault is not None:
-            raise JobFailed(f"Invalid column name '{fault}', cancelling load operation")
+            raise _BadColumn(fault)
         self._check_rights(header)
         return CsvColumns(header, self._table.attributes, self._table.primary_key, self._managed)
 
@@ -280,9 +296,10 @@ _NOTES = """The answer comes when the job's record is stored; `get_job` tells ho
 `successfully loaded 350 of 350 records`: written and read. Its `result` is `{written, skipped, failed, errors}`: `insert` skips records whose key
 exists, `update` those whose key does not; `errors` has the first hundred failed rows as `{row, line, key, attribute, message}`. The first row behind the
 header is row 1; `line` is the one on which it begins, from 1; `key` and `attribute`, the first at fault, are there where they are known.
-A row that cannot be loaded hinders no other. The records are written in batches: a load that is cancelled or fails later leaves whole batches, and its message
-tells how many records these were. A load of more than 16,384 records into a table with at most 1,024 builds the indexes of the table at its end: until then a
-query that needs one of them is answered with 503 `INDEX_REBUILDING`."""
+The job itself has `faults`, also when it ends as `ERROR`: up to 20 of `{index, line, key, attribute, code, message}`, of faulty rows and of what ended
+the load. A row that cannot be loaded hinders no other. The records are written in batches: a load that is cancelled or fails later leaves whole batches,
+and its message tells how many records these were. A load of more than 16,384 records into a table with at most 1,024 builds the indexes of the table at
+its end: until then a query that needs one of them is answered with 503 `INDEX_REBUILDING`."""
 _CSV_NOTES = """
 
 The first row has the names of the attributes, the content may begin with a byte order mark. Blank lines are skipped, and so are rows whose

@@ -49,6 +49,7 @@ class Failure(msgspec.Struct, gc=False):
     message: str
     key: Any = None
     attribute: str | None = None
+    code: str = "VALIDATION"
 
 
 @dataclass(slots=True)
@@ -329,7 +330,7 @@ class BulkBatch:
         if type(record) is Refused:
             return Failure(number, record.message, record.key, record.attribute)
         if not isinstance(record, dict):
-            return Failure(number, error.message)
+            return Failure(number, error.message, code=error.code)
         key = record.get(self.table.primary_key)
         if key is None and item is not None:
             key = item.data.get(self.table.primary_key)
@@ -337,7 +338,7 @@ class BulkBatch:
         if attribute is None and isinstance(error, ValidationError) and len(record) <= _MOST_PROPERTIES:
             blamed = self.table.validator.blamed(record, self.source)
             attribute = next((blamed[text] for text in error.errors if text in blamed), None)
-        return Failure(number, error.message, key, attribute)
+        return Failure(number, error.message, key, attribute, error.code)
 
     def _merged(self, record: Record, changes: Record) -> Record:
         table = self.table

@@ -603,6 +603,47 @@ def test_json_in_pieces(size: int) -> None:
             records(text, size)
 
 
+# -- the faults of a job that fails
+
+
+def test_a_load_that_fails_has_the_faults(node: OperationsNode) -> None:
+    rows = "".join(f"{number},{'' if number in (3, 5) else 'x'}\n" for number in range(5000))
+    job = load(node, f'id,code\n{rows}5000,"open')
+    assert job["status"] == "ERROR" and job["message"].startswith("The quoted cell that begins in line 5002") and "result" not in job
+    message = "Property code is required"
+    assert job["faults"] == [
+        {"index": 3, "line": 5, "key": 3, "attribute": "code", "code": "VALIDATION", "message": message},
+        {"index": 5, "line": 7, "key": 5, "attribute": "code", "code": "VALIDATION", "message": message},
+        {"line": 5002, "code": "VALIDATION", "message": "The quoted cell that begins in line 5002 or later has no end"},
+    ]
+    day = job["created_datetime_converted"][:10] if "created_datetime_converted" in job else "2000-01-01"
+    found = node.run("search_jobs_by_start_date", from_date=day, to_date="2100-01-01")
+    assert [each["faults"] for each in found] == [job["faults"]]
+
+
+def test_faults_are_limited_and_end_with_what_ended_the_load(node: OperationsNode) -> None:
+    rows = "".join(f"{number},\n" for number in range(5000))
+    job = load(node, f'id,code\n{rows}5000,"open')
+    assert job["status"] == "ERROR" and len(job["faults"]) == 20
+    assert (job["faults"][18]["index"], job["faults"][19]["line"]) == (18, 5002)
+
+
+def test_a_column_that_cannot_be_is_a_fault(node: OperationsNode) -> None:
+    job = load(node, "id,a/b\n1,2\n")
+    message = "Invalid column name 'a/b', cancelling load operation"
+    assert job["message"] == message and job["faults"] == [{"line": 1, "attribute": "a/b", "code": "VALIDATION", "message": message}]
+
+
+def test_a_load_that_is_done_has_the_faults_of_rows_that_failed(node: OperationsNode) -> None:
+    node.store.databases["data"].define_table(
+        TableDefinition("u", attributes=(Attribute("id", primary_key=True), Attribute("mail", indexed=True, unique=True)), primary_key="id")
+    )
+    job = load(node, "id,mail\n1,m\n2,m\n", name="u")
+    message = 'Value "m" in property mail is that of another record'
+    assert job["status"] == "COMPLETE" and "faults" not in load(node, "id,mail\n3,n\n", name="u")
+    assert job["faults"] == [{"index": 1, "line": 3, "key": 2, "attribute": "mail", "code": "NOT_UNIQUE", "message": message}]
+
+
 # -- cancelling
 
 
