@@ -37,13 +37,20 @@ def spelled(given: Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict
 
 
 def name_source(owner: type[Table], interface: Interface, given: Any, options: dict[str, Any]) -> None:
-    """Make `given` a source of the table. Raises TypeError for what cannot be one, ClientError for a second canonical one."""
+    """Make `given` a source of the table. Raises TypeError for what cannot be one, ClientError for a second canonical one, and for a table with `@unique`."""
     intermediate = options.pop("intermediate_source", False)
     times = times_of(options)
     source = Source(given, intermediate=bool(intermediate))
     table = owner._table
     if source.given is owner or getattr(source.given, "_table", None) is table:
         raise ClientError(f"{table.name} cannot be its own source")
+
+    unique = next((attribute.name for attribute in table.definition.attributes if attribute.unique), None)
+    if unique is not None:
+        raise ClientError(
+            f"{table.name} cannot have a source, because {table.name}.{unique} is @unique: its records are what the source says, also if two of them"
+            f" have the same {unique}. Take @unique out of the schema, and @indexed instead"
+        )
 
     def setting() -> Undo:
         cache: TableCache = table.caching
