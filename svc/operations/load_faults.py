@@ -29,7 +29,7 @@ class LoadFaults:
             entry = self._entry(failure)
             self.entries.append(entry)
             if len(self.faults) < MAX_FAULTS:
-                known = {name: entry[name] for name in ("line", "key", "attribute") if name in entry}
+                known: dict[str, Any] = {name: entry[name] for name in ("line", "key", "attribute") if name in entry}
                 self.faults.append({"index": failure.number - 1, **known, "code": failure.code, "message": failure.message})
         done = result.total + 1 - self._first
         del self._lines[:done]
