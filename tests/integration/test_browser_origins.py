@@ -4,6 +4,7 @@ The visitor opens a page of the server with the name and the password in the add
 it would open its dialog; a challenge of two schemes on one line it does not. From then on it adds them by itself. The page begins a session too, and goes
 on to a page of another port of this machine: another origin, but of the same site, so that the cookie is not held back by `SameSite` either.
 A browser that opened a dialog in the name of the other page would wait for ever here.
+What such a page may do with a token and with tickets, preflights included, it does at the end.
 """
 
 from __future__ import annotations
@@ -42,6 +43,31 @@ ATTACK = """<!doctype html><title>attack</title><iframe name="frame"></iframe>
 <script>
 const attempt = (work) => work().catch((error) => String(error).split(":")[0])
 const send = (address, body) => fetch(address, {method: "POST", mode: "no-cors", credentials: "include", body})
+const hear = (address) => new Promise((resolve) => {
+  const socket = new WebSocket(address.replace("http", "ws"))
+  socket.onmessage = ({data}) => resolve(JSON.parse(data).value.name)
+  socket.onclose = ({code, reason}) => resolve([code, reason])
+})
+const follow = (address, options) => new Promise((resolve) => {
+  const source = new EventSource(address, options)
+  source.onmessage = ({data}) => { source.close(); resolve(JSON.parse(data).value.name) }
+  source.onerror = () => { source.close(); resolve("error") }
+})
+const bearer = {Authorization: "Bearer TOKEN", "X-Requested-With": "fetch", "Content-Type": "application/json"}
+const ticket = async () => (await (await fetch("APPLICATION/ticket", {method: "POST", headers: bearer})).json()).ticket
+
+async function withToken() {
+  const write = (method, fields) => fetch("APPLICATION/Product/2", {method, body: '{"name": "moss"}', headers: {...bearer, ...fields}})
+  const made = await write("PUT", {"If-None-Match": "*", "Idempotency-Key": "1", Prefer: "return=minimal"})
+  const refused = await write("PATCH", {"If-Match": '"another"', "If-Unmodified-Since": new Date(0).toUTCString()})
+  const range = await fetch("APPLICATION/Product/2", {headers: {...bearer, Range: "bytes=0-1", "If-Modified-Since": new Date(0).toUTCString()}})
+  const once = `APPLICATION/Product/1?ticket=${await ticket()}`
+  return {
+    statuses: [made.status, refused.status, range.ok],
+    tag: made.headers.get("ETag") !== null || range.headers.get("ETag") !== null,
+    socket: await hear(`APPLICATION/Product/1?ticket=${await ticket()}`), events: await follow(once), again: await follow(once),
+  }
+}
 const posted = new Promise((resolve) => document.querySelector("iframe").addEventListener("load", resolve))
 
 async function run() {
@@ -57,16 +83,9 @@ async function run() {
   await attempt(() => send("OPERATIONS/", '{"operation": "add_role", "role": "stolen", "permission": {"super_user": true}}'))
   document.getElementById("form").submit()
   await posted
-  found.socket = await new Promise((resolve) => {
-    const socket = new WebSocket("APPLICATION/Product/1".replace("http", "ws"))
-    socket.onmessage = ({data}) => resolve(JSON.parse(data).value.name)
-    socket.onclose = ({code, reason}) => resolve([code, reason])
-  })
-  found.events = await new Promise((resolve) => {
-    const source = new EventSource("APPLICATION/Product/1", {withCredentials: true})
-    source.onmessage = ({data}) => { source.close(); resolve(JSON.parse(data).value.name) }
-    source.onerror = () => { source.close(); resolve("error") }
-  })
+  found.socket = await hear("APPLICATION/Product/1")
+  found.events = await follow("APPLICATION/Product/1", {withCredentials: true})
+  found.token = await attempt(withToken)
   return found
 }
 run().catch((error) => ({error: String(error)})).then((found) => fetch("/report", {method: "POST", body: JSON.stringify(found)}))
@@ -132,7 +151,9 @@ def test_a_page_of_another_origin(tmp_path: Path, elsewhere: Elsewhere, is_liste
     process._env["HTTP_CORSACCESSLIST"] = json.dumps(["*", *listed])
     process._env["OPERATIONSAPI_NETWORK_CORSACCESSLIST"] = json.dumps(["*", application, *listed])
     process.start()
+    tokens = process.operate("create_authentication_tokens", auth=None, username="admin", password=PASSWORD).json()
     places = {"APPLICATION": application, "OPERATIONS": operations, "ELSEWHERE": elsewhere.url, "PASSWORD": PASSWORD}
+    places["TOKEN"] = tokens["operation_token"]
     elsewhere.page, start = ATTACK, START
     for name, place in places.items():
         elsewhere.page, start = elsewhere.page.replace(name, place), start.replace(name, place)
@@ -146,6 +167,7 @@ def test_a_page_of_another_origin(tmp_path: Path, elsewhere: Elsewhere, is_liste
     assert process.stop() == 0, process.output()
     assert found.pop("own") == "200,200,200"
     assert "stolen" not in roles  # of a text/plain body nobody reads operations
+    assert found.pop("token") == {"statuses": [204, 412, True], "tag": True, "socket": "fern", "events": "fern", "again": "error"}
     status, why = found.pop("anonymous")
     if is_listed:
         assert found == {"read": 200, "operations": 200, "socket": "fern", "events": "fern"}
