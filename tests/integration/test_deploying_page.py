@@ -283,6 +283,38 @@ def test_the_image_copies_what_the_package_is_built_from() -> None:
     assert {TOP / project["readme"], *(TOP / name for name in project["license-files"]), TOP / "svc"} <= {*copied}
 
 
+def docker(*words: str | Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(("docker", *words), capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def test_the_image_is_built_and_serves() -> None:
+    """Where a docker daemon answers that can have the base image, and packages in it."""
+    if shutil.which("docker") is None or docker("info").returncode != 0:
+        pytest.skip("no docker daemon answers")
+    bases = re.findall(r"^FROM (\S+)", (FILES / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    probe = docker("run", "--rm", bases[0], "pip", "download", "--no-deps", "--quiet", "--dest", "/tmp", "lmdb", seconds=300)
+    if probe.returncode != 0:
+        pytest.skip("containers cannot have packages here")
+    name = f"svc-test-{os.getpid()}"
+    try:
+        built = docker("build", "--file", FILES / "Dockerfile", "--tag", name, TOP, seconds=600)
+        assert built.returncode == 0, built.stderr[-4000:]
+        started = docker("run", "--detach", "--name", name, "--env", f"SVC_ADMIN_PASSWORD={PASSWORD}", name)
+        assert started.returncode == 0, started.stderr
+        deadline = time.monotonic() + 2 * START_LIMIT
+        while (
+            state := docker("inspect", "--format", "{{.State.Status}} {{.State.Health.Status}}", name).stdout.strip()
+        ) != "running healthy":
+            logs = docker("logs", name)
+            assert state.startswith("running") and time.monotonic() < deadline, (state, logs.stdout[-2000:], logs.stderr[-2000:])
+            time.sleep(0.5)
+        assert docker("stop", "--time", "30", name).returncode == 0
+        assert docker("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"
+    finally:
+        docker("rm", "--force", "--volumes", name)
+        docker("image", "rm", "--force", name)
+
+
 def test_the_health_check_of_the_image(server: Process) -> None:
     found = re.search(r"^ +CMD (\[.*\])$", (FILES / "Dockerfile").read_text("utf-8"), re.MULTILINE)
     assert found is not None
