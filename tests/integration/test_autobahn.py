@@ -15,7 +15,8 @@ from kosoku import FailureError, run_fuzzingclient
 from tests.integration.socket_process import SocketProcess
 from tests.support.profile import NIGHTLY
 
-LIMIT = 1800.0 if NIGHTLY else 240.0  # seconds
+LIMIT = 1800.0 if NIGHTLY else 600.0  # seconds
+ATTEMPTS = 3
 GROUPS = {"1.*": 16, "2.*": 11, "3.*": 7, "4.*": 10, "5.*": 20, "6.*": 145, "7.*": 37, "9.*": 54, "10.*": 1}
 SMALL = 6  # of the cases of each sub-group of 12 and 13: the later, the larger their messages
 OPTIONS = ["--deflate", "--takeover"]
@@ -30,21 +31,30 @@ def server() -> Iterator[SocketProcess]:
 
 
 def conforms(url: str, cases: list[str], count: int, concurrency: int = 2) -> None:
-    """All of them do what the suite calls right: not merely acceptable."""
+    """All of them do what the suite calls right: not merely acceptable.
 
-    async def ask() -> list[str]:
+    The client gives an answer a second, in many cases, and goes away then. So a case that fails is repeated alone: a machine that is busy is no fault.
+    """
+
+    async def ask(cases: list[str], concurrency: int) -> dict[str, str]:
+        """The faults of cases, by their names."""
         try:
             results = await asyncio.wait_for(run_fuzzingclient(url, cases, concurrency=concurrency), LIMIT)
         except FailureError as failure:
             results = failure.results
         assert len(results) == count
-        return [
-            f"{result.case_id}: {result.behavior.value}, {result.behavior_close.value}: {result.result} {result.result_close}"
+        return {
+            result.case_id: f"{result.behavior.value}, {result.behavior_close.value}: {result.result} {result.result_close}"
             for result in results
             if not result.passed or "NON-STRICT" in (result.behavior.value, result.behavior_close.value)
-        ]
+        }
 
-    assert asyncio.run(ask()) == []
+    faults = asyncio.run(ask(cases, concurrency))
+    for _ in range(ATTEMPTS - 1):
+        if faults:
+            count = len(faults)
+            faults = asyncio.run(ask(list(faults), 1))
+    assert faults == {}
 
 
 @pytest.mark.parametrize("path", ["/echo", "/iterate", "/wait"])

@@ -22,7 +22,7 @@ import yaml
 from svc.interpreter import running_interpreter
 from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import PASSWORD
-from tests.support.forked import run_command
+from tests.support.forked import Forked, run_command
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 from tests.support.waiting import wait_until
@@ -74,14 +74,8 @@ class Machine:
         """What a command shows on a terminal of 100 columns."""
         controller, terminal = pty.openpty()
         try:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "svc", *words],
-                env={**self.env, "COLUMNS": "100", "TERM": "xterm", "NO_COLOR": "1"},
-                cwd=self.home,
-                stdin=terminal,
-                stdout=terminal,
-                stderr=terminal,
-            )
+            env = {**self.env, "COLUMNS": "100", "TERM": "xterm", "NO_COLOR": "1"}
+            child = Forked(words, env=env, cwd=self.home, stdin=terminal, stdout=terminal, stderr=terminal)
         finally:
             os.close(terminal)
         said = b""
@@ -371,6 +365,7 @@ def test_restart_keeps_the_process_and_takes_up_what_changed(tmp_path: Path) -> 
         wait_until(lambda: log.read_text().count("successfully started.") == 2, log.read_text)
         remote = machine.run("restart", f"target={machine.url}", "auth_username=admin", f"auth_password={PASSWORD}")
         assert json.loads(remote.stdout)["message"] == "Restarting svc. This may take up to 60 seconds."
+        wait_until(lambda: log.read_text().count("successfully started.") == 3, log.read_text)  # until then nobody answers a command
         assert machine.run("restart", "--HTTP_PORT", "1").returncode == 1
     finally:
         machine.run("stop")

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
+from svc.deploying import commands
 from svc.errors import Problem
 from svc.operations import package_downloads
 from tests.integration.test_deploying import make_wheel
 from tests.support.archives import tar_of
+from tests.support.forked import fork_server
+from tests.support.forked_trials import SUBPROCESS
 from tests.support.operations import OperationsNode
 
 APP = {"config.yaml": "rest: true\n", "notes.txt": "one"}
@@ -53,6 +56,13 @@ class Host:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def forked_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each deployment loads its application on trial, which is not what these tests are about."""
+    monkeypatch.setenv("SVC_TEST_FORKS", fork_server())
+    monkeypatch.setattr(commands, "subprocess", SUBPROCESS)
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ class Events:
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Process]:
     write_application(tmp_path / "shop", 0)
-    process = Process(tmp_path / "root", tmp_path / "shop")
+    process = Process(tmp_path / "root", tmp_path / "shop", env={"HTTP_TIMEOUT": "3600000"})  # a request lasts as long as a test
     process._words[0] = "dev"
     process.start()
     yield process

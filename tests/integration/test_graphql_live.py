@@ -46,6 +46,14 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     assert not [line for line in running.logged().splitlines() if "[error]" in line or "Traceback" in line]
 
 
+@pytest.fixture(autouse=True)
+def empty(process: Process) -> None:
+    """Lists have what the test puts into them."""
+    with process.client() as client:
+        for table in ("Item", "Twin"):
+            assert client.delete(f"/{table}/").status_code == 204
+
+
 @contextmanager
 def opened(process: Process, **options: Any) -> Iterator[ClientConnection]:
     url = f"ws://127.0.0.1:{GRAPHQL_PORT}/graphql"

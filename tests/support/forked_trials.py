@@ -38,5 +38,8 @@ def start(words: Sequence[str], **options: Any) -> Any:
     return ForkedTrial(words[words.index(TRIAL) + 1 :], cwd=options["cwd"], env=options["env"])
 
 
+SUBPROCESS = SimpleNamespace(**{**vars(subprocess), "Popen": start})
+
+
 def install() -> None:
-    commands.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": start})  # type: ignore[assignment]
+    commands.subprocess = SUBPROCESS  # type: ignore[assignment]
