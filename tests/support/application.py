@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,9 +62,11 @@ class Application:
         """Run code as a task of the node, turn by turn."""
         task = self.node._loop.create_task(_awaited(awaitable))
         for _ in range(turns):
-            self.node.turn()
+            is_busy = self.node.turn()
             if task.done():
                 return task.result()
+            if not is_busy:  # a thread may have to give it something
+                time.sleep(0.001)
         task.cancel()
         self.node.settle()
         raise AssertionError("it does not end")

@@ -10,10 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
+from svc.deploying import commands
 from svc.deploying.commands import KEPT_LINES, LINE, CommandFailed, clean_environment, run_command
 from svc.store.backup.watch import Stopped, Watch
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of what a program has said is read, however long this process has to wait for its turn."""
+    monkeypatch.setattr(commands, "CLOSING", 60.0)
 
 
 def run(script: str, place: Path, seconds: float = 60, watch: Watch | None = None):  # type: ignore[no-untyped-def]
@@ -37,11 +44,19 @@ def test_the_end_of_much_output_is_kept(tmp_path: Path) -> None:
     assert all(line.isprintable() and len(line) <= LINE for line in outcome.output)
 
 
-def test_the_time_is_over_for_all_that_it_has_started(tmp_path: Path) -> None:
-    outcome = run("sleep 1000 & echo $! > pid; wait", tmp_path, 3)
+def test_the_time_is_over_for_all_that_it_has_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = tmp_path / "pid"
+
+    class Clock:
+        """Its time is over when the program has started another."""
+
+        def monotonic(self) -> float:
+            return 100.0 if started.exists() and started.read_text().endswith("\n") else 0.0
+
+    monkeypatch.setattr(commands, "SYSTEM_CLOCK", Clock())
+    outcome = run("sleep 1000 & echo $! > pid; wait", tmp_path)
     assert outcome.status is None
-    pid = int((tmp_path / "pid").read_text())
-    wait_for_end(pid)
+    wait_for_end(int(started.read_text()))
 
 
 def test_what_is_left_in_the_background_ends_with_it(tmp_path: Path) -> None:

@@ -343,10 +343,13 @@ class FakeOrReal:
 def test_a_blocking_call_goes_on_after_the_signal(real: Any) -> None:
     loop, noted, application = real
     reader, writer = os.pipe()
-    threading.Timer(0.3, os.write, (writer, b"x")).start()
+
+    def read() -> bytes:
+        threading.Timer(0.3, os.write, (writer, b"x")).start()
+        return os.read(reader, 10)
 
     async def main() -> Any:
-        loop.call_soon(lambda: results.append(application["blocks"](lambda: os.read(reader, 10))))
+        loop.call_soon(lambda: results.append(application["blocks"](read)))
         await asyncio.sleep(0.01)
         return await application["steps"](lambda: time.sleep(0.15))
 
