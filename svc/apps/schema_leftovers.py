@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from svc.errors import Problem
+from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.leftovers import read_note, save_count
 from svc.store.schema import TableDefinition
 from svc.store.schema_changes import Doubt, LeftoverCount, noted_doubts
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from svc.apps.entry import EntryContext
     from svc.store import Store, Table
 
-STEP = 16  # records between two reads of the clock
 PATIENCE = 1.0  # seconds that a load waits: small tables are counted by then
 SAVE_INTERVAL = 5.0  # seconds
 MAX_AGE_MS = 3_600_000  # of a count that is gone on with
@@ -90,11 +89,9 @@ async def count_leftovers(store: Store, doubtful: DoubtfulTable) -> LeftoverCoun
         if not table.is_there or table.definition is not definition:
             return None
         records = table.scan(table.database.snapshot(), behind=behind)
-        while some := list(islice(records, STEP)):
-            for stored, raw in some:
-                count.add(stored, raw)
-            behind = some[-1][0]
-            if store.clock.monotonic() >= end:
+        for behind, raw in records:
+            count.add(behind, raw)
+            if store.clock.monotonic() >= end:  # after each: a check may do much
                 break
         else:
             await _save(store, table, doubts, count, b"")
@@ -109,12 +106,21 @@ async def _save(store: Store, table: Table, doubts: tuple[Doubt, ...], count: Le
     database = table.database
     try:
         await store.write_when_free(lambda: (database,), partial(_note, store, table, doubts, count, behind))
+    except LmdbError as error:
+        store_problem(error, database.env.path)  # which logs it
     except Problem:
         pass
 
 
 def _note(store: Store, table: Table, doubts: tuple[Doubt, ...], count: LeftoverCount, behind: bytes) -> None:
-    writer = table.database.writer(wait=False)
-    if table.is_there:
-        save_count(writer, table, doubts, count, store.clock.wall() * 1000, behind=behind)
-        table.database.env.touch()
+    database = table.database
+    database.writer(wait=False)
+    if not table.is_there:
+        return
+    child = database.env.child()  # of the turn's transaction, which has the writes of others
+    try:
+        save_count(child, table, doubts, count, store.clock.wall() * 1000, behind=behind)
+    except BaseException:
+        child.abort()
+        raise
+    database.env.commit_child(child)

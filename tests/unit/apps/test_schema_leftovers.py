@@ -95,7 +95,6 @@ def wait_for(app: Application, messages: list[str], count: int) -> None:
 def test_large_tables_are_counted_behind_the_load(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
     monkeypatch.setattr(schema_leftovers, "PATIENCE", 0.0)
-    monkeypatch.setattr(schema_leftovers, "STEP", 7)
     monkeypatch.setattr(app.node.applications.runtime, "report", lambda name, level, text: reported.append(f"{level}: {text}"))
     messages = reload(app, CHANGED)
     wait_for(app, messages, len(LEFT))
