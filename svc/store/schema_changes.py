@@ -266,7 +266,8 @@ class Leftover:
         """For people. `table`: its name."""
         what = f"{table}{'.' if self.attribute else ''}{self.attribute}: {self.count:,} of {self.total:,} records"
         if self.kind == LEFT:
-            return f"{what} have values, which are kept as undeclared properties ({self._first()})"
+            renamed = f'if it has another name now, declare that with @renamedFrom(name: "{self.attribute}")'
+            return f"{what} have values, which are kept as undeclared properties ({self._first()}); {renamed}"
         how = f"fail the check {self.type}" if self.kind == FAILS_CHECK else f"do not fit {self.type}"
         return f"{what} {how}; they stay as they are until they are written ({self._first()})"
 

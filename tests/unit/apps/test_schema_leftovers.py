@@ -22,7 +22,8 @@ SCHEMA = "type Thing @table @export { id: ID @primaryKey  a: Float @indexed  not
 CHANGED = "type Thing @table @export { id: ID @primaryKey  b: Int @indexed @renamedFrom(name: a) }"
 LEFT = [
     "Thing.b: 2 of 300 records do not fit Int; they stay as they are until they are written (the keys are '100', '200')",
-    "Thing.note: 1 of 300 records have values, which are kept as undeclared properties (the key is '101')",
+    "Thing.note: 1 of 300 records have values, which are kept as undeclared properties (the key is '101')"
+    '; if it has another name now, declare that with @renamedFrom(name: "note")',
 ]
 
 

@@ -514,6 +514,7 @@ def test_plain_parameters_are_understood(site: Application) -> None:
     assert follow("/Seat/", page.links["First page"]) == "/Seat/?name==n3&sort(-price)&limit(3)&_count=exact"
     again = show(site, follow("/Seat/", page.links["Next page"]))
     assert [float(row[2]) for row in again.rows[1:]] == [131.0, 127.5, 124.0] and "3 records of 43" in again.text
+    assert "3 records on this page" in show(site, "/Seat/?name==n3&limit(3)").text
     assert len(show(site, "/Seat/?_offset=300").rows) == 7
 
 

@@ -118,6 +118,7 @@ def test_values_of_removed_attributes() -> None:
     assert (found.kind, found.count, found.keys) == ("removed", 2, ("'k0'", "'k2'"))
     assert found.sentence("Product") == (
         "Product.note: 2 of 3 records have values, which are kept as undeclared properties (the keys are 'k0', 'k2')"
+        '; if it has another name now, declare that with @renamedFrom(name: "note")'
     )
 
 
