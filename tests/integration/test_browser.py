@@ -86,7 +86,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 def test_a_page_follows_records(server: Secure, tmp_path: Path, secure: bool, protocol: str) -> None:
     name = protocol.replace("/", "-")
     address = f"https://localhost:{server.secure_port}" if secure else f"http://localhost:{server.port}"
-    with httpx.Client(base_url=address, auth=("admin", PASSWORD), verify=client_context() if secure else False, timeout=30) as client:
+    with httpx.Client(base_url=address, auth=("admin", PASSWORD), verify=client_context() if secure else False, timeout=LIMIT) as client:
         assert client.put(f"/Doc/{name}", content=PAGE, headers={"Content-Type": "text/html"}).status_code == 204
         result = visit(client, f"{address}/Doc/{name}", f"/Doc/{name}-result", tmp_path)
     assert result.get("error") is None, result

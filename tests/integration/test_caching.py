@@ -27,7 +27,7 @@ CODE = """
 import httpx
 from svc import Resource, config, get_context, tables
 
-client = httpx.AsyncClient(base_url="http://127.0.0.1:{port}", timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
+client = httpx.AsyncClient(base_url="http://127.0.0.1:{port}", timeout=600, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 class Origin(Resource):

@@ -14,7 +14,7 @@ import cbor2
 import httpx
 import pytest
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import LIMIT, PASSWORD, Process
 from tests.support.archives import tar_of
 from tests.support.waiting import wait_until
 
@@ -56,7 +56,7 @@ def deploy(server: Process, files: dict[str, str], **fields: Any) -> httpx.Respo
 
 
 def served(server: Process, path: str = "Version") -> Any:
-    return httpx.get(f"{server.url}/{path}", auth=AUTH, timeout=30).json().get("version")
+    return httpx.get(f"{server.url}/{path}", auth=AUTH, timeout=LIMIT).json().get("version")
 
 
 def test_a_version_takes_the_place_of_the_one_before(server: Process) -> None:
@@ -199,7 +199,7 @@ def test_the_payload_can_be_had_back_and_removed(server: Process) -> None:
     archive = tar_of(version(1))
     body = {"operation": "deploy_component", "project": "shop", "payload": archive}
     answer = httpx.post(
-        server.operations_url, auth=AUTH, content=cbor2.dumps(body), headers={"Content-Type": "application/cbor"}, timeout=60
+        server.operations_url, auth=AUTH, content=cbor2.dumps(body), headers={"Content-Type": "application/cbor"}, timeout=LIMIT
     )
     deployment_id = answer.json()["deployment_id"]
     assert server.operate("get_deployment_payload", deployment_id=deployment_id).content == archive
@@ -228,7 +228,7 @@ def test_a_large_archive_is_deployed(server: Process) -> None:
             "application/json",
         ),
     ):
-        answer = httpx.post(server.operations_url, auth=AUTH, content=content, headers={"Content-Type": media_type}, timeout=120)
+        answer = httpx.post(server.operations_url, auth=AUTH, content=content, headers={"Content-Type": media_type}, timeout=LIMIT)
         assert answer.status_code == 200, answer.text
         assert (server.root / "components" / "shop" / "web" / "blob").stat().st_size == 40 << 20
 

@@ -244,7 +244,7 @@ def test_websockets_pass(proxied: Proxied) -> None:
     login = {"Authorization": httpx.BasicAuth("admin", PASSWORD)._auth_header}
     with (
         proxied.client(auth=("admin", PASSWORD)) as client,
-        connect(f"wss://localhost:{proxied.port}/Item/", ssl=proxied.context, additional_headers=login) as ws,
+        connect(f"wss://localhost:{proxied.port}/Item/", ssl=proxied.context, additional_headers=login, open_timeout=LIMIT) as ws,
     ):
         client.put("/Item/live", json={"name": "one"})
         while (event := json.loads(ws.recv(timeout=LIMIT))).get("id") != "live":

@@ -62,7 +62,7 @@ def run(process: Process, operation: str, **fields: Any) -> Any:
 def elsewhere(process: Process, program: str) -> None:
     """Run a program in a process of its own on the same databases."""
     done = subprocess.run(
-        [sys.executable, "-c", program, str(process.root / "database")], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, str(process.root / "database")], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
 

@@ -222,7 +222,7 @@ def test_code_of_the_application(client: httpx.Client, key: str) -> None:
 
 def test_messages_of_a_websocket_both_ways(hosted: Hosted) -> None:
     address = f"ws://127.0.0.1:{hosted.port}/Echo/"
-    with connect(address, additional_headers={"Authorization": _basic()}, subprotocols=["a", "b"], max_size=None) as ws:  # type: ignore[list-item]
+    with connect(address, additional_headers={"Authorization": _basic()}, subprotocols=["a", "b"], max_size=None, open_timeout=LIMIT) as ws:  # type: ignore[list-item]
         for message in ("é", "x" * 100_000, "y"):
             ws.send(json.dumps(message))
             assert json.loads(ws.recv(LIMIT)) == {"user": "admin", "message": message}
@@ -273,7 +273,7 @@ def test_events(client: httpx.Client, key: str) -> None:
 
 
 def test_a_websocket(hosted: Hosted, client: httpx.Client, key: str) -> None:
-    with connect(f"ws://127.0.0.1:{hosted.port}/Product/{key}", additional_headers={"Authorization": _basic()}) as ws:
+    with connect(f"ws://127.0.0.1:{hosted.port}/Product/{key}", additional_headers={"Authorization": _basic()}, open_timeout=LIMIT) as ws:
         client.put(f"/Product/{key}", json={"name": "é" * 40_000})
         while True:
             event = json.loads(ws.recv(LIMIT))
@@ -286,12 +286,12 @@ def test_a_websocket(hosted: Hosted, client: httpx.Client, key: str) -> None:
 
 def test_websockets_that_are_refused(hosted: Hosted) -> None:
     address = f"ws://127.0.0.1:{hosted.port}/Product/"
-    with connect(address) as ws:
+    with connect(address, open_timeout=LIMIT) as ws:
         with pytest.raises(ConnectionClosed) as closed:
             ws.recv(LIMIT)
         assert closed.value.rcvd is not None and (closed.value.rcvd.code, closed.value.rcvd.reason) == (3000, "Must login")
     with pytest.raises(InvalidStatus) as refused:
-        connect(f"ws://127.0.0.1:{hosted.port}/nothing", additional_headers={"Authorization": _basic()})
+        connect(f"ws://127.0.0.1:{hosted.port}/nothing", additional_headers={"Authorization": _basic()}, open_timeout=LIMIT)
     assert refused.value.response.status_code in (403, 404)
 
 
