@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from svc.resources import Resources
 from svc.store import Store, Table
 from svc.store.system import LOADER_TABLE, SYSTEM, ensure_system
 from svc.store.values.records import decode
+from tests.support.fakes import AtOnce
 
 
 class Loading:
@@ -32,13 +32,13 @@ class Loading:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.reports: list[tuple[str, str]] = []
         self.loop, turns = new_loop()
-        self._executor = ThreadPoolExecutor(1)
+        self._executor = AtOnce()
         turns.end_turn = self._end_turn
         self._schema = schema
         self._open()
 
     def _open(self) -> None:
-        self.store = Store(self.path / "store", clock=FakeClock())
+        self.store = Store(self.path / "store", clock=FakeClock(), make_helper=AtOnce)
         ensure_system(self.store)
         self.runtime = Runtime(
             self.store,

@@ -182,7 +182,7 @@ def test_changed_files_take_effect_or_wait_as_under_svc_run(tmp_path: Path, monk
             node = app.instance.node  # type: ignore[union-attr]
             (directory / "resources.py").write_text("class Newer(Resource):\n    def get(self, query=None): return 2\n")
             (directory / "schema.graphql").write_text("type Other @table @export { id: ID @primaryKey }\n")
-            for _ in range(2000):
+            for _ in range(6000):
                 if node.status.restart_required and await status_of("/Other/") == 200:
                     break
                 await asyncio.sleep(0.01)
