@@ -147,6 +147,7 @@ def test_put_of_a_list_upserts_each(client: httpx.Client) -> None:
     assert client.get("/Brand/l1").json()["name"] == "A2"
     assert client.put("/Brand/", json=[{"id": "l3", "name": "C"}, {"name": "no key"}]).status_code == 400
     problem(client.get("/Brand/l3"), 404, "NOT_FOUND")
+    assert client.delete("/Brand/?id=sw=l").status_code == 204
 
 
 def test_times_are_stamped(client: httpx.Client) -> None:
