@@ -23,6 +23,7 @@ from svc.operations.operation import Operation
 from svc.operations.own_password import is_own_change
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
+from svc.query.hints import did_you_mean
 from svc.resources import PlannedQuery
 from svc.store.writing.commit import wait_committed
 
@@ -56,7 +57,8 @@ class Operations:
         if authorized and user is None and (row is None or not self._needs_no_login(row, body)):
             raise AccessViolation(None)
         if row is None:
-            raise ClientError(f"Operation '{name[:250]}' not found")
+            hint = did_you_mean(name, by_name())
+            raise ClientError(f"Operation '{name[:250]}' not found" + (f" ({hint})" if hint else ""))
         body = named_by_text(body, row.fields)
         caller = user
         if "impersonate" in body:

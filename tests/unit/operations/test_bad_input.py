@@ -188,6 +188,8 @@ def test_unknown_operations(node: OperationsNode) -> None:
     with pytest.raises(Problem, match="Operation 'xyz' not found") as caught:
         node.run("xyz")
     assert caught.value.status_code == 400
+    with pytest.raises(Problem, match=r"^Operation 'describe_al' not found \(did you mean \"describe_all\"\?\)$"):
+        node.run("describe_al")
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.permission.kind != "none"], ids=lambda row: row.name)
