@@ -267,7 +267,7 @@ class OperationsEndpoint:
         config = self._node.config
         port = config.http.port
         host = host_name(request.host) or "localhost"
-        return _json(document.body(f"http://{host}:{port}" if port is not None else "/"))
+        return document.response(f"http://{host}:{port}" if port is not None else "/", [("Cache-Control", "private, no-cache")])
 
     def _operations_openapi(self, request: Request) -> Response:
         if request.user is None:

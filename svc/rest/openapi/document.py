@@ -10,6 +10,7 @@ import msgspec
 
 from svc.auth.users import User
 from svc.content.registry import ContentTypes
+from svc.messages import HeaderPairs, Response
 from svc.resources import Registration, Resources, TableResource
 from svc.rest.openapi.access import View, related_of
 from svc.rest.openapi.forms import FORMS, Form
@@ -25,6 +26,7 @@ SECURITY: Schema = {
     "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
 }
 
+AT_ONCE = 1 << 18  # bytes of a document that is sent as a whole
 _TAG_LENGTH = 32  # characters
 
 _encode = msgspec.json.Encoder().encode
@@ -44,12 +46,14 @@ class Builder:
         self._registrations = exported(resources)
         self._form = form
         self._view = view
-        self._names = Names(self._registrations)
+        self._names = Names()
         self._waiting: dict[Table, frozenset[str]] = {}  # tables whose schemas are made or will be, with the verbs that need them
         self._opened: set[Table] = set()
 
     def paths(self) -> Iterator[dict[str, Schema]]:
-        """Those of each resource. To be exhausted before `schemas` is asked for."""
+        """Those of each resource, after some that are empty, while names are found. To be exhausted before `schemas` is asked for."""
+        for _ in self._names.steps(self._registrations):
+            yield {}
         for registration in self._registrations:
             verbs = self._view.verbs(registration)
             if verbs:
@@ -137,7 +141,9 @@ class EncodedDocument:
         self._version = version
         self._form = FORMS[form](content_types)
         self._view = View(user)
-        self._before = self._after = b""
+        self._before = b""  # up to the address of the server
+        self._after: list[bytes] = []
+        self._length = 0
         self._digest = sha256()
         self.has_paths = False
 
@@ -157,18 +163,19 @@ class EncodedDocument:
         self._before, _, rest = frame.partition(b'""')  # the address is the only empty text
         before_schemas, _, rest = rest.partition(b'"schemas":{}')
         before_paths = rest.removesuffix(b"}}")
-        self._after = b"".join(
-            [before_schemas, b'"schemas":{', *schemas[1:], b"}", before_paths, *paths[1:], b"}}"]
-        )  # one copy: it may be long
+        self._after = [before_schemas, b'"schemas":{', *schemas, b"}", before_paths, *paths, b"}}"]
+        self._length = len(self._before) + sum(map(len, self._after))
 
     def _add(self, pieces: list[bytes], members: dict[str, Schema]) -> None:
+        if not members:
+            return
         piece = _encode(members)[1:-1]
         self._digest.update(piece)
-        pieces += (b",", piece)
+        pieces.append(b"," + piece if pieces else piece)
 
     def __len__(self) -> int:
         """Bytes, without the address."""
-        return len(self._before) + len(self._after)
+        return self._length
 
     def is_current(self, user: User | None) -> bool:
         """Whether it would be the same for `user`, as far as tables and rights go."""
@@ -180,5 +187,15 @@ class EncodedDocument:
         digest.update(server_url.encode())
         return digest.hexdigest()[:_TAG_LENGTH]
 
-    def body(self, server_url: str) -> bytes:
-        return b"".join([self._before, _encode(server_url), self._after])
+    def response(self, server_url: str, pairs: HeaderPairs) -> Response:
+        """The document as an answer with these header fields; a long one is a stream of known length."""
+        pieces = self.pieces(server_url)
+        pairs = [("Content-Type", "application/json"), *pairs]
+        length = sum(map(len, pieces))
+        if length <= AT_ONCE:
+            return Response(b"".join(pieces), 200, pairs=pairs)
+        return Response(iter(pieces), 200, pairs=[*pairs, ("Content-Length", str(length))])
+
+    def pieces(self, server_url: str) -> list[bytes]:
+        """The document, a table in each piece: joined, that of a large schema is too long for one step."""
+        return [self._before, _encode(server_url), *self._after]

@@ -124,7 +124,7 @@ class OpenApi:
         given = parse_tags(request.block.get("if-none-match") or "", weak_counts=True)
         if given == "*" or any(each in given for each in (tag, *[coded_tag(tag, name) for name in CODINGS])):
             return Response(None, 304, pairs=pairs)
-        return Response(document.body(server_url), 200, pairs=[("Content-Type", "application/json"), *pairs])
+        return document.response(server_url, pairs)
 
 
 def _key(user: User | None, form: str) -> str:

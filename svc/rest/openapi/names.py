@@ -8,7 +8,7 @@ in case or punctuation only are the same to many generators, so they count as ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from svc.resources import Registration, TableResource
@@ -22,6 +22,7 @@ _SIBILANTS = ("s", "x", "z", "ch", "sh")
 
 TABLE_SUFFIXES = ("", "Create", "Keyed", "Part", "Replace", "Update")
 STRUCTURE_SUFFIXES = ("", "Part")
+STEP_TABLES = 64
 RESERVED = ("Problem", "Blob", "Increment")
 
 
@@ -60,17 +61,25 @@ def words(path: str) -> str:
 class Names:
     """Of all resources that are exported, and of the tables that their relationships lead to."""
 
-    def __init__(self, registrations: Sequence[Registration]) -> None:
+    def __init__(self) -> None:
+        """Names are given by `steps`."""
         self._taken = {name.lower() for name in RESERVED}
         self._tables: dict[Table, str] = {}
         self._structures: dict[tuple[str, Structure], str] = {}
         self._enums: dict[tuple[str, Enumeration], str] = {}
         self._operations: dict[int, OperationNames] = {}
+
+    def steps(self, registrations: Sequence[Registration]) -> Iterator[None]:
+        """Give the names, in steps that are short where there are many tables."""
         tables = sorted(tables_of(registrations), key=lambda table: (*_rank(table), table.name))
-        for table in tables:
+        for number, table in enumerate(tables, 1):
             name = table.definition.type_name or table.name
             self._tables[table] = self._name(name, table.database.name, TABLE_SUFFIXES)
-        for table in tables:
+            if not number % STEP_TABLES:
+                yield
+        for number, table in enumerate(tables, 1):
+            if not number % STEP_TABLES:
+                yield
             for structure in table.definition.structures:
                 identity = table.database.name, structure  # one type that several tables use is one schema
                 if identity not in self._structures:
@@ -78,7 +87,8 @@ class Names:
             for enum in enums_of(table.definition):
                 if (table.database.name, enum) not in self._enums:
                     self._enums[table.database.name, enum] = self._name(enum.name, table.database.name, ("",))
-        self._name_operations(registrations)
+        yield
+        yield from self._name_operations(registrations)
 
     def table(self, table: Table) -> str:
         return self._tables[table]
@@ -93,11 +103,13 @@ class Names:
     def operations(self, registration: Registration) -> OperationNames:
         return self._operations[id(registration)]
 
-    def _name_operations(self, registrations: Iterable[Registration]) -> None:
+    def _name_operations(self, registrations: Iterable[Registration]) -> Iterator[None]:
         taken: set[str] = set()
         others: list[Registration] = []
         named: set[Table] = set()
-        for registration in sorted(registrations, key=lambda each: each.path):
+        for number, registration in enumerate(sorted(registrations, key=lambda each: each.path), 1):
+            if not number % STEP_TABLES:
+                yield
             resource = registration.resource
             if issubclass(resource, TableResource) and not hasattr(resource, "application") and resource.table not in named:
                 named.add(resource.table)

@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from svc.content.registry import ContentTypes
 from svc.resources import Resource
-from svc.rest.openapi import openapi_document
+from svc.rest.openapi import names, openapi_document
 from svc.rest.openapi.document import EncodedDocument
 from tests.support.node import APP, Node
 from tests.unit.rest.openapi.conftest import ADMIN
@@ -105,15 +105,22 @@ def test_encoded_document_is_the_same(node_of: Nodes, types: ContentTypes) -> No
     for resources in (node_of(schema).resources, node_of("type A @table { id: ID @primaryKey }").resources):
         encoded = EncodedDocument(resources, "1", types, ADMIN)
         assert len(list(encoded)) >= 1
-        body = encoded.body('http://"quoted"')
+        body = b"".join(encoded.pieces('http://"quoted"'))
         assert msgspec.json.decode(body) == openapi_document(resources, 'http://"quoted"', "1", types, ADMIN)
         for name in ("A", "Place", "Place.body"):
             assert body.count(f'"{name}":{{"type"'.encode()) <= 1  # decoding would hide a repeated name
 
 
-def test_it_is_built_a_table_at_a_time(node_of: Nodes) -> None:
+def test_it_is_built_a_table_at_a_time(node_of: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     node = node_of("\n".join(f"type T{n} @table @export {{ id: ID @primaryKey }}" for n in range(20)))
-    assert len(list(EncodedDocument(node.resources, "1", TYPES, ADMIN))) == 41  # each twice, and the problem
+    document = EncodedDocument(node.resources, "1", TYPES, ADMIN)
+    assert len(list(document)) == 42  # the names, each table twice, and the problem
+    pieces = document.pieces("http://localhost")
+    assert len(pieces) > 40 and max(map(len, pieces)) < sum(map(len, pieces)) // 4, "no piece has several tables"
+    monkeypatch.setattr(names, "STEP_TABLES", 5)
+    again = EncodedDocument(node.resources, "1", TYPES, ADMIN)
+    assert len(list(again)) == 54, "names in steps: three times four"
+    assert again.pieces("http://localhost") == pieces
 
 
 def test_operation_ids_are_unique(tmp_path: Any) -> None:

@@ -17,7 +17,7 @@ from svc.content.registry import ContentTypes
 from svc.errors import NotFound
 from svc.messages import HeaderBlock, Request
 from svc.rest import Rest
-from svc.rest.openapi import OpenApi, endpoint, openapi_document
+from svc.rest.openapi import OpenApi, document, endpoint, openapi_document
 from svc.rest.openapi.document import EncodedDocument
 from svc.store.schema import Attribute
 from tests.support.node import Node
@@ -146,6 +146,20 @@ def test_a_table_of_that_name_does_not_take_its_place(node_of: Callable[..., Nod
 def test_kept_bytes_are_the_document(node: Node) -> None:
     body = node.connect().ask("GET", "/openapi")[2]
     assert msgspec.json.decode(body) == openapi_document(node.resources, "http://localhost", __version__, ContentTypes.built_in(), ADMIN)
+
+
+def test_a_long_document_is_sent_in_pieces(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = node.connect()
+    _, fields, body = wire.ask("GET", "/openapi")
+    monkeypatch.setattr(document, "AT_ONCE", 100)
+    status, again, pieces = wire.ask("GET", "/openapi")
+    assert (status, pieces) == (200, body)
+    assert {name: again[name] for name in ("etag", "content-length", "content-type")} == {
+        name: fields[name] for name in ("etag", "content-length", "content-type")
+    }
+    status, again, nothing = wire.ask("HEAD", "/openapi")
+    assert (status, again["content-length"], nothing) == (200, str(len(body)), b"")
+    assert wire.ask("GET", "/openapi", fields={"If-None-Match": fields["etag"]})[0] == 304
 
 
 def test_the_address_is_that_of_the_request(node: Node) -> None:
