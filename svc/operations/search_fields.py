@@ -18,10 +18,10 @@ from typing import Any
 
 from svc.errors import BadValue, ClientError, QueryError, ValidationError
 from svc.query.calls import MAX_DEPTH, MAX_PATH
-from svc.query.mapping import MAX_NODES, MAX_SORT_KEYS
+from svc.query.mapping import MAX_NODES
 from svc.query.mapping_members import COMPARATORS, MAX_ROWS, plain_value
 from svc.query.matching import CLOSED_RANGES
-from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select, SelectItem, SortKey
+from svc.query.nodes import MAX_SORT_KEYS, Comparator, Condition, Filter, Group, Query, Select, SelectItem, SortKey
 from svc.query.resolve import related_table
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute

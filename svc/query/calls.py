@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from svc.query import hints
 from svc.query.lexer import Scanner
-from svc.query.nodes import AGGREGATE_FUNCTIONS, Aggregate, Filter, Query, Select, SelectItem, SortKey
+from svc.query.nodes import AGGREGATE_FUNCTIONS, MAX_SORT_KEYS, Aggregate, Filter, Query, Select, SelectItem, SortKey
 
 MAX_DEPTH = 32  # groups, relation filters, calls and braces inside each other
 MAX_PATH = 64  # names in a path: each may be a join
@@ -137,8 +137,10 @@ class CallReader(ABC):
 
     def _sort_keys(self) -> tuple[SortKey, ...]:
         scanner = self._scanner
-        keys = []
+        keys: list[SortKey] = []
         while True:
+            if len(keys) == MAX_SORT_KEYS:
+                raise scanner.error(f"more than {MAX_SORT_KEYS} attributes to sort by")
             position = scanner.position
             descending = scanner.take("-")
             if not descending:

@@ -45,6 +45,7 @@ from svc.query.mapping_members import (
 )
 from svc.query.nodes import (
     AGGREGATE_FUNCTIONS,
+    MAX_SORT_KEYS,
     Aggregate,
     Condition,
     Filter,
@@ -59,7 +60,6 @@ from svc.query.nodes import (
 from svc.store.values.conversion import printable, shown
 
 MAX_NODES = 10_000  # conditions, groups, names and elements of values in one query
-MAX_SORT_KEYS = 32
 
 
 def query_from_mapping(data: object) -> Query:

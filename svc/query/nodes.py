@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+MAX_SORT_KEYS = 32  # of one query, in whatever language
 AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "min", "max")  # `count` alone takes no attribute
 
 

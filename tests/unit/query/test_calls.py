@@ -4,7 +4,7 @@ import pytest
 
 from svc.errors import QueryError, QuerySyntaxError
 from svc.query.calls import MAX_CURSOR, MAX_PATH, is_cursor
-from svc.query.nodes import Aggregate, Comparator, Condition, Conversion, Group, Query, Select, SelectItem, SortKey
+from svc.query.nodes import MAX_SORT_KEYS, Aggregate, Comparator, Condition, Conversion, Group, Query, Select, SelectItem, SortKey
 from svc.query.url import parse_query
 
 A, B = (Condition((name,), Comparator.EQUALS, "1", Conversion.STRICT) for name in "ab")
@@ -136,6 +136,16 @@ def test_faults_have_a_position_and_say_what_is_wrong(text, position, part):
     assert part in caught.value.message
     assert f"at position {position} " in caught.value.message
     assert caught.value.position == position
+
+
+@pytest.mark.parametrize("query", ["sort({})", "_sort={}", "related[a=1&sort({})]"])
+def test_sort_keys_are_limited(query: str) -> None:
+    """Each is a column that every record of a sort is encoded by: thousands held the loop for half a second a step."""
+    names = ",".join(f"a{n}" for n in range(MAX_SORT_KEYS))
+    with pytest.raises(QueryError, match="more than 32 attributes to sort by"):
+        parse_query(query.format(f"{names},-b"))
+    if "related" not in query:
+        assert len(parse_query(query.format(names)).sort) == MAX_SORT_KEYS
 
 
 def test_paths_are_limited():
