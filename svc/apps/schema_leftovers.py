@@ -94,28 +94,28 @@ async def count_leftovers(store: Store, doubtful: DoubtfulTable) -> LeftoverCoun
             if store.clock.monotonic() >= end:  # after each: a check may do much
                 break
         else:
-            await _save(store, table, doubts, count, b"")
+            await _save(store, doubtful, doubts, count, b"")
             return count
         if end - saved > SAVE_INTERVAL:
             saved = end
-            await _save(store, table, doubts, count, behind)
+            await _save(store, doubtful, doubts, count, behind)
 
 
-async def _save(store: Store, table: Table, doubts: tuple[Doubt, ...], count: LeftoverCount, behind: bytes) -> None:
+async def _save(store: Store, doubtful: DoubtfulTable, doubts: tuple[Doubt, ...], count: LeftoverCount, behind: bytes) -> None:
     """Note how far it is. If that cannot be stored, the store says so in the log, and the next load counts again."""
-    database = table.database
+    database = doubtful.table.database
     try:
-        await store.write_when_free(lambda: (database,), partial(_note, store, table, doubts, count, behind))
+        await store.write_when_free(lambda: (database,), partial(_note, store, doubtful, doubts, count, behind))
     except LmdbError as error:
         store_problem(error, database.env.path)  # which logs it
     except Problem:
         pass
 
 
-def _note(store: Store, table: Table, doubts: tuple[Doubt, ...], count: LeftoverCount, behind: bytes) -> None:
-    database = table.database
-    database.writer(wait=False)
-    if not table.is_there:
+def _note(store: Store, doubtful: DoubtfulTable, doubts: tuple[Doubt, ...], count: LeftoverCount, behind: bytes) -> None:
+    table, database = doubtful.table, doubtful.table.database
+    database.writer(wait=False)  # which may have shown that another process has changed the table
+    if not table.is_there or table.definition is not doubtful.definition:
         return
     child = database.env.child()  # of the turn's transaction, which has the writes of others
     try:

@@ -14,7 +14,7 @@ from svc.store.definitions import leftovers_key
 from svc.store.env import Txn
 from svc.store.leftovers import LeftoverNote, read_note
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.schema_changes import SavedCount
+from svc.store.schema_changes import LeftoverCount, SavedCount, noted_doubts
 from svc.store.values.keys import encode_key
 from tests.support.application import Application, application
 
@@ -143,3 +143,15 @@ def test_a_renamed_table(app: Application) -> None:
 
 async def _turn() -> None:
     """Gives other tasks a turn."""
+
+
+def test_a_count_of_an_earlier_definition_is_not_noted(app: Application) -> None:
+    reload(app, SCHEMA.replace("a: Float", 'a: Float @check(expr: "a > 0")'))
+    table, _ = thing(app)
+    earlier = schema_leftovers.DoubtfulTable(table, table.definition)
+    doubts = tuple(noted_doubts([("fails_check", "a")], table.definition, {}))
+    count = LeftoverCount(table.definition, doubts, SavedCount(b"", 300, (7,), ((),)))
+    reload(app, SCHEMA.replace("a: Float", 'a: Float @check(expr: "a > 1")'))
+    note = read_note(*thing(app))
+    app.node.run(schema_leftovers._save(app.node.store, earlier, doubts, count, b""))
+    assert read_note(*thing(app)) == note and note is not None and note.doubts == (("fails_check", "a"),)
