@@ -34,13 +34,19 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         ("POST", "/sum", ["a"], 422, None),
         ("GET", "/members/area", None, 404, None),
         ("PUT", "/Thing/1", {}, 204, None),
-        ("GET", "/Thing/1", None, 200, {"id": "1"}),
+        ("GET", "/Thing/2", None, 404, None),
     ],
 )
 def test_requests(node: Node, method: str, target: str, body: object, status: int, answer: object) -> None:
     found, fields, received = node.connect().ask(method, target, b"" if body is None else json.dumps(body).encode())
     assert (found, fields["x-app"]) == (status, "shop")
     assert answer is None or json.loads(received) == answer
+
+
+def test_records_are_as_without_listeners(node: Node) -> None:
+    for method, status, answer in (("PUT", 204, b""), ("GET", 200, b'{"id":"3"}')):
+        found, fields, received = node.connect().ask(method, "/Thing/3", b"{}" if method == "PUT" else b"")
+        assert (found, fields["x-app"], received) == (status, "shop", answer)
 
 
 def test_text(node: Node) -> None:

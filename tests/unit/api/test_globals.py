@@ -17,7 +17,7 @@ from svc.logs.core import Logs
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from tests.support.application import Application, application
 
-WAITING = 10_000_000  # turns, while a password is checked on another thread
+WAITING = 60_000  # turns, while a password is checked on another thread
 
 SCHEMA = """
 type Product @table @export { id: ID @primaryKey  name: String @indexed  price: Float @indexed }
@@ -43,7 +43,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
 
 @pytest.fixture
 def own(shop: Application) -> Any:
-    """The module of the application, whose globals are those of the interface."""
+    """The module of the application, whose globals are those of the interface, whatever other tests have started and ended."""
+    shop.node.interface.make_current()
     return shop.module
 
 
