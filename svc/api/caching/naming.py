@@ -49,7 +49,7 @@ def name_source(owner: type[Table], interface: Interface, given: Any, options: d
     if unique is not None:
         raise ClientError(
             f"{table.name} cannot have a source, because {table.name}.{unique} is @unique: its records are what the source says, also if two of them"
-            f" have the same {unique}. Take @unique out of the schema, and @indexed instead"
+            f" have the same {unique}. Declare it @indexed instead"
         )
 
     def setting() -> Undo:
