@@ -87,7 +87,8 @@ async def put_two():
         assert one.run(one.module.put_two())[0] == {"id": "x"}
 
 
-def test_outside_of_an_instance_there_are_none() -> None:
+def test_outside_of_an_instance_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svc.api.interface._current", None)
     assert svc.Resource is not None
     with pytest.raises(ImportError, match=r"svc\.tables belongs to a running svc instance"):
         _ = svc.tables
@@ -304,6 +305,7 @@ def test_deserialize_gets_text_for_text_types_and_bytes_for_others(shop: Applica
         assert shop.ask("GET", "/Product/kind")[1]["name"] == kind
     finally:
         del own.contentTypes[media_type]
+        shop.ask("DELETE", "/Product/kind")
 
 
 def test_deserialize_stream_is_used_where_both_are_there(shop: Application, own: Any) -> None:
@@ -316,6 +318,7 @@ def test_deserialize_stream_is_used_where_both_are_there(shop: Application, own:
         assert shop.ask("GET", "/Product/both")[1]["name"] == "streamed"
     finally:
         del own.contentTypes["text/x-both"]
+        shop.ask("DELETE", "/Product/both")
 
 
 def test_serialize_stream_writes_what_is_iterated(shop: Application, own: Any) -> None:

@@ -135,6 +135,7 @@ def test_all_fields_see_one_snapshot(shop: Shop) -> None:
     data = shop.data('{ a: Product(id: "0007") { id } Removing(id: "1") { id } b: Product(id: "0007") { id } }')
     assert data == {"a": [{"id": "0007"}], "Removing": [{"id": "1"}], "b": [{"id": "0007"}]}
     assert shop.app.get("/Product/0007").status == 404
+    shop.app.put("/Product/0007", {"name": "n0", "brandId": "7"})
 
 
 @pytest.mark.parametrize(
