@@ -33,6 +33,7 @@ from svc.pages import Pages
 from svc.pages.frame import ASSETS
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
+from svc.resources.table_reading import LONG_QUERY
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
 from svc.rest.near_address import near_address
@@ -286,6 +287,11 @@ class Rest:
 
     def _get_page(self, request: Request, resource: type[Resource], target: RequestTarget, preferences: Preferences) -> Any:
         """The same result as a page."""
+        if target.query is not None and len(target.query) > LONG_QUERY and issubclass(resource, TableResource):
+            return then(resource.store.slices.take(), lambda _: self._get_prepared_page(request, resource, target, preferences))
+        return self._get_prepared_page(request, resource, target, preferences)
+
+    def _get_prepared_page(self, request: Request, resource: type[Resource], target: RequestTarget, preferences: Preferences) -> Any:
         redirect = self._pages.prepare(request, resource, target)
         if redirect is not None:
             return redirect
