@@ -8,10 +8,8 @@ from typing import Any
 from svc.errors import QueryError
 from svc.query import QueryCache
 from svc.query.mapping_members import cursor_of, row_count
-from svc.query.nodes import Query, SortKey
+from svc.query.nodes import MAX_SORT_KEYS, Query, SortKey
 from svc.query.tables import AnyTable
-
-MAX_SORT_KEYS = 32
 
 
 def list_query(options: Mapping[str, Any], table: AnyTable, queries: QueryCache) -> Query:

@@ -21,7 +21,18 @@ from collections.abc import Callable
 
 from svc.query import hints
 from svc.query.lexer import Scanner
-from svc.query.nodes import AGGREGATE_FUNCTIONS, MAX_SORT_KEYS, Aggregate, Filter, Query, Select, SelectItem, SortKey
+from svc.query.nodes import (
+    AGGREGATE_FUNCTIONS,
+    MAX_GROUP_FUNCTIONS,
+    MAX_GROUP_KEYS,
+    MAX_SORT_KEYS,
+    Aggregate,
+    Filter,
+    Query,
+    Select,
+    SelectItem,
+    SortKey,
+)
 
 MAX_DEPTH = 32  # groups, relation filters, calls and braces inside each other
 MAX_PATH = 64  # names in a path: each may be a join
@@ -203,6 +214,8 @@ class CallReader(ABC):
             path = self._path(scanner.name_in_group)
             if path in keys:
                 raise scanner.error(f"'{_short('.'.join(path))}' a second time", position)
+            if len(keys) == MAX_GROUP_KEYS:
+                raise scanner.error(f"more than {MAX_GROUP_KEYS} attributes to group by", position)
             keys.append(path)
         functions: list[tuple[str, tuple[str, ...] | None]] = []
         if scanner.take_encodable(";") and (total or scanner.peek() != ")"):
@@ -211,6 +224,8 @@ class CallReader(ABC):
                 function = self._function()
                 if function in functions:
                     raise scanner.error(f"'{function[0]}' a second time", position)
+                if len(functions) == MAX_GROUP_FUNCTIONS:
+                    raise scanner.error(f"more than {MAX_GROUP_FUNCTIONS} functions", position)
                 functions.append(function)
         return Aggregate("group", tuple(keys), tuple(functions) or (("count", None),))
 

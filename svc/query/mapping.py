@@ -45,6 +45,8 @@ from svc.query.mapping_members import (
 )
 from svc.query.nodes import (
     AGGREGATE_FUNCTIONS,
+    MAX_GROUP_FUNCTIONS,
+    MAX_GROUP_KEYS,
     MAX_SORT_KEYS,
     Aggregate,
     Condition,
@@ -272,6 +274,8 @@ class _MappingReader:
         given = members["group"]
         at_group = joined(at, "group")
         elements = given if isinstance(given, (list, tuple)) else (given,)
+        if len(elements) > MAX_GROUP_KEYS:
+            raise fault(at_group, f"has more than {MAX_GROUP_KEYS} attributes")
         keys = tuple([self._path(element, f"{at_group}[{number}]") for number, element in enumerate(elements)])
         if len(set(keys)) < len(keys):
             raise fault(at_group, "must name each attribute once")
@@ -284,6 +288,8 @@ class _MappingReader:
             return (("count", None),)
         if not isinstance(data, (list, tuple)):
             raise fault(at, 'must be a list such as ["count", {"sum": "price"}]')
+        if len(data) > MAX_GROUP_FUNCTIONS:
+            raise fault(at, f"has more than {MAX_GROUP_FUNCTIONS} functions")
         functions: list[tuple[str, tuple[str, ...] | None]] = []
         for number, element in enumerate(data):
             at_element = f"{at}[{number}]"

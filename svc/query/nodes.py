@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 MAX_SORT_KEYS = 32  # of one query, in whatever language
+MAX_GROUP_KEYS = 32
+MAX_GROUP_FUNCTIONS = 128
 AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "min", "max")  # `count` alone takes no attribute
 
 

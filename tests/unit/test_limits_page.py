@@ -13,7 +13,7 @@ from svc.config.settings import BY_NAME
 from svc.content import csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.protocol import http2_flood_limits, websocket
-from svc.query import calls, grouping, url
+from svc.query import calls, grouping, nodes, url
 from svc.realtime import limits
 from svc.realtime.live import queries, query_spec
 from svc.scheduler import job
@@ -44,6 +44,8 @@ FIGURES = {
     "query string": f"{url.MAX_TEXT:,} characters",
     "groups, calls and braces in each other": f"{calls.MAX_DEPTH} levels",
     "names in a path, each of which may be a join": f"{calls.MAX_PATH}",
+    "attributes to sort by": f"{nodes.MAX_SORT_KEYS}",
+    "attributes, and functions, of `group()`": f"{nodes.MAX_GROUP_KEYS}, and {nodes.MAX_GROUP_FUNCTIONS}",
     "records that a query reads through relationships": f"{default('query.maxRelatedRows'):,}",
     "memory of a query that sorts, groups or joins": f"{default('query.maxBytes') // MIB} MiB",
     "work of a query": f"{default('query.maxTime') // 1000} s",

@@ -4,7 +4,20 @@ import pytest
 
 from svc.errors import QueryError, QuerySyntaxError
 from svc.query.calls import MAX_CURSOR, MAX_PATH, is_cursor
-from svc.query.nodes import MAX_SORT_KEYS, Aggregate, Comparator, Condition, Conversion, Group, Query, Select, SelectItem, SortKey
+from svc.query.nodes import (
+    MAX_GROUP_FUNCTIONS,
+    MAX_GROUP_KEYS,
+    MAX_SORT_KEYS,
+    Aggregate,
+    Comparator,
+    Condition,
+    Conversion,
+    Group,
+    Query,
+    Select,
+    SelectItem,
+    SortKey,
+)
 from svc.query.url import parse_query
 
 A, B = (Condition((name,), Comparator.EQUALS, "1", Conversion.STRICT) for name in "ab")
@@ -146,6 +159,18 @@ def test_sort_keys_are_limited(query: str) -> None:
         parse_query(query.format(f"{names},-b"))
     if "related" not in query:
         assert len(parse_query(query.format(names)).sort) == MAX_SORT_KEYS
+
+
+def test_groups_are_limited():
+    """A name more takes a microsecond for each one before it, and a value in each group."""
+    keys = ",".join(f"a{n}" for n in range(MAX_GROUP_KEYS))
+    functions = ",".join(f"sum(a{n})" for n in range(MAX_GROUP_FUNCTIONS))
+    aggregate = parse_query(f"group({keys};{functions})").aggregate
+    assert aggregate is not None and (len(aggregate.keys), len(aggregate.functions)) == (MAX_GROUP_KEYS, MAX_GROUP_FUNCTIONS)
+    with pytest.raises(QueryError, match="more than 32 attributes to group by"):
+        parse_query(f"group({keys},b)")
+    with pytest.raises(QueryError, match="more than 128 functions"):
+        parse_query(f"group(a;{functions},count)")
 
 
 def test_paths_are_limited():
