@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.integration.conftest import free_port
@@ -26,7 +28,9 @@ PAGES = [
         ROOT / "docs" / f"{name}.md"
         for name in ("rest", "browser", "clients", "querying", "operations/README", "security", "browser-login", "graphql", "realtime")
     ),
-]  # the last one changes a record that others show
+]
+KEYS = {"Airline": "code", "Plane": "tailNumber"}
+"""The primary keys of the tables that pages change."""
 ADDRESS = "http://localhost:9926/"
 OPERATIONS_ADDRESS = "http://localhost:9925/"
 START_LIMIT = 60.0  # seconds
@@ -85,12 +89,36 @@ class Demo:
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(START_LIMIT)
 
+    def client(self) -> httpx.Client:
+        user, _, password = self.wait_for(r"curl -gu '(admin:[^']+)'").partition(":")
+        return httpx.Client(base_url=f"http://localhost:{self.port}", auth=(user, password))
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     running = Demo(tmp_path_factory.mktemp("demo"))
     yield running
     assert running.stop() == 0, running.output.read_text()
+
+
+@pytest.fixture
+def restored(demo: Demo) -> Iterator[None]:
+    """Afterwards the tables are as they were: a page shows records that another one changes."""
+    with demo.client() as client:
+        before = {table: records_of(client, table) for table in KEYS}
+        yield
+        for table, records in before.items():
+            after = records_of(client, table)
+            for key in after.keys() - records.keys():
+                assert client.delete(f"/{table}/{key}").status_code == 204
+            for key, record in records.items():
+                if after.get(key) != record:
+                    assert client.put(f"/{table}/{key}", json=record).status_code == 204
+            assert records_of(client, table) == records
+
+
+def records_of(client: httpx.Client, table: str) -> dict[str, Any]:
+    return {record[KEYS[table]]: record for record in client.get(f"/{table}/").json()}
 
 
 def test_readme_shows_eight_examples() -> None:
@@ -120,7 +148,7 @@ def check_answer(demo: Demo, command: str, expected: str) -> None:
 # One test a page, because the last lines build on what the ones before them wrote. Those that follow changes for some seconds build on nothing.
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_examples_answer_as_written(demo: Demo, page: Path) -> None:
+def test_examples_answer_as_written(demo: Demo, page: Path, restored: None) -> None:
     found = examples(page)
     streams = [(command, expected) for command, expected in found if "curl -m " in command]
     with ThreadPoolExecutor(max(len(streams), 1)) as pool:
