@@ -27,6 +27,7 @@ from svc.api.transactions import Transaction, shared_transaction
 from svc.api.verbs import WITH_DATA, Verb
 from svc.auth.roles import OPENED
 from svc.errors import ClientError, NotFound, ServerError
+from svc.http.media_types import encode_text
 from svc.http.raw_content import is_raw_content
 from svc.http.row_stream import narrow
 from svc.messages import Request, Response
@@ -293,8 +294,10 @@ class _Served(ProtocolResource):
         if shown is not None:
             result = shown(result)
         if kind is dict and is_raw_content(result):
-            body = result["data"]
-            return Response(body.encode() if isinstance(body, str) else body, headers={"Content-Type": result["contentType"]})
+            body, content_type = result["data"], result["contentType"]
+            if isinstance(body, str):
+                body, content_type = encode_text(body, content_type)
+            return Response(body, headers={"Content-Type": content_type})
         if kind is Response or kind is dict or kind is str or kind is list or result is None:
             return result
         if isinstance(result, Items):

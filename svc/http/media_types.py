@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from svc.content.texts import maybe_charset
+
 
 def media_type_of(content_type: str | None) -> str:
     return "" if content_type is None else content_type.partition(";")[0].strip().lower()
@@ -39,3 +41,23 @@ def blob_type(content_type: str | None) -> str | None:
     if content_type is not None and split_charset(content_type) == ("text/plain", "utf-8"):
         return "text/plain"
     return content_type
+
+
+def encode_text(text: str, content_type: str) -> tuple[bytes, str]:
+    """(a body, its type) for a string that is sent as `content_type`: in the charset that the type names, once. UTF-8 where it names none, which a
+    `text` type then says, and where it names one that is unknown or lacks a character of the string.
+
+    >>> encode_text("\u00e9", "text/plain; charset=latin-1"), encode_text("\u00e9", "text/css"), encode_text("1", "application/sql")
+    ((b'\\xe9', 'text/plain; charset=latin-1'), (b'\\xc3\\xa9', 'text/css; charset=utf-8'), (b'1', 'application/sql'))
+    >>> encode_text("\u20ac", "text/plain; charset=latin-1; format=flowed")
+    (b'\\xe2\\x82\\xac', 'text/plain; format=flowed; charset=utf-8')
+    """
+    kept, charset = split_charset(content_type)
+    codec = maybe_charset(charset)
+    if codec is not None and codec != "utf_8":
+        try:
+            return text.encode(codec), content_type
+        except UnicodeEncodeError:
+            pass
+    is_named = kept[:5].lower() == "text/" or "charset" in parameters_of(content_type)
+    return text.encode(), f"{kept}; charset=utf-8" if is_named else kept

@@ -26,7 +26,7 @@ UNCONFINED = "application/pdf"  # runs nothing of its page, and browsers show no
 ACCEPT_RANGES = ("Accept-Ranges", "bytes")
 DEFAULT_TYPE = "application/octet-stream"
 
-_RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNORECASE)
+_RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,20})-([0-9]{0,20})[ \t]*", re.IGNORECASE)
 
 
 def is_raw_content(value: Any) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from svc.content.values import is_blob
+from svc.http.media_types import encode_text, parameters_of
 from svc.messages import Feed, Response
 
 
@@ -18,7 +19,10 @@ def check_response(response: Response) -> None:
     if body is None or isinstance(body, (bytes, Feed)) or is_blob(body):
         return
     if isinstance(body, str):
-        response.body = body.encode()
+        content_type = response.headers.get("Content-Type") or ""
+        response.body, corrected = encode_text(body, content_type)
+        if "charset" in parameters_of(content_type) and corrected != content_type:
+            response.headers.set("Content-Type", corrected)
     elif isinstance(body, (bytearray, memoryview)):
         response.body = bytes(body)
     elif hasattr(body, "__anext__") or hasattr(body, "__next__"):

@@ -12,6 +12,7 @@ from svc.content.registry import ContentTypes
 from svc.errors import NotAcceptable
 from svc.http.compression import VARY, Compression
 from svc.http.conditional import last_modified
+from svc.http.media_types import encode_text
 from svc.http.preferences import Preferences, preferences_of
 from svc.http.raw_content import VARY_RAW, raw_response
 from svc.loop import then
@@ -102,9 +103,7 @@ class ResponseParts:
         data = content["data"]
         content_type = content["contentType"]
         if isinstance(data, str):
-            if content_type.startswith("text/"):
-                content_type += "; charset=utf-8"
-            data = data.encode()
+            data, content_type = encode_text(data, content_type)
         return self._raw(request, data, pairs, content_type)
 
     def _raw(self, request: Request, data: Any, pairs: HeaderPairs, content_type: str | None = None) -> Response:

@@ -13,10 +13,10 @@ from svc.errors import QueryError, QuerySyntaxError
 from svc.query import plain_parameters
 from svc.query.encoded_terms import chained_language_of, language_of
 from svc.query.nodes import Condition, Filter, Group, Query, Select
-from svc.query.plain_parameters import PARAMETER, PARAMETERS, Given
+from svc.query.plain_parameters import CACHE_BUSTER, PARAMETER, PARAMETERS, Given
 from svc.query.terms import iter_terms, operands
 
-_MAYBE = re.compile(rf"(?:^|&)(?:{'|'.join(PARAMETERS)})=|%28|%3[CDE]|%21|%5[BD]=|[)\]]=(?:&|$)|(?:^|&)[^&=]*\+[^&=]*=", re.IGNORECASE)
+_MAYBE = re.compile(rf"(?:^|&)(?:{'|'.join(PARAMETERS)}|_)=|%28|%3[CDE]|%21|%5[BD]=|[)\]]=(?:&|$)|(?:^|&)[^&=]*\+[^&=]*=", re.IGNORECASE)
 _CALL = re.compile(r"(select|sort|limit|after|live|facet|group)\(")
 
 
@@ -110,6 +110,10 @@ def maybe_form(text: str, is_declared: Callable[[str], bool]) -> Form | None:
             chainable = False
             continue
         term = text[start:end]
+        if CACHE_BUSTER.fullmatch(term) is not None and not is_declared("_"):
+            changed = True
+            chainable = False
+            continue
         read = language_of(term, is_declared) or (chained_language_of(term) if chainable else term)
         chainable = read != term
         changed = changed or chainable

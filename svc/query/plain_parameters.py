@@ -23,6 +23,7 @@ COUNT = "_count=exact"  # has no form as a call: the language has it as it is
 
 _NAMES = "|".join(PARAMETERS)
 _CONDITION = "=|(?:eq|ne|lt|le|gt|ge|ct|sw|ew)="  # behind the first equals sign: of an attribute that has such a name
+CACHE_BUSTER = re.compile("_=[0-9]*")  # what jQuery and others add to the address of a GET so that no cache answers it
 PARAMETER = re.compile(f"({_NAMES})=(?!{_CONDITION})([^&]*)")
 _EMPTY = re.compile(f"(?:^|&)({_NAMES})=(?=&|$)")
 _LISTS = frozenset(("_select", "_sort", "_facet", "_group"))

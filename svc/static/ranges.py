@@ -17,7 +17,7 @@ GAP = 100  # bytes: about what the head of a part has
 Ranges = list[tuple[int, int]]
 """(first, end), end exclusive, ascending, with gaps between them."""
 
-_ONE = re.compile(r"[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*")
+_ONE = re.compile(r"[ \t]*([0-9]{0,20})-([0-9]{0,20})[ \t]*")
 
 
 def parse_ranges(text: str, size: int) -> Ranges | None:

@@ -44,6 +44,10 @@ RESULTS = {
     "bytes": lambda: b"\\x00\\x01",
     "blob": lambda: create_blob(b"content", type="text/plain"),
     "raw": lambda: {"contentType": "text/css", "data": "a {}"},
+    "raw-charset": lambda: {"contentType": "text/css; charset=latin-1", "data": "\u00e9"},
+    "body-charset": lambda: Response("\u00e9", headers={"Content-Type": "text/plain; charset=latin-1"}),
+    "body-no-charset": lambda: Response("\u00e9", headers={"Content-Type": "text/plain"}),
+    "body-other-charset": lambda: Response("\u20ac", headers={"Content-Type": "text/plain; charset=latin-1"}),
     "point": lambda: Point(3),
     "generator": lambda: (n for n in range(3)),
     "async-generator": lambda: numbers(),
@@ -157,6 +161,22 @@ def test_results(tmp_path: Path, name: str, status: int, body: object) -> None:
         if body is not None:
             assert content == body
         assert app.errors == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "body"),
+    [
+        ("raw", "text/css; charset=utf-8", b"a {}"),
+        ("raw-charset", "text/css; charset=latin-1", b"\xe9"),
+        ("body-charset", "text/plain; charset=latin-1", b"\xe9"),
+        ("body-no-charset", "text/plain", b"\xc3\xa9"),
+        ("body-other-charset", "text/plain; charset=utf-8", b"\xe2\x82\xac"),
+    ],
+)
+def test_the_charset_of_a_string(tmp_path: Path, name: str, content_type: str, body: bytes) -> None:
+    with application(tmp_path, CODE) as app:
+        _, fields, content = app.answer("GET", f"/Result/{name}")
+        assert (fields["content-type"], content) == (content_type, body)
 
 
 @pytest.mark.parametrize("resource", ["Fault", "Late"])

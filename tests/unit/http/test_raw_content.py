@@ -10,6 +10,7 @@ import pytest
 from svc.errors import ClientError, ServerError
 from svc.http.raw_content import blob_response, parse_range, raw_response
 from svc.messages import HeaderBlock, Request, Response
+from svc.static.ranges import parse_ranges
 from svc.store.blobs import Blob, BlobFiles, create_blob, save_now
 
 TEXT = b"0123456789" * 1000
@@ -168,6 +169,15 @@ def test_what_is_still_arriving_has_no_length_and_no_ranges(files: BlobFiles) ->
 def test_the_charset_of_plain_text() -> None:
     assert dict(ask(create_blob("é")).pairs)["Content-Type"] == "text/plain; charset=utf-8"
     assert dict(ask(b"x", content_type="text/html; charset=latin-1").pairs)["Content-Type"] == "text/html; charset=latin-1"
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**53 - 1, 2**63 - 1, 2**64 - 1])
+def test_a_range_to_the_largest_number_of_a_client(end: int) -> None:
+    """As .NET and Java send "up to the end"."""
+    response = ask(b"0123456789", range=f"bytes=4-{end}")
+    assert (response.status, body_of(response), dict(response.pairs)["Content-Range"]) == (206, b"456789", "bytes 4-9/10")
+    assert ask(b"0123456789", range=f"bytes=-{end}").status == 206
+    assert parse_ranges(f"bytes=4-{end}", 10) == [(4, 10)]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

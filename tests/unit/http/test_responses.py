@@ -98,6 +98,25 @@ def test_raw_content_is_sent_whatever_is_accepted(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
+    ("stored", "answered", "body"),
+    [
+        ("text/plain; charset=latin-1", "text/plain; charset=latin-1", "5 é".encode("latin-1")),
+        ("text/plain;charset=UTF-8", "text/plain; charset=utf-8", "5 é".encode()),
+        ("text/plain; charset=us-ascii", "text/plain; charset=utf-8", "5 é".encode()),
+        ("text/plain; charset=klingon; format=flowed", "text/plain; format=flowed; charset=utf-8", "5 é".encode()),
+        ("application/sql; charset=latin-1", "application/sql; charset=latin-1", "5 é".encode("latin-1")),
+        ("application/sql", "application/sql", "5 é".encode()),
+    ],
+)
+def test_raw_text_has_one_charset_and_that_is_true(node: Node, stored: str, answered: str, body: bytes) -> None:
+    record = json.dumps({"contentType": stored, "data": "5 é"}).encode()
+    assert ask(node, "/Product/note", "PUT", record, Content_Type="application/json")[0] == 204
+    status, fields, content = ask(node, "/Product/note")
+    assert (status, fields["content-type"], content) == (200, answered, body)
+    assert ask(node, "/Product/note", "DELETE")[0] == 204
+
+
+@pytest.mark.parametrize(
     ("content_type", "policy"), [("text/html", "sandbox"), ("image/svg+xml", "sandbox"), ("application/PDF; a=b", None)]
 )
 def test_what_users_have_stored_runs_no_scripts_in_browsers(

@@ -61,3 +61,20 @@ def test_an_encoded_value_is_data_whatever_is_in_it():
 
 def test_a_range_in_two_parameters():
     assert parse_query("price%3Dgt=5&lt=1+0") == parse_query("price=gt=5&lt=1%200")
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("_=1731930000", ""), ("a=1&_=5", "a=1"), ("_=&a=gt=1&lt=5", "a=gt=1&lt=5"), ("_=1&_limit=3&_=2", "limit(3)")],
+)
+def test_what_libraries_add_against_caches_is_left_out(text, same):
+    assert parse_query(text) == parse_query(same)
+
+
+@pytest.mark.parametrize("text", ["_==5", "_=abc", "_=gt=5", "__=5", "[_=5]", "_=5|a=1"])
+def test_other_uses_of_that_name_are_conditions(text):
+    assert parse_query(text).where is not None
+
+
+def test_an_attribute_of_that_name_can_be_asked_for():
+    assert parse_query("_=5", "_".__eq__).where.path == ("_",)
