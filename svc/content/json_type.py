@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -33,6 +34,9 @@ def _number(literal: str) -> int | float:
     return value
 
 
+_LONE_SURROGATE = re.compile(
+    rb"(?<!\\)(?:\\\\)*(\\u(?:d[89ab][0-9a-f]{2}(?!\\ud[c-f][0-9a-f]{2})|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2}))", re.IGNORECASE
+)
 _decode = msgspec.json.Decoder(float_hook=_number).decode
 
 
@@ -43,7 +47,7 @@ def decode_json(body: bytes) -> Any:
     except msgspec.MsgspecError as error:
         if body[:3] == BOM_UTF8 and body[3:6] != BOM_UTF8:
             return decode_json(body[3:])
-        raise BadBody(f"Invalid JSON: {error}") from None
+        raise BadBody(f"Invalid JSON: {_lone_surrogate(body, str(error)) or error}") from None
     except UnicodeDecodeError as error:
         raise BadBody(f"Invalid JSON: not UTF-8 at byte {_offset_of(body, error)}") from None
     except RecursionError:
@@ -71,6 +75,12 @@ def decode_json_object_slices(body: bytes, member: str) -> Slices:
 def without_mark(body: bytes) -> bytes:
     """A body without its byte order mark, which some programs write, though RFC 8259 §8.1 forbids it."""
     return body[3:] if body[:3] == BOM_UTF8 else body
+
+
+def _lone_surrogate(body: bytes, what: str) -> str:
+    """Of the escape of an unpaired surrogate the decoder says that the document is truncated, or malformed: the plain words; "" without one."""
+    found = _LONE_SURROGATE.search(body) if "truncated" in what or "surrogate" in what else None
+    return "" if found is None else f"{found[1].decode()} is an unpaired surrogate, which is no character (byte {found.start(1)})"
 
 
 def _offset_of(body: bytes, error: UnicodeDecodeError) -> int:

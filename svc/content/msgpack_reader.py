@@ -332,6 +332,8 @@ _decode_text = Decoder(str).decode
 
 def _bad_body(body: bytes, error: Exception, places: tuple[int | None, ...]) -> BadBody:
     what = "nested too deeply" if isinstance(error, RecursionError) else str(error).removeprefix("MessagePack data is malformed: ")
+    if isinstance(error, UnicodeDecodeError):
+        what = "a string that is not UTF-8"
     if "hashable" in what:
         what = "a set or an object cannot be a key"
     offset = "".join([f" at byte {offset}" for offset in places if offset is not None])

@@ -1,10 +1,11 @@
+from collections import deque
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from svc.content.content_type import Shape
-from svc.content.json_type import JsonType, decode_json, encode_json
+from svc.content.json_type import JsonType, decode_json, decode_json_slices, encode_json
 from svc.errors import BadBody
 from svc.store.values.records import encode
 
@@ -103,3 +104,29 @@ def test_a_failure_is_the_last_element() -> None:
     assert (writer.begin(), writer.failure(error), writer.end()) == (b"[", b'{"error":"StoreFailure: damaged"}', b"]")
     writer = JSON.row_writer(Shape())
     assert (writer.rows([1]), writer.failure(error)) == (b"1", b',{"error":"StoreFailure: damaged"}')
+
+
+@pytest.mark.parametrize(
+    ("document", "what", "at"),
+    [
+        (r'"\ud800"', r"\ud800 is an unpaired surrogate", 1),
+        (r'{"a":"x\uDFFF"}', r"\uDFFF is an unpaired surrogate", 7),
+        (r'{"\ud83d":1}', r"\ud83d is an unpaired surrogate", 2),
+        (r'["\ud83d\ude00","\\\ud83d x"]', r"\ud83d is an unpaired surrogate", 19),
+        (r'"\ud83d\ude00\ude00"', r"\ude00 is an unpaired surrogate", 13),
+        (r'"\ud83d\u0041"', r"\ud83d is an unpaired surrogate", 1),
+        (r'{"a":"\\ud800', "Input data was truncated", None),
+        (r'{b:"\ud800"}', "JSON is malformed", 1),
+    ],
+)
+def test_half_of_a_pair_is_named(document: str, what: str, at: int | None) -> None:
+    with pytest.raises(BadBody) as caught:
+        decode_json(document.encode())
+    assert caught.value.message.startswith(f"Invalid JSON: {what}")
+    assert caught.value.message.endswith(f"(byte {at})") is (at is not None)
+
+
+def test_half_of_a_pair_in_a_long_document_is_named() -> None:
+    body = b'["' + b'","'.join([b"x" * 50] * 5_000) + rb'\ud800","' + b'","'.join([b"x" * 50] * 5_000) + b'"]'
+    with pytest.raises(BadBody, match=rf"unpaired surrogate, which is no character \(byte {body.index(b'ud800') - 1}\)"):
+        deque(decode_json_slices(body), maxlen=0)
