@@ -139,6 +139,9 @@ class GraphQLEndpoint:
             if response_type(request.block).accepts_events and request.method != "HEAD":
                 return self._events.run(request, parameters)
             raise NotAcceptable(NEEDS_EVENTS)
+        record = self.execution.maybe_record(request, operation, parameters.variables)
+        if record is not None:
+            return self._respond(request, *record)
         reading = self.execution.run(request, operation, parameters.variables)
         if type(reading) is Reading:
             return self._answer(request, reading)
@@ -146,10 +149,15 @@ class GraphQLEndpoint:
 
     def _answer(self, request: Request, reading: Reading) -> Response:
         forget_record(request)
-        pairs = [response_type(request.block).pair, VARY]
-        pairs.append(PUBLIC if request.user is None else PRIVATE)
-        pairs.append(("Server-Timing", f"execute;dur={reading.seconds * 1000:.2f}"))
-        body = reading.answer.body()
+        return self._respond(request, reading.answer.body(), reading.seconds)
+
+    def _respond(self, request: Request, body: Any, seconds: float) -> Response:
+        pairs = [
+            response_type(request.block).pair,
+            VARY,
+            PUBLIC if request.user is None else PRIVATE,
+            ("Server-Timing", f"execute;dur={seconds * 1000:.2f}"),
+        ]
         response = Response(body, 200, pairs=pairs)
         if type(body) is bytes and len(body) <= self._compression.threshold_for(request.block):
             return response

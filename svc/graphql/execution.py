@@ -18,6 +18,7 @@ from svc.graphql.introspection import Introspection
 from svc.graphql.mutation_reading import MutationReading, mark_stored
 from svc.graphql.mutations import MutationRun
 from svc.graphql.names import Names
+from svc.graphql.one_record import maybe_record
 from svc.graphql.operation import QUERY, SUBSCRIPTION, Operation, known_operation, selected_operation
 from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters
@@ -80,6 +81,14 @@ class Execution:
     def _kept(self, operation: Operation) -> Operation:
         self._documents.keep(operation.document)
         return operation
+
+    def maybe_record(self, request: Request, operation: Operation, given: Mapping[str, Any] | None) -> tuple[bytes, float] | None:
+        """(body of the answer, seconds) of a query of one record by its key that was planned before; else None: `run` it. Raises Problem."""
+        if operation.only_field is None:
+            return None
+        began = self._now()
+        body = maybe_record(operation, operation.variables(given), request, self.names)
+        return None if body is None else (body, self._now() - began)
 
     def run(self, request: Request, operation: Operation, given: Mapping[str, Any] | None) -> Any:
         """A complete Reading, or an awaitable of it. `given`: the values of variables. The operation is no subscription. Raises Problem."""

@@ -74,6 +74,12 @@ class Operation:
         return resolved_variables(self._variables, given)
 
     @property
+    def only_field(self) -> Field | None:
+        """The field of a query that has one, the same with all variables."""
+        fields = self._fields
+        return fields[0] if fields is not None and len(fields) == 1 and self.kind is QUERY else None
+
+    @property
     def is_fixed(self) -> bool:
         """Whether the fields are the same with all variables."""
         return self._fields is not None

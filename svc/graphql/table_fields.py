@@ -62,6 +62,19 @@ class _WholePlan:
         return plan_query(self._query, table, txn)
 
 
+def kept_plan(
+    field: Field, resource: type[TableResource], argument: str, target: RequestTarget, request: Request, names: Names
+) -> ShapedPlan | None:
+    """The plan of a field whose only condition is that of `argument`, if one is kept for the rights of the caller and still holds."""
+    kept: _Kept | None = field.plans.get(resource)
+    table = resource.table
+    if kept is None or not kept.holds(table, names.state):
+        return None
+    rights = UNRESTRICTED if target.rights is ALL_RIGHTS else rights_of(user_of(request), table)
+    plan = kept.plans.get((((argument,),), id(rights)))
+    return plan if type(plan) is ShapedPlan else None
+
+
 class TableFields:
     """Plans the fields of one run. `variables`: of the operation."""
 

@@ -123,10 +123,11 @@ def sort_keys_for(keys: tuple[SortKey, ...], table: AnyTable) -> tuple[Encoded, 
 
 def prepare_select(select: Select, table: AnyTable) -> None:
     """Compile a selection for JSON, as a plan with no conditions on other tables will need it."""
-    _shape_of(select, table, (), True)
+    shape_of(select, table, (), True)
 
 
-def _shape_of(select: Select, table: AnyTable, sort: tuple[SortKey, ...], json: bool) -> tuple[Shape, Links]:
+def shape_of(select: Select, table: AnyTable, sort: tuple[SortKey, ...], json: bool) -> tuple[Shape, Links]:
+    """The function of a selection without conditions of its own, and the relationships it goes through; made once for a table."""
 
     def make() -> tuple[Shape, Links]:
         links = Links()
@@ -158,7 +159,7 @@ def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:
     if where is not None:
         links = Links()
         return compile_select(select, table, links, json=json, where=where, sort=sort), links
-    found = _shape_of(select, table, sort, json)
+    found = shape_of(select, table, sort, json)
     if shared is not None:  # values decide neither whether there are conditions on other tables, nor what is shown without them
         shared[json] = found
     return found

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
+from typing import Any
 
 from svc.auth.roles import role_of
 from svc.auth.users import User
+from svc.errors import QueryError
 from svc.query.authorization import narrow_query
+from svc.query.compiled_plan import shape_of
 from svc.query.definition_cache import Definitions
-from svc.query.nodes import Condition, Query
+from svc.query.nodes import Comparator, Condition, Query
 from svc.query.plan import AllOf, AnyOf, Comparison, Plan, Predicate, Related
 from svc.query.planner import plan_resolved, resolve_names
+from svc.query.relations import Lookups
 from svc.query.resolve import typed_test
+from svc.query.select import Shape
 from svc.query.shapes import filled, has_slots
+from svc.query.steps import Stepped
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute
+from svc.store.values.keys import encode_key, storage_key
+
+_KEY_TYPES = frozenset((str, int, float))
+_NO_LOOKUPS = Lookups(None)  # for what looks at no other table
 
 
 class Unrestricted(Enum):
@@ -51,7 +61,7 @@ class OpenTest(Comparison):
 class ShapedPlan:
     """What the plans of one shape have in common, for one table and the rights of one user."""
 
-    __slots__ = ("_allow_full_scan", "_definitions", "_query", "_rights", "_shared", "_where")
+    __slots__ = ("_allow_full_scan", "_definitions", "_query", "_record", "_rights", "_shared", "_where")
 
     def __init__(self, template: Query, table: AnyTable, reader: Reader, allow_full_scan: bool | None) -> None:
         """`template`: of `template_of`. Raises what narrowing and planning raise."""
@@ -64,6 +74,22 @@ class ShapedPlan:
         self._definitions = Definitions(table)
         self._rights = rights_of(reader, table)
         self._shared: dict[object, object] = {}
+        self._record = _shape_of_one(query, where, table)
+
+    def find_record(self, value: object, table: AnyTable, txn: Any) -> list[Any] | None:
+        """What `plan` with this one value would find, for JSON: no row or one. None: the plan is not that of one record by its key, or the value is not a
+        key, which `plan` explains."""
+        if self._record is None or type(value) not in _KEY_TYPES:
+            return None
+        shape, test = self._record
+        try:
+            typed = typed_test(Condition(test.path, Comparator.EQUALS, value, test.node.conversion), test.attribute, table)
+        except QueryError:
+            return None
+        if type(typed) is not Comparison or typed.value is None or typed.value is True or typed.value is False:
+            return None
+        found = table.get_many((storage_key(encode_key(typed.value)),), txn)
+        return shape([raw for _, raw in found], _NO_LOOKUPS) if found else found
 
     def holds(self, table: AnyTable, reader: Reader) -> bool:
         """Whether definitions and rights are still the same."""
@@ -74,6 +100,21 @@ class ShapedPlan:
         plan = plan_resolved(self._query, _filled(self._where, values), table, txn, self._allow_full_scan)
         plan.shared = self._shared
         return plan
+
+
+def _shape_of_one(query: Query, where: Predicate, table: AnyTable) -> tuple[Shape, OpenTest] | None:
+    """The selection of a query of nothing but one record by its key, if it looks at no other table."""
+    if (
+        type(where) is not OpenTest
+        or where.path != (table.primary_key,)
+        or where.comparator is not Comparator.EQUALS
+        or query.select is None
+    ):
+        return None
+    if query != Query(query.where, query.select):
+        return None
+    shape, links = shape_of(query.select, table, (), True)
+    return None if len(links) or type(shape) is Stepped else (shape, where)
 
 
 def _open_test(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
