@@ -33,8 +33,8 @@ class SocketConnection:
     """Not re-entrant; everything runs on the loop."""
 
     __slots__ = (
-        "_closing", "_ended", "_flush_queued", "_held", "_out", "_pending", "_reading", "_shared", "_writing", "closed", "deadline", "peer",
-        "peer_certificate", "scheme", "sock",
+        "_again", "_closing", "_ended", "_flush_queued", "_held", "_in_line", "_out", "_pending", "_reading", "_shared", "_writing", "closed",
+        "deadline", "peer", "peer_certificate", "scheme", "sock",
     )  # fmt: skip
 
     def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str, deadline: float) -> None:
@@ -49,7 +49,9 @@ class SocketConnection:
         self._pending = 0  # bytes in _out
         self._held = 0  # bytes of output that `shared` knows to be in memory because the peer does not take them
         self._flush_queued = False
-        self._reading = False  # registered for readability
+        self._reading = False  # registered for readability, unless it is in line
+        self._in_line = False  # waits in `shared.input.line`, or has its turn
+        self._again = False  # ... and joins it again after that
         self._writing = False  # registered for writability
         self._ended = False  # the peer sent its FIN
         self._closing = False
@@ -65,8 +67,14 @@ class SocketConnection:
 
     # --- for subclasses ------------------------------------------------------------------------------------------------------------
 
-    def on_readable(self) -> None:
+    def on_readable(self, has_turn: bool = False) -> None:
+        """The socket is readable, or may be. `has_turn`: read even if the turn's share for input is used up."""
         raise NotImplementedError
+
+    def _serve(self) -> None:
+        """Its place in line has come: take a batch of input."""
+        if self._reading:
+            self.on_readable(True)
 
     def _collect(self) -> None:
         """Move the protocol's output to `_out`."""
@@ -164,11 +172,40 @@ class SocketConnection:
     def _stop_reading(self) -> None:
         if self._reading:
             self._reading = False
-            self._shared.loop.remove_reader(self.sock)
+            if not self._in_line:
+                self._shared.loop.remove_reader(self.sock)
 
     def _read_again(self) -> None:
         if not self._reading and not self._ended:
             self._reading = True
+            if not self._in_line:
+                self._shared.loop.add_reader(self.sock, self.on_readable)
+
+    def _join_line(self) -> None:
+        """Go on with the input when it is our turn."""
+        if self._in_line:
+            self._again = True
+        else:
+            self._in_line = True
+            if self._reading:
+                self._shared.loop.remove_reader(self.sock)
+            self._shared.input.line.append(self)
+
+    def take_turn(self) -> None:
+        if self.closed:
+            return
+        self._again = False
+        try:
+            self._serve()
+        except Exception as error:
+            self.defect(error)
+        if self.closed:
+            return
+        if self._again:
+            self._shared.input.line.append(self)
+            return
+        self._in_line = False
+        if self._reading:
             self._shared.loop.add_reader(self.sock, self.on_readable)
 
     # --- end -----------------------------------------------------------------------------------------------------------------------

@@ -35,7 +35,12 @@ class Connections(SharedState):
         return successor
 
     def end_turn(self) -> bool:
-        """Pull streams, send output, close finished connections. True if a further turn has work at once."""
+        """Serve those whose input waits, pull streams, send output, close finished connections. True if a further turn has work at once."""
+        share = self.input
+        if self._ends_input:
+            if share.line:
+                share.serve()
+            share.deadline, share.is_over = 0.0, False  # as `share.end_turn`, which would be a call of every turn
         if self.streams:
             self._pull_streams()
         flushing, self.to_flush = self.to_flush, []
@@ -46,7 +51,7 @@ class Connections(SharedState):
         if self.handshakes:
             tls_handshake.run(self)  # last: they are slow
         woken, self.woken = self.woken, False
-        return bool(woken or self.streams or self.to_flush or self.handshakes)
+        return bool(woken or self.streams or self.to_flush or self.handshakes or share.line)
 
     def _relieve(self) -> None:
         """Close the connections that hold most unread output, until the others are within the limit."""

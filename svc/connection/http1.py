@@ -27,6 +27,7 @@ from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
 from svc.connection.bodies import LOW_WATER, FileBody, StreamedBody, streamed_body, take_length
 from svc.connection.exchange import Exchange, drop_response
 from svc.connection.file_range import FileRange
+from svc.connection.input_share import BATCH, SLICE
 from svc.connection.intake import READ_AHEAD, BodyIntake
 from svc.connection.tunnel import TunnelConnection
 from svc.errors import PeerError, Problem, ServerError
@@ -37,8 +38,10 @@ from svc.protocol.http1 import Http1
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
-READ_SIZE_BODY = 512 * 1024  # bytes a recv asks for while a large body is arriving
-PIPELINE_BATCH = 16  # pipelined requests of one connection answered in one turn
+READ_SIZE_HEAD = (
+    16 * 1024
+)  # bytes a recv asks for, unless a body with a length is arriving: what they hold may be small, and taken apart in one step
+READ_SIZE_BODY = 512 * 1024  # ... while a large body is arriving
 LINGER_SECONDS = 2.0  # for a peer to read an answer that came before it had sent its whole request
 
 
@@ -54,7 +57,7 @@ class ConnectionState(IntEnum):
 class Http1Connection(SocketConnection):
     """An HTTP/1.1 connection: the `Carrier` of one exchange at a time."""
 
-    __slots__ = ("_ahead", "_current", "_holds_back", "_intake", "_sending", "_unread", "_unsent", "protocol", "state")
+    __slots__ = ("_ahead", "_current", "_holds_back", "_intake", "_is_behind", "_sending", "_unread", "_unsent", "protocol", "state")
 
     def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str) -> None:
         super().__init__(shared, sock, peer, scheme, shared.now() + shared.timeouts.headers)
@@ -66,14 +69,21 @@ class Http1Connection(SocketConnection):
         self._sending: StreamedBody | None = None
         self._ahead = 0  # bytes read while an earlier request was being answered
         self._holds_back = False  # nothing is read until the peer has taken its answers
+        self._is_behind = False  # the protocol may have a complete request, which waits in line
         self._unread = False  # an answer ends the connection while the peer may still be sending
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
-    def on_readable(self) -> None:
+    def on_readable(self, has_turn: bool = False) -> None:
         shared = self._shared
+        if shared.input.is_over and not has_turn:
+            self._join_line()
+            return
         try:
-            data = self.sock.recv(READ_SIZE if self._intake is None or self.protocol.body_remaining < READ_SIZE else READ_SIZE_BODY)
+            if self._intake is None or not (remaining := self.protocol.body_remaining):
+                data = self.sock.recv(READ_SIZE_HEAD)
+            else:
+                data = self.sock.recv(READ_SIZE if remaining < READ_SIZE else READ_SIZE_BODY)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -94,7 +104,11 @@ class Http1Connection(SocketConnection):
                     self._ahead += len(data)
                     if self._ahead > READ_AHEAD:
                         self._stop_reading()
-                self._on_events(self.protocol.receive_data(data))
+                events = self.protocol.receive_data(data)
+                if events:
+                    self._on_events(events)
+                else:
+                    shared.input.charge()
             else:
                 self._stop_reading()
                 self._ended = True
@@ -118,6 +132,7 @@ class Http1Connection(SocketConnection):
                 elif kind is DataReceived:
                     if self._intake is not None:
                         self._intake.on_data(event.data)  # type: ignore[union-attr]
+                    self._shared.input.charge()
                 elif kind is RequestEnded:
                     if self._intake is not None:
                         self._intake.on_end()
@@ -130,12 +145,16 @@ class Http1Connection(SocketConnection):
                 elif kind is SwitchTo:
                     self._shared.begin_http2(self, event.trailing)  # type: ignore[union-attr]
                     return
-            # A pipelined request follows only when its predecessor is answered, and the rest of a long pipeline in the next turn.
+            # A pipelined request follows only when its predecessor is answered, and the rest of a long pipeline waits in line.
             answered += 1
             if self._current is not None:
                 if not self.protocol.has_failed:
                     return
-            elif self._closing or answered == PIPELINE_BATCH or (answered > 1 and self._pending + self.protocol.unsent > UNSENT_MAX):
+            elif self._closing or (answered > 1 and self._pending + self.protocol.unsent > UNSENT_MAX):
+                return
+            elif (answered == BATCH or self._shared.input.is_over) and not self.protocol.idle:
+                self._is_behind = True
+                self._join_line()
                 return
             events = self.protocol.next_events()
 
@@ -146,6 +165,12 @@ class Http1Connection(SocketConnection):
         request.peer = self.peer
         request.scheme = self.scheme
         request.arrived = now = shared.now()
+        share = shared.input
+        if now >= share.deadline:  # as `charge`, which would be a call of every request
+            if share.deadline:
+                share.is_over = True
+            else:
+                share.deadline = now + SLICE
         if self.peer_certificate is not None:
             request.peer_certificate = self.peer_certificate
         exchange = self._current = Exchange(self, event.stream_id, request)
@@ -390,18 +415,28 @@ class Http1Connection(SocketConnection):
             pass
         elif self._closing:
             self._end()
-        elif not self.protocol.idle or self._ended:
+        elif not self.protocol.idle:
+            if self.protocol.should_close:
+                self._end()
+            else:
+                self._is_behind = True
+                self._join_line()
+        elif self._ended:
             self._go_on()
+
+    def _serve(self) -> None:
+        if self._is_behind:
+            self._go_on()
+        else:
+            super()._serve()
 
     def _on_room(self) -> None:
         if self._sending is not None and self._pending <= LOW_WATER:
             self._sending.on_room()
 
     def _go_on(self) -> None:
-        """After all answers are sent: close, begin the next pipelined request, or wait for the rest of a head."""
-        if self.protocol.should_close:
-            self._end()
-            return
+        """After all answers are sent: begin the next pipelined request, wait for the rest of a head, or close."""
+        self._is_behind = False
         try:
             self._on_events(self.protocol.next_events())
         except Exception as error:
@@ -436,6 +471,8 @@ class Http1Connection(SocketConnection):
     def on_deadline(self) -> None:
         state = self.state
         application = self._shared.application
+        if self._in_line and not self._out:
+            return  # what it waits for may be here
         if self._out or state in (ConnectionState.SENDING, ConnectionState.IDLE, ConnectionState.LINGERING):
             self.close_now()
         elif state is ConnectionState.HANDLING:
@@ -462,8 +499,10 @@ class Http1Connection(SocketConnection):
 
     def drain(self) -> None:
         self.protocol.drain()
+        if self._is_behind:
+            self._go_on()
         if self._waits_for_request and self._reading:
-            self.on_readable()  # requests that have just arrived are still answered
+            self.on_readable(True)  # requests that have just arrived are still answered
         if self._waits_for_request:
             self.close_soon()
         elif self.state is ConnectionState.SENDING:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
 from svc.connection.bodies import HIGH_WATER, LOW_WATER
 from svc.connection.http2_exchange import Http2Exchange
+from svc.connection.input_share import BATCH, SLICE
 from svc.connection.intake import BodyIntake
 from svc.errors import PeerError
 from svc.messages import Request
@@ -40,6 +41,7 @@ from svc.protocol.http2 import Http2
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
+PIECE = 16 * 1024  # bytes that are taken apart in one step: 3 ms if they are the smallest frames
 ANSWERS_MAX = 4 << 20  # bytes of answers waiting for windows, beyond which no further request is begun
 DRAIN_SECONDS = 1.0  # for a peer to learn that we are stopping
 LINGER_SECONDS = 2.0  # for a peer to read a GOAWAY that was sent while it was sending
@@ -50,11 +52,13 @@ class Http2Connection(SocketConnection):
 
     __slots__ = (
         "_drain_deadline",
+        "_events",
         "_exchanges",
         "_head_deadline",
         "_idle_deadline",
         "_is_lingering",
         "_losing",
+        "_rest",
         "_stall_deadline",
         "_ticked",
         "_timeout",
@@ -74,6 +78,8 @@ class Http2Connection(SocketConnection):
         self.date = shared.date
         self.protocol = Http2(shared.limits)
         self._timeout = shared.timeouts.request
+        self._events: list[Event] = []  # have come and wait in line
+        self._rest = memoryview(b"")  # bytes that have come behind them
         self._exchanges: dict[int, Http2Exchange] = {}  # by stream, until their answers are in `_out`
         self._waiting: list[Http2Exchange] = []  # ... that are complete and not begun
         self._watched: dict[int, Http2Exchange] = {}  # ... to notify when there is room
@@ -89,7 +95,10 @@ class Http2Connection(SocketConnection):
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
-    def on_readable(self) -> None:
+    def on_readable(self, has_turn: bool = False) -> None:
+        if self._shared.input.is_over and not has_turn:
+            self._join_line()
+            return
         try:
             data = self.sock.recv(READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -128,7 +137,11 @@ class Http2Connection(SocketConnection):
             seconds = int(now - self._ticked)
             self._ticked += seconds
             protocol.tick(seconds)
-        self._on_events(protocol.receive_data(data))
+        if len(data) <= PIECE:
+            self._on_events(protocol.receive_data(data))
+        else:
+            self._rest = memoryview(data)
+            self._take_rest()
         if not protocol.reading_head:
             self._head_deadline = inf
         elif self._head_deadline == inf:
@@ -136,10 +149,35 @@ class Http2Connection(SocketConnection):
             self.deadline = min(self.deadline, self._head_deadline)
         self.touch()
 
+    def _take_rest(self) -> None:
+        """Take what has come apart, piece by piece, as long as it is our turn."""
+        share = self._shared.input
+        while True:
+            piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
+            self._on_events(self.protocol.receive_data(bytes(piece)))
+            share.charge()
+            if not self._rest:
+                return
+            if self._events or share.is_over:
+                self._join_line()
+                return
+
     def _on_events(self, events: list[Event]) -> None:
+        """Handle a batch of events; the rest waits in line."""
+        share = self._shared.input
+        requests = handled = 0
+        if self._events:
+            events = self._events + events
+        later: list[Event] = []
+        self._events = later
         for event in events:
             kind = type(event)
+            if later or requests == BATCH or (share.is_over and handled):
+                later.append(event)
+                continue
+            handled += 1
             if kind is RequestReceived:
+                requests += 1
                 self._on_request(event)  # type: ignore[arg-type]  # mypy does not narrow by `kind`, and cast() is a call
             elif kind is ProtocolFailed:
                 self._unread = True
@@ -153,12 +191,31 @@ class Http2Connection(SocketConnection):
                         self.fail(exchange, event.error)  # type: ignore[union-attr]
                     else:
                         self._refuse(event.stream_id, event.error, None)  # type: ignore[union-attr]
+                    requests += 1
+                    share.charge()
                 elif exchange is None:
                     pass
                 elif kind is RequestCancelled:
                     self.lose(exchange)
                 else:
                     self._on_body(exchange, event)  # type: ignore[arg-type]
+                    share.charge()
+                    requests += exchange.tunnel is not None
+        if later:
+            self._join_line()
+
+    def _serve(self) -> None:
+        if self._events:
+            self._on_events([])
+            if self._rest:
+                self._join_line()
+        elif self._rest:
+            self._take_rest()
+            self.touch()
+        elif self._waiting and self.protocol.buffered <= ANSWERS_MAX:
+            self._begin_waiting()
+        else:
+            super()._serve()
 
     def _on_request(self, event: RequestReceived) -> None:
         shared = self._shared
@@ -167,6 +224,12 @@ class Http2Connection(SocketConnection):
         request.peer = self.peer
         request.scheme = self.scheme
         request.arrived = now = shared.now()
+        share = shared.input
+        if now >= share.deadline:  # as `charge`, which would be a call of every request
+            if share.deadline:
+                share.is_over = True
+            else:
+                share.deadline = now + SLICE
         if self.peer_certificate is not None:
             request.peer_certificate = self.peer_certificate
         deadline = now + self._timeout
@@ -196,11 +259,16 @@ class Http2Connection(SocketConnection):
 
     def _begin_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        while waiting and self.protocol.buffered <= ANSWERS_MAX:
+        share = self._shared.input
+        begun = 0
+        while waiting and self.protocol.buffered <= ANSWERS_MAX and begun < BATCH and not share.is_over:
             exchange = waiting.pop(0)
             if not exchange.abandoned and not exchange.status:
                 self.begin(exchange)
+                share.charge()
+                begun += 1
         self._waiting = waiting + self._waiting
+        self.touch()  # for the rest
 
     @staticmethod
     def _on_body(exchange: Http2Exchange, event: DataReceived | RequestEnded) -> None:
@@ -256,6 +324,8 @@ class Http2Connection(SocketConnection):
 
     def _give_up_all(self) -> None:
         exchanges, self._exchanges = self._exchanges, {}
+        self._events = []
+        self._rest = memoryview(b"")
         self._watched.clear()
         self._waiting.clear()
         now = self._shared.now()
@@ -344,8 +414,8 @@ class Http2Connection(SocketConnection):
         protocol = self.protocol
         if self._is_lingering:
             return
-        if self._waiting:
-            self._begin_waiting()
+        if self._waiting and protocol.buffered <= ANSWERS_MAX:
+            self._join_line()
         if protocol.wants_to_send:
             self.touch()
         self._read_again()
@@ -381,7 +451,7 @@ class Http2Connection(SocketConnection):
         if self._is_lingering or self._stall_deadline <= now:
             self.close_now()
             return
-        if self._head_deadline <= now or (self._is_idle and self._idle_deadline <= now):
+        if not self._in_line and (self._head_deadline <= now or (self._is_idle and self._idle_deadline <= now)):
             self.protocol.close()
             self._unread = self._head_deadline <= now
             self._give_up_all()
@@ -408,8 +478,10 @@ class Http2Connection(SocketConnection):
 
         Answers that are complete go before, and nothing but one GOAWAY follows them: some clients (httpx 0.28) ignore frames after it.
         """
+        while self._rest:
+            self._take_rest()
         if self._reading and self.protocol.idle:
-            self.on_readable()  # requests that have just arrived are still answered
+            self.on_readable(True)  # requests that have just arrived are still answered
         if self.closed:
             return
         self._collect()

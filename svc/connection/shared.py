@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.connection.exchange import Application, Timeouts
+from svc.connection.input_share import InputShare
 from svc.protocol.http1 import Limits
 
 if TYPE_CHECKING:
@@ -70,8 +71,9 @@ class SharedState:
         max_bodies: int = 1 << 30,
         max_held: int = MAX_HELD,
         http2: bool = False,
+        input: InputShare | None = None,
     ) -> None:
-        """`http2`: whether clients may speak it, by prior knowledge or as agreed with TLS."""
+        """`http2`: whether clients may speak it, by prior knowledge or as agreed with TLS. `input`: shared with others, whose turns end elsewhere."""
         self.loop = loop
         self.application = application
         self.now = clock.monotonic
@@ -81,6 +83,8 @@ class SharedState:
         self.log_error = log_error
         self.max_bodies = max_bodies  # bytes of request bodies that may be in memory at one time
         self.http2 = http2
+        self._ends_input = input is None
+        self.input = InputShare(clock.monotonic) if input is None else input
         self.bodies = 0
         self.max_held = max_held  # bytes of output that peers do not take, of all connections together
         self.held = 0

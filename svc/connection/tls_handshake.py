@@ -112,7 +112,7 @@ class TlsHandshake(SocketConnection):
 
     # --- steps ---------------------------------------------------------------------------------------------------------------------
 
-    def on_readable(self) -> None:
+    def on_readable(self, has_turn: bool = False) -> None:
         if self._closing:
             self._discard()
         elif not self._is_queued:

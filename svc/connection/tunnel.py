@@ -70,7 +70,11 @@ class TunnelConnection(SocketConnection):
 
     # --- the socket ----------------------------------------------------------------------------------------------------------------
 
-    def on_readable(self) -> None:
+    def on_readable(self, has_turn: bool = False) -> None:
+        share = self._shared.input
+        if share.is_over and not has_turn:
+            self._join_line()
+            return
         try:
             data = self.sock.recv(READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -85,6 +89,7 @@ class TunnelConnection(SocketConnection):
                 self._shared.bytes_received += len(data)
                 if not self._closing:
                     self._receiver.on_data(data)
+                    share.charge()
             else:
                 self._stop_reading()
                 self._ended = True

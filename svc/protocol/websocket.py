@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 MAX_PAYLOAD = 100 * 1024 * 1024  # bytes of a message (spec: realtime §2)
-FRAMES_A_BATCH = 128  # one or two milliseconds of work
+FRAMES_A_BATCH = 32  # less than a millisecond of work, and as many messages for an application
 EMPTY_FRAGMENTS = 100  # of one message: they cost work without adding data
 INFLATED_A_FRAME = 16 * 1024  # bytes inflated that count as one more frame of a batch
 COMPRESSED_PIECE = 4 * 1024  # compressed bytes inflated in one call: at most 4 MiB of output

@@ -31,6 +31,7 @@ from svc.auth.tokens import Tokens
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
+from svc.connection.input_share import InputShare
 from svc.content.registry import ContentTypes
 from svc.errors import Problem
 from svc.graphql import PATHS
@@ -141,6 +142,7 @@ class Server:
         self._on_ready = on_ready
         self._is_serving = False
         self._commit_deferred = False
+        self._input = InputShare(clock.monotonic)
         self._has_ports = host is None
         self.loop: asyncio.AbstractEventLoop
         self._turns: Turns
@@ -308,7 +310,7 @@ class Server:
         )
         self._socket_endpoints: dict[str, SocketEndpoint] = {}
         self.rest.forms[HANDLER_PATH] = self.graphql
-        self._sockets = make_websockets(self.clock, self.loop, self.analytics.recorder, self._log_error)
+        self._sockets = make_websockets(self.clock, self.loop, self.analytics.recorder, self._log_error, self._input)
         dispatcher, upgrades = self._make_application_dispatcher(self.resources)
         ports = self._make_ports(APPLICATION, dispatcher, certificates, date)
         self.application_ports = ApplicationPorts(
@@ -486,6 +488,7 @@ class Server:
             log_error=self._log_error,
             routed=self._record_routed,
             record=self.analytics.recorder.record,
+            input=self._input,
             domain_socket=domain_socket,
         )
 
@@ -602,6 +605,7 @@ class Server:
     def _end_turn(self) -> bool:
         """Runs just before each poll. The order is the meaning."""
         store = self.store
+        self._input.end_turn()  # before the commit, which what those in line write shares
         if store.has_pending:
             if not self._commit_deferred and self.clock.monotonic() - self._turns.turn_started > LONG_TURN:
                 # A large write filled this turn, and its commit will take as long again: serve the requests that have arrived meanwhile first.
@@ -609,7 +613,7 @@ class Server:
             else:
                 self._commit_deferred = False
                 store.commit_turn()  # first: its outcome decides what the held answers say
-        more = self.application_port.connections.end_turn()  # encode and send, which may take up pipelined requests
+        more = self.application_port.connections.end_turn()  # encode and send
         more = self.operations_port.connections.end_turn() or more
         for other in self._other_ports:
             more = other.connections.end_turn() or more

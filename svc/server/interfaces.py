@@ -16,6 +16,7 @@ from svc.auth.tickets import Tickets
 from svc.clock import Clock
 from svc.config import Config
 from svc.connection.exchange import Exchange
+from svc.connection.input_share import InputShare
 from svc.content.registry import ContentTypes
 from svc.graphql import GraphQLEndpoint
 from svc.http.compression import Compression
@@ -85,9 +86,11 @@ def rest_options(apps: Sequence[App]) -> RestOptions:
     )
 
 
-def make_websockets(clock: Clock, loop: asyncio.AbstractEventLoop, recorder: Recorder, log_error: LogError) -> WebSocketRegistry:
+def make_websockets(
+    clock: Clock, loop: asyncio.AbstractEventLoop, recorder: Recorder, log_error: LogError, input: InputShare
+) -> WebSocketRegistry:
     """What the WebSockets of all application ports share."""
-    return WebSocketRegistry(loop, clock, recorder, log_error)
+    return WebSocketRegistry(loop, clock, recorder, log_error, input=input)
 
 
 def make_application_dispatcher(

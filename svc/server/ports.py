@@ -15,6 +15,7 @@ from svc.clock import Clock
 from svc.config import Config, TlsSection
 from svc.config.sections import HttpSection, NetworkSection
 from svc.connection import Connections, Timeouts
+from svc.connection.input_share import InputShare
 from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Listener
 from svc.connection.listening import listen_at, listen_on
 from svc.connection.tls_handshake import TlsAcceptor, TlsPort
@@ -128,10 +129,11 @@ class ServerPorts:
         log_error: Callable[[str, BaseException | None], None],
         routed: Callable[[bool], None],
         record: Callable[[Any, str], None],
+        input: InputShare,
         domain_socket: Path | None = None,
     ) -> None:
         """`routed`: called for each accepted connection (`connection.listener.Listener`). `record(value, metric)`: analytics of handshakes.
-        `domain_socket`: the configured path of the Unix socket."""
+        `input`: of all ports together. `domain_socket`: the configured path of the Unix socket."""
         network = row.network(config)
         self._row = row
         self._network = network
@@ -152,6 +154,7 @@ class ServerPorts:
             date=date,
             log_error=log_error,
             http2=network.http2,
+            input=input,
         )
         self.listeners: list[Listener] = []
 

@@ -13,6 +13,7 @@ from svc.websocket.web_socket import SUBPROTOCOL, WebSocket
 
 if TYPE_CHECKING:
     from svc.clock import Clock
+    from svc.connection.input_share import InputShare
     from svc.websocket.handler import Service
 
 MAX_COLLECTED = 1 << 30  # bytes of incomplete messages that may be in memory at one time
@@ -49,13 +50,16 @@ class WebSocketRegistry:
         recorder: SocketRecorder,
         log_error: Callable[[str, BaseException | None], None],
         *,
+        input: InputShare,
         per_message_deflate: DeflateOptions | None = None,
         max_collected: int = MAX_COLLECTED,
     ) -> None:
-        """`per_message_deflate`: options agreed to if a client offers them (RFC 7692); None: no compression."""
+        """`input`: of the connections that carry the WebSockets. `per_message_deflate`: options agreed to if a client offers them
+        (RFC 7692); None: no compression."""
         self.loop = loop
         self.now = clock.monotonic
         self.log_error = log_error
+        self.input = input
         self.open: set[WebSocket] = set()
         self._recorder = recorder
         self.answered = recorder.yes_no("connection", None, "connect", "ws")

@@ -4,7 +4,7 @@ The driver turns the peer's bytes into events. Messages are passed to a callback
 directions, and so is the work of one turn:
 
 in    While INCOMING_MESSAGES or INCOMING_BYTES wait to be taken the peer is not read. The messages of one recv may be more than a
-      turn's work; the rest waits for the next turn.
+      batch; the rest waits in line (`connection.input_share`). When the turn's share is used up, one message is taken a turn.
 out   `send` waits while HIGH_WATER is unsent. `send_frame` does not: its caller checks `pending`. Above MAX_PENDING the WebSocket is cut off as too
       slow (1013). A frame that is sent to many peers is in memory once.
 time  A ping every PING_SECONDS; closed after SILENCE_SECONDS without a byte from a peer that we were reading (an ended connection may look
@@ -39,6 +39,7 @@ from svc.protocol.websocket import (
 from svc.websocket.close_codes import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, close_frame_for
 
 if TYPE_CHECKING:
+    from svc.connection.input_share import InputShare
     from svc.messages import Tunnel
     from svc.websocket.handler import Service
 
@@ -62,6 +63,7 @@ class WebSocketContext(Protocol):
     now: Callable[[], float]
     log_error: Callable[[str, BaseException | None], None]
     answered: Callable[[bool], None]
+    input: InputShare
 
     def opened(self, socket: WebSocket) -> tuple[Callable[[float], None], Callable[[float], None]]: ...
 
@@ -142,7 +144,7 @@ class WebSocket:
         self._record_received: Callable[[float], None] = _no_record
         self._is_busy = False  # an async callback has a message
         self._discards = False  # closed by us: messages are discarded
-        self._is_behind = False  # `_continue_reading` is scheduled
+        self._is_behind = False  # waits in line for `take_turn`
         self._is_paused = False  # the tunnel is
         self._is_orderly = False  # the peer has sent a close frame
         self._is_over = False
@@ -169,10 +171,14 @@ class WebSocket:
     async def __anext__(self) -> str | bytes:
         self.use()
         while True:
+            share = self._shared.input
+            if self._incoming and share.is_over:
+                await asyncio.sleep(0)
             incoming = self._incoming
             if incoming:
                 message = incoming.popleft()
                 self._incoming_bytes -= len(message)
+                share.charge()
                 if self._is_paused and not self._is_behind:
                     self._read_on()
                 return message
@@ -427,10 +433,15 @@ class WebSocket:
 
     def _pump(self) -> None:
         """Pass queued messages to the callback."""
+        share = self._shared.input
         while self._incoming and not self._is_busy:
             message = self._incoming.popleft()
             self._incoming_bytes -= len(message)
             self._pass_on(message)
+            share.charge()
+            if share.is_over and self._incoming:
+                self._shared.loop.call_soon(self._pump)
+                return
         if not self._is_busy:
             self._answer_close()
             if self._is_over:
@@ -447,7 +458,7 @@ class WebSocket:
             self._wake()
 
     def _read_on(self) -> None:
-        """Read if there is room: first the bytes that the driver has, in the next turn, then the peer."""
+        """Read if there is room: first the bytes that the driver has, when it is our turn, then the peer."""
         incoming = self._incoming
         if self._is_over:
             return
@@ -458,15 +469,20 @@ class WebSocket:
                 self._tunnel.pause_reading()
             if not is_full and not self._is_behind:
                 self._is_behind = True
-                self._shared.loop.call_soon(self._continue_reading)
+                self._shared.input.line.append(self)
         elif self._is_paused:
             self._is_paused = False
             self._tunnel.resume_reading()
 
-    def _continue_reading(self) -> None:
+    def take_turn(self) -> None:
         self._is_behind = False
         if not self._is_over:
-            self._on_events(self._driver.next_events())
+            try:
+                self._on_events(self._driver.next_events())
+            except Exception as error:
+                self._shared.log_error(f"WebSocket {self.request.target[:200]}", error)
+                self._cut_off(LOST, "")
+            self._shared.input.charge()
 
     def _on_end(self, event: CloseReceived | Failed) -> None:
         """The peer's close frame, or a protocol error. No event follows."""

@@ -22,6 +22,7 @@ from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.clock import FakeClock
 from svc.connection import Connections, Timeouts
+from svc.connection.input_share import InputShare
 from svc.content.registry import ContentTypes
 from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
@@ -124,7 +125,8 @@ class Node:
         self.recorder = Recorder()
         rest = Rest(self.resources, self.clock, report, loop=self._loop, types=self.types)
         self.rest = rest
-        self.sockets = WebSocketRegistry(self._loop, self.clock, self.recorder, log_error)
+        share = InputShare(self.clock.monotonic)
+        self.sockets = WebSocketRegistry(self._loop, self.clock, self.recorder, log_error, input=share)
         upgrades = UpgradeListeners(WsListeners(self.sockets))
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
         self.dispatcher = make_dispatcher(
@@ -178,6 +180,7 @@ class Node:
             date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
             log_error=log_error,
             http2=True,
+            input=share,
         )
 
     def run(self, awaitable: Any) -> Any:
@@ -203,6 +206,7 @@ class Node:
         if ready:
             self._loop.call_soon(self._loop.stop)
             self._loop.run_forever()
+        self.connections.input.end_turn()
         if self.store.has_pending:
             self.store.commit_turn()
         more = self.connections.end_turn()

@@ -19,6 +19,7 @@ from typing import Any
 from svc.analytics import Recorder
 from svc.clock import SYSTEM_CLOCK
 from svc.connection import Connections, Exchange, Timeouts
+from svc.connection.input_share import InputShare
 from svc.connection.listener import Listener
 from svc.connection.listening import listen_on
 from svc.errors import AccessViolation, NotFound, Problem
@@ -226,7 +227,8 @@ def main() -> None:
     if options.deflate or options.takeover:
         deflate = DeflateOptions(context_takeover=options.takeover, min_size=options.min_size)
     recorder = Recorder()
-    sockets = WebSocketRegistry(loop, SYSTEM_CLOCK, recorder, log_error, per_message_deflate=deflate)
+    share = InputShare(SYSTEM_CLOCK.monotonic)
+    sockets = WebSocketRegistry(loop, SYSTEM_CLOCK, recorder, log_error, input=share, per_message_deflate=deflate)
     listeners = UpgradeListeners(WsListeners(sockets))
     if options.listeners:
         listeners.add(line)
@@ -241,8 +243,14 @@ def main() -> None:
         timeouts=Timeouts(),
         date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
         log_error=log_error,
+        input=share,
     )
-    selector.end_turn = connections.end_turn
+
+    def end_turn() -> bool:
+        share.end_turn()
+        return connections.end_turn()
+
+    selector.end_turn = end_turn
 
     def sweep() -> None:
         loop.call_later(sweep_seconds, sweep)

@@ -7,6 +7,7 @@ from typing import Any
 
 from svc.analytics import Recorder
 from svc.clock import FakeClock
+from svc.connection.input_share import InputShare
 from svc.messages import HeaderBlock, Request
 from svc.protocol.websocket import DeflateOptions
 from svc.websocket import Service, WebSocket, WebSocketRegistry
@@ -85,6 +86,7 @@ class World:
             self.clock,
             self.recorder,
             lambda where, error: self.errors.append((where, error)),
+            input=InputShare(self.clock.monotonic),
             per_message_deflate=deflate,
             max_collected=max_collected,
         )
@@ -100,6 +102,7 @@ class World:
         for _ in range(times):
             self.loop.call_soon(self.loop.stop)
             self.loop.run_forever()
+            self.sockets.input.end_turn()
 
     def entries(self) -> dict[tuple[str, str | None, str | None], dict[str, Any]]:
         """What was recorded since the last call: by metric, path and method."""

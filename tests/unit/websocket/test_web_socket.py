@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from svc.connection.input_share import SLICE
 from svc.errors import AccessViolation, ClientError, Problem
 from svc.protocol.websocket import FRAMES_A_BATCH, encode_frame
 from svc.websocket import Socket, WebSocket, WebSocketClosed
@@ -109,6 +110,34 @@ def test_more_messages_than_a_turn_can_do(world: World, service: Any) -> None:
     world.turn(50)
     assert wire.tunnel.frames() == [(TEXT, b"x")] * count
     assert wire.tunnel.is_reading
+
+
+def test_messages_that_take_long_are_spread_over_turns(world: World) -> None:
+    taken: list[str] = []
+
+    async def slow(socket: WebSocket) -> None:
+        async for _ in socket:
+            world.clock.advance(SLICE)
+            taken.append(socket.request.target)
+
+    def slow_callback(socket: WebSocket) -> None:
+        def on_message(message: str | bytes) -> None:
+            world.clock.advance(SLICE)
+            taken.append(socket.request.target)
+
+        socket.on("message", on_message)
+
+    for service in (slow, slow_callback):
+        wires = [world.open(service, handshake_request(f"/{number}")) for number in range(3)]
+        taken.clear()
+        for wire in wires:
+            wire.socket.on_data(text("x") * FRAMES_A_BATCH * 3)
+        for _ in range(3):
+            before = len(taken)
+            world.turn(1)
+            assert len(taken) - before <= FRAMES_A_BATCH + 2 * len(wires)
+        world.turn(1000)
+        assert sorted(taken) == sorted(wire.socket.request.target for wire in wires for _ in range(FRAMES_A_BATCH * 3))
 
 
 def test_bytes_and_their_like_are_binary(world: World) -> None:
