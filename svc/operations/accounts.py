@@ -75,26 +75,31 @@ def own_login(call: Call, username: str) -> tuple[str | None, str | None]:
 
 def check_grant(call: Call, permission: Any, access: Any = None) -> None:
     """Raise 403 unless the caller has all of this permission, and the `access`, itself and so may grant it."""
+    if not _holds(call, permission, access):
+        raise Problem("Your role cannot give rights that it does not have", 403)
+
+
+def check_change(call: Call, role: Mapping[str, Any]) -> None:
+    """Raise 403 unless the caller has itself all that this role gives, and so may change or remove it and its users. `role`: its record."""
+    if not _holds(call, role.get("permission"), role.get("access")):
+        raise Problem("Your role cannot change or remove a role or a user with rights that it does not have itself", 403)
+
+
+def _holds(call: Call, permission: Any, access: Any) -> bool:
+    """Raises 403 of its own for the permission of a super user."""
     if call.is_super_user:
-        return
+        return True
     if not isinstance(permission, Mapping):
         permission = {}
     if permission.get("super_user") is True:
         raise _super_users_only()
     own = None if call.user is None else call.user.role
-    if (
-        own is None
-        or not covers(own, permission, call.node.store.databases)
-        or not _covers_operations(own.permission, permission)
-        or access not in (None, {}, own.access)
-    ):
-        raise Problem("Your role cannot give rights that it does not have", 403)
-
-
-def check_not_super(call: Call, permission: Any) -> None:
-    """Raise 403 if this is the permission of a super user and the caller is not one."""
-    if not call.is_super_user and isinstance(permission, Mapping) and permission.get("super_user") is True:
-        raise _super_users_only()
+    if own is None or access not in (None, {}, own.access):
+        return False
+    # Of its own it has all, also what it may do with tables that do not exist any more.
+    return own.permission == permission or (
+        covers(own, permission, call.node.store.databases) and _covers_operations(own.permission, permission)
+    )
 
 
 def _super_users_only() -> Problem:

@@ -22,7 +22,7 @@ from svc.operations.cluster_nodes import (
 from svc.operations.cluster_routes import cluster_delete_routes, cluster_get_routes, cluster_set_routes, read_routes
 from svc.operations.fields import Field, bad_request, read_fields
 from svc.operations.node import Node
-from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.store import Table, Transaction
 from svc.store.system import NODE_TABLE, SYSTEM
 from svc.store.values.records import decode
@@ -217,7 +217,7 @@ OPERATIONS: tuple[Operation, ...] = (
         aliases=("set_node",),
         category="clustering",
         summary="Enter another node into the registry; one of the same name is replaced.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=add_node,
         fields=NODE_FIELDS,
         returns="A message.",
@@ -229,7 +229,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="update_node",
         category="clustering",
         summary="Change the entry of another node; it is added if it is unknown.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=update_node,
         fields=NODE_FIELDS,
         returns="A message.",
@@ -241,7 +241,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="set_node_replication",
         category="clustering",
         summary="Set the subscriptions of another node; its other subscriptions stay.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=set_node_replication,
         fields=(*_NAMES, Field("subscriptions", "objects", "As of `add_node`.", required=True)),
         returns="A message.",
@@ -264,7 +264,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="configure_cluster",
         category="clustering",
         summary="Replace the whole registry.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=configure_cluster,
         fields=(Field("connections", "objects", "Bodies of `add_node`; an empty list removes all nodes.", required=True),),
         returns="A message.",
@@ -285,7 +285,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="cluster_set_routes",
         category="clustering",
         summary="Add addresses of other nodes to the configuration.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=cluster_set_routes,
         fields=_ROUTES,
         returns="`message`, `set`, and `skipped`: those that were there.",

@@ -312,7 +312,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="deploy_component",
         category="components",
         summary="Bring a version of an application.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=deploy_component,
         fields=(
             PROJECT.but(required=False, sentence="Name of the application; default: from `package`."),

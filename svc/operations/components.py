@@ -25,7 +25,7 @@ from svc.messages import Response
 from svc.operations.call import Call
 from svc.operations.deployments import new_id
 from svc.operations.fields import REPLICATED, Field, bad_request
-from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.operations.outbound import rules_for
 from svc.operations.package_downloads import downloader
 from svc.operations.ssh_files import SshFiles
@@ -348,7 +348,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="set_component_file",
         category="components",
         summary="Write a file of an application, or make a directory.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=set_component_file,
         fields=(
             PROJECT,
@@ -369,7 +369,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="add_component",
         category="components",
         summary="Begin an application.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=add_component,
         fields=(
             PROJECT,
@@ -403,7 +403,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="drop_component",
         category="components",
         summary="Remove an application, or one of its files.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=drop_component,
         fields=(PROJECT, FILE, Field("restart", "bool", "End the running application, too.", default=False), REPLICATED),
         returns="A message, also when there was nothing.",

@@ -21,7 +21,7 @@ from svc.operations.components import (
     project_of,
 )
 from svc.operations.fields import REPLICATED, Field, bad_request
-from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation, Permission
 from svc.operations.threads import in_thread
 
 TYPES = ("routes", "helpers")
@@ -122,12 +122,21 @@ _TYPE = Field("type", "choice", "Which directory.", required=True, choices=TYPES
 _FILE = Field("file", "string", "Name of the file, with or without `.py`.", required=True)
 
 
-def _row(name: str, summary: str, handler: Any, *fields: Field, returns: str = "A message.", example: Any = None, **more: Any) -> Operation:
+def _row(
+    name: str,
+    summary: str,
+    handler: Any,
+    *fields: Field,
+    permission: Permission = SUPER_USER,
+    returns: str = "A message.",
+    example: Any = None,
+    **more: Any,
+) -> Operation:
     return Operation(
         name=name,
         category="components",
         summary=summary,
-        permission=SUPER_USER,
+        permission=permission,
         handler=handler,
         fields=fields,
         returns=returns,
@@ -174,6 +183,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _FILE,
         Field("function_content", "any string", "Its text.", required=True),
         REPLICATED,
+        permission=NEVER_GRANTED,
         example={**_EXAMPLE, "function_content": "VAT = 0.19\n"},
         example_answer={"message": "Successfully updated custom function: prices.py"},
     ),
@@ -185,6 +195,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _TYPE,
         _FILE,
         REPLICATED,
+        permission=NEVER_GRANTED,
         example=_EXAMPLE,
         example_answer={"message": "Successfully deleted custom function: prices.py"},
     ),
@@ -197,6 +208,7 @@ OPERATIONS: tuple[Operation, ...] = (
         INSTALL_COMMAND,
         INSTALL_TIMEOUT,
         REPLICATED,
+        permission=NEVER_GRANTED,
         example={"project": "my-shop"},
         example_answer={"message": "Successfully added project: my-shop"},
     ),
@@ -207,6 +219,7 @@ OPERATIONS: tuple[Operation, ...] = (
         PROJECT,
         Field("restart", "bool", "End the running application, too.", default=False),
         REPLICATED,
+        permission=NEVER_GRANTED,
         example={"project": "shop"},
         example_answer={"message": "Successfully deleted project: shop"},
     ),
@@ -236,6 +249,7 @@ OPERATIONS: tuple[Operation, ...] = (
         Field("host", "string", "Host that the application is served for."),
         Field("credentials", "any", "For `package`.", secret=True),
         REPLICATED,
+        permission=NEVER_GRANTED,
         returns="`message`, `deployment_id`.",
         example={"project": "shop", "payload": "H4sIAAAAAAAC...", "restart": True},
         example_answer={"message": "Successfully deployed: shop, restarting svc", "deployment_id": "7d5a3c1e-0d5b-4d55-9d5e-1f2a3b4c5d6e"},

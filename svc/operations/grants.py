@@ -8,7 +8,7 @@ from typing import Any
 from svc.auth.granting import ATTRIBUTE_RIGHTS, TABLE_RIGHTS, granted, revoked
 from svc.auth.users import ANONYMOUS
 from svc.errors import ClientError, NotFound, ValidationError
-from svc.operations.accounts import INSERT, UPDATE, change_accounts, check_grant, check_not_super
+from svc.operations.accounts import INSERT, UPDATE, change_accounts, check_change, check_grant
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, REPLICATED, Field
 from svc.operations.operation import SUPER_USER, Operation
@@ -46,7 +46,8 @@ def _change(call: Call, change: Change, *, creates: bool) -> Any:
             raise NotFound(f"{name} role not found")
         given = {} if before is None else before.get("permission")
         given = given if isinstance(given, dict) else {}
-        check_not_super(call, given)
+        if before is not None:
+            check_change(call, before)
         if given.get("super_user") is True:
             raise ClientError(f"{name} is a role of super users, who have every right: none can be granted or revoked")
         permission = change(given, table.database.name, table.definition, rights, attribute)

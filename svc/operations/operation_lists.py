@@ -5,11 +5,12 @@ A list restricts its role to what it names, and opens to it what only super user
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 from svc.operations.registry import all_operations, by_name
+from svc.store.values.conversion import printable
 
 _READ_ONLY = (
     "search",
@@ -53,6 +54,20 @@ def known_entries() -> Mapping[str, bool]:
     """
     known = dict.fromkeys([*GROUPS, *[name for members in GROUPS.values() for name in members]], True)
     return known | {name: row.permission.grantable for row in all_operations() for name in row.names}
+
+
+def refused_grants(roles: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence for each role whose list holds what no list may, as former versions have stored it: it grants nothing. `roles`: records of `svc_role`."""
+    known = known_entries()
+    for role in roles:
+        permission = role.get("permission")
+        listed = permission.get("operations") if isinstance(permission, Mapping) else None
+        names = [name for name in listed if isinstance(name, str) and known.get(name) is False] if isinstance(listed, list) else []
+        if names:
+            yield (
+                f"the role {printable(str(role.get('role')))} lists {', '.join(names)}, which only super users may call: this grants nothing,"
+                " take it out of 'operations' with alter_role"
+            )
 
 
 def expanded(permission: Mapping[str, Any]) -> frozenset[str] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from svc.auth.permission_check import check_permission
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
-from svc.operations.accounts import DELETE, INSERT, UPDATE, change_accounts, check_grant, check_not_super
+from svc.operations.accounts import DELETE, INSERT, UPDATE, change_accounts, check_change, check_grant
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, REPLICATED, Field
 from svc.operations.operation import SUPER_USER, Operation
@@ -66,7 +66,7 @@ def alter_role(call: Call) -> Any:
         before = directory.role_record(role_id, txn)
         if before is None:
             raise ClientError("Invalid role id")
-        check_not_super(call, before.get("permission"))
+        check_change(call, before)
         if name is not None and any(record.get("role") == name and record["id"] != role_id for record in directory.iter_role_records(txn)):
             raise Problem(f"A role with name '{name}' already exists", 409, "CONFLICT")
         changes: dict[str, Any] = {"permission": permission}
@@ -89,7 +89,7 @@ def drop_role(call: Call) -> Any:
         record = directory.role_record(role_id, txn)
         if record is None:
             raise NotFound("Role not found")
-        check_not_super(call, record.get("permission"))
+        check_change(call, record)
         name = record.get("role") or role_id
         if directory.has_active_user(role_id, txn):
             raise Problem(f"Cannot drop role {name} as it has active user(s) tied to this role", 409, "CONFLICT")
@@ -129,7 +129,9 @@ _PERMISSION_NOTES = """\
 - by database, `tables` with `read`, `insert`, `update`, `delete` and `attribute_permissions` each.
 
 Databases, tables and attributes that are not listed do not exist for the role. An empty list of attributes means all of them.
-A caller that is not a super user can only grant rights that it has itself: 403. Changes apply from the next request."""
+A caller that is not a super user can only grant rights that it has itself, and only change or remove a role whose rights it has: 403.
+`operations` cannot hold what would make its callers super users, such as `set_configuration`, `deploy_component` or `set_component_file`:
+400. Changes apply from the next request."""
 
 _EXAMPLE_PERMISSION = {
     "data": {"tables": {"plant": {"read": True, "insert": True, "update": True, "delete": False, "attribute_permissions": []}}}

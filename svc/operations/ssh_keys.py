@@ -10,7 +10,7 @@ from typing import Any
 from svc.errors import ServerError
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field
-from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.operations.ssh_files import SshFiles
 
 MAX_KEY = 1 << 14  # characters of a private key
@@ -110,7 +110,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="add_ssh_key",
         category="components",
         summary="Keep an SSH key for fetching packages.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=add_ssh_key,
         fields=(_NAME, _KEY.but(required=True), _HOST_FIELD.but(required=True), _HOSTNAME.but(required=True), _MORE_HOSTS, REPLICATED),
         returns="A message.",
@@ -125,7 +125,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="update_ssh_key",
         category="components",
         summary="Change an SSH key.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=update_ssh_key,
         fields=(_NAME, _KEY, _HOST_FIELD, _HOSTNAME, _MORE_HOSTS, REPLICATED),
         returns="A message.",
@@ -170,7 +170,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="set_ssh_known_hosts",
         category="components",
         summary="Replace the known hosts.",
-        permission=SUPER_USER,
+        permission=NEVER_GRANTED,
         handler=set_ssh_known_hosts,
         fields=(Field("known_hosts", "any string", "The whole file, as of ssh.", required=True, check=_known_hosts), REPLICATED),
         returns="A message.",

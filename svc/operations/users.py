@@ -14,8 +14,8 @@ from svc.operations.accounts import (
     INSERT,
     UPDATE,
     change_accounts,
+    check_change,
     check_grant,
-    check_not_super,
     ending_logins,
     forgetting_initial_password,
     own_login,
@@ -146,9 +146,7 @@ async def alter_user(call: Call) -> Any:
             raise changed_meanwhile()
         held = directory.role_record(record["role"], txn) if isinstance(record.get("role"), str) else None
         if held is not None:
-            check_not_super(call, held.get("permission"))
-            if password is not None and verified is None:  # setting it gives access as that user
-                check_grant(call, held.get("permission"), held.get("access"))
+            check_change(call, held)  # a new password gives access as that user
         if role_name is not None:
             role = directory.role_named(role_name, txn)
             if role is None:
@@ -218,7 +216,7 @@ async def drop_user(call: Call) -> Any:
             raise NotFound(f"User {username} does not exist")
         held = directory.role_record(record["role"], txn) if isinstance(record.get("role"), str) else None
         if held is not None:
-            check_not_super(call, held.get("permission"))
+            check_change(call, held)
         return record
 
     def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
@@ -246,7 +244,10 @@ def _min_length(call: Call) -> int:
 
 _USERNAME = Field("username", "string", "Name of the user.", required=True)
 _LENGTH = "of `authentication.passwordMinLength` characters (8) or more"
-_LAST = "The last active super user can be neither dropped nor deactivated, nor given another role: 409."
+_LAST = (
+    "The last active super user can be neither dropped nor deactivated, nor given another role: 409. A caller that is not a super user can "
+    "only change or remove a user whose rights it has itself: 403."
+)
 
 _EXAMPLE_ROLE = {
     "id": "gardener",

@@ -46,6 +46,7 @@ from svc.mounted import Mounts
 from svc.operations.cluster import known_nodes
 from svc.operations.held_loop import HeldLoop
 from svc.operations.node import Node
+from svc.operations.operation_lists import refused_grants
 from svc.operations.service import Operations
 from svc.operations.status_board import StatusBoard
 from svc.query import QueryCache
@@ -571,6 +572,8 @@ class Server:
                 "authentication.authorizeLocal is on: requests from this machine are made as super user,",
                 "also those of a proxy on it that adds no header of its own",
             )
+        for text in refused_grants(self.directory.iter_role_records()):
+            self.logger.warn(text)
         self._is_serving = True
         self.application_ports.start()
         self.periodic.start()

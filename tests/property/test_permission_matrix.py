@@ -46,7 +46,16 @@ READ_ONLY = {
     "get_analytics", "list_metrics", "describe_metric",
 }  # fmt: skip
 STANDARD = READ_ONLY | {"insert", "update", "upsert", "delete", "csv_data_load", "csv_file_load", "csv_url_load", "import_from_s3"}
-NEVER_GRANTED = {"get_deployment_payload", "set_configuration", "add_certificate", "sign_certificate"}
+NEVER_GRANTED = {
+    "get_deployment_payload",
+    "set_configuration", "cluster_set_routes",
+    "add_certificate", "sign_certificate",
+    "deploy_component", "set_component_file", "add_component", "drop_component",
+    "deploy_custom_function_project", "set_custom_function", "add_custom_function_project", "drop_custom_function",
+    "drop_custom_function_project",
+    "add_ssh_key", "update_ssh_key", "set_ssh_known_hosts",
+    "add_node", "update_node", "set_node_replication", "configure_cluster",
+}  # fmt: skip
 EXPORTS = {"export_local", "export_to_s3"}  # what they search is checked too: tests/unit/operations/test_permissions.py
 
 ROWS = all_operations()

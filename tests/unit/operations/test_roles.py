@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from svc.errors import Problem, Refusal
+from svc.operations.operation_lists import refused_grants
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
 
@@ -229,6 +230,81 @@ def test_no_rights_are_made_up(node: OperationsNode) -> None:
     assert problem(node, "alter_role", clara, id="super_user", permission=read_only) == beyond
     assert problem(node, "drop_role", clara, id="super_user") == beyond
     assert node.run("drop_role", clara, id="ok0") == {"message": "ok0 successfully deleted"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "set_component_file",
+        "deploy_component",
+        "add_component",
+        "drop_component",
+        "set_custom_function",
+        "deploy_custom_function_project",
+        "add_custom_function_project",
+        "drop_custom_function",
+        "drop_custom_function_project",
+        "add_ssh_key",
+        "update_ssh_key",
+        "set_ssh_known_hosts",
+        "cluster_set_routes",
+        "add_node",
+        "update_node",
+        "set_node_replication",
+        "configure_cluster",
+        "set_configuration",
+        "add_certificate",
+        "sign_certificate",
+    ],
+)
+def test_what_makes_super_users_cannot_be_granted(node: OperationsNode, name: str) -> None:
+    node.run("add_role", role="clerk", permission={})
+    for operation, body in (("add_role", {"role": "x"}), ("alter_role", {"id": "clerk"})):
+        with pytest.raises(Refusal) as raised:
+            node.run(operation, permission={"operations": ["read_only", name]}, **body)
+        assert raised.value.status_code == 400
+        text = f"Operation '{name}' in 'operations' cannot be granted: it needs a super user, and its callers could become one"
+        assert raised.value.body["main_permissions"] == [text]
+    assert "x" not in roles(node) and roles(node)["clerk"]["permission"] == {}
+
+
+def test_what_was_granted_before_grants_nothing(node: OperationsNode) -> None:
+    system = node.store.databases["system"]
+    transaction = node.store.begin("admin")
+    permission = {"operations": ["set_component_file", "list_roles"]}
+    transaction.put(system.tables["svc_role"], "old", {"id": "old", "role": "old", "permission": permission})
+    transaction.apply()
+    node.store.commit_turn()
+    node.run("add_user", username="olga", password="x", role="old", active=True)
+    olga = node.directory.get_user("olga")
+    with pytest.raises(Refusal) as raised:
+        node.run("set_component_file", olga, project="shop", file="resources.py", payload="x")
+    assert raised.value.status_code == 403
+    assert "old" in {role["id"] for role in node.run("list_roles", olga)}
+    (warning,) = refused_grants(node.directory.iter_role_records())
+    assert warning.startswith("the role old lists set_component_file, which only super users may call")
+
+
+def test_roles_above_the_own_one_are_not_changed_or_removed(node: OperationsNode) -> None:
+    clerk = {
+        "operations": ["drop_role", "alter_role", "revoke", "read_only"],
+        "data": {"tables": {"plant": {**RIGHTS, "attribute_permissions": []}}},
+    }
+    node.run("add_role", role="clerk", permission=clerk)
+    node.run("add_user", username="clara", password="x", role="clerk", active=True)
+    clara = node.directory.get_user("clara")
+    writer = {"operations": ["read_only"], "data": {"tables": {"plant": {**RIGHTS, "insert": True, "attribute_permissions": []}}}}
+    node.run("add_role", role="writer", permission=writer)
+    node.run("add_role", role="reader", permission={**READER, "operations": ["read_only"]})
+    node.run("add_role", role="known", permission={"operations": []}, access={"level": 9})
+    above = (403, "Your role cannot change or remove a role or a user with rights that it does not have itself")
+    assert problem(node, "drop_role", clara, id="writer") == above
+    assert problem(node, "drop_role", clara, id="known") == above
+    assert problem(node, "alter_role", clara, id="writer", permission={"operations": ["read_only"]}) == above
+    assert problem(node, "revoke", clara, role="writer", rights=["insert"], on="plant") == above
+    assert roles(node)["writer"]["permission"] == writer
+    assert node.run("revoke", clara, role="reader", rights=["read"], on="plant")["permission"] == {"operations": ["read_only"]}
+    assert node.run("drop_role", clara, id="reader") == {"message": "reader successfully deleted"}
 
 
 def test_audit_names_who_did_it(node: OperationsNode) -> None:
