@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc.clock import Clock
+from svc.clock import Clock, ClockSteps
 
 STEP = 60.0  # seconds: a smaller step of the clock makes no row look old
 SETTLING = 3600.0  # seconds for which nothing is removed after a step: time to set the clock right again
@@ -15,14 +15,13 @@ class ClockWatch:
     def __init__(self, clock: Clock, newest_ms: float | None) -> None:
         """`newest_ms`: time of the newest row, None: there are no rows."""
         self._clock = clock
-        self._monotonic, self._wall = clock.monotonic(), clock.wall()
-        age = 0.0 if newest_ms is None else self._wall - newest_ms / 1000
-        self._trusted_from = self._monotonic + (0.0 if -STEP <= age <= LONG_AGO else SETTLING)
+        self._steps = ClockSteps(clock)
+        age = 0.0 if newest_ms is None else clock.wall() - newest_ms / 1000
+        self._trusted_from = clock.monotonic() + (0.0 if -STEP <= age <= LONG_AGO else SETTLING)
 
     def is_settled(self) -> bool:
         """Whether there was no step for SETTLING. Sees those since the call before."""
-        monotonic, wall = self._clock.monotonic(), self._clock.wall()
-        if abs((wall - self._wall) - (monotonic - self._monotonic)) > STEP:
+        monotonic = self._clock.monotonic()
+        if abs(self._steps.take()) > STEP:
             self._trusted_from = monotonic + SETTLING
-        self._monotonic, self._wall = monotonic, wall
         return monotonic >= self._trusted_from

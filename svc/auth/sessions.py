@@ -27,7 +27,7 @@ from svc.auth.session_cookie import COOKIE, HOST_COOKIE, SHOWN_ID, cookie_id
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.auth.writes import MUST_EXIST, write
-from svc.clock import Clock
+from svc.clock import AHEAD, Clock
 from svc.config import Config
 from svc.errors import ClientError, PreconditionFailed, Problem
 from svc.messages import Request
@@ -113,10 +113,10 @@ class Sessions:
         user = self._user(record)
         if user is None and record.get(SESSION_LOGIN) is not None:
             return None  # it has ended
-        if self._is_renewed:
-            expiry = expiry_of(raw)
-            if expiry is None or expiry - self._wall() * 1000 < (self._life - DAY) * 1000:
-                self._renew(request, record["id"])
+        expiry = expiry_of(raw)
+        left = 0.0 if expiry is None else expiry / 1000 - self._wall()
+        if left > self._life + AHEAD or (self._is_renewed and left < self._life - DAY):  # the former: the clock was ahead when it was made
+            self._renew(request, record["id"])
         return user if user is not None and user.active else None
 
     def record(self, session_id: str | None) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from svc.clock import SYSTEM_CLOCK, Clock
+from svc.clock import AHEAD, SYSTEM_CLOCK, Clock
 from svc.logs.lines import JSON_START, json_entry, prefix, timestamp
 
 LARGEST_BATCH = 64 << 10
@@ -153,7 +153,10 @@ class LogFile:
         size = self.path.stat().st_size
         if rotation.max_size is not None and size > rotation.max_size:
             return True
-        return rotation.interval is not None and size > 0 and self._clock.wall() - self._begun() >= rotation.interval
+        if rotation.interval is None or size == 0:
+            return False
+        age = self._clock.wall() - self._begun()
+        return age >= rotation.interval or age < -AHEAD  # it begins with lines of a clock that was ahead
 
     def _begun(self) -> float:
         """When the first entry was written, so that a restart does not make the file young again; else the file's time."""

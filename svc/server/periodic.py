@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from svc.analytics import Analytics
 from svc.analytics.collector import TICK_BUDGET
 from svc.auth.users import UserDirectory
-from svc.clock import Clock
+from svc.clock import Clock, ClockSteps
 from svc.config import Config
 from svc.errors import Problem
 from svc.logs import CHECK_SECONDS, LoggingWatch, Logs
@@ -20,6 +20,7 @@ from svc.store.system import SYSTEM
 SWEEP_SECONDS = 1.0
 ROTATION_SECONDS = 60.0  # polling interval of the sizes of log files
 LOG_SECONDS = 0.5  # a line below `fatal` may wait this long to be written (spec: configuration §5.3: within 1 s)
+TOLD_STEP = 3600.0  # seconds: a step of the clock that is logged
 MAINTENANCE_SLICE = 0.004  # seconds of background work in one go
 MAINTENANCE_PAUSE = 0.004  # ... and the pause between two slices while there is more
 
@@ -57,6 +58,7 @@ class PeriodicWork:
         self._log_error = log_error
         self._on_store_stopped = on_store_stopped
         self._socket_bytes = (0, 0)  # received, sent: as of the last second
+        self._clock_steps = ClockSteps(clock)
 
     def start(self) -> None:
         self._logs.on_pending = self._flush_logs_soon
@@ -71,6 +73,7 @@ class PeriodicWork:
         self._loop.call_later(SWEEP_SECONDS, self._sweep)
         self._turns.begin_turn = self._refresh_users if self._store.databases[SYSTEM].env.has_siblings() else None
         now = self._clock.monotonic()
+        self._watch_clock()
         if stopped := self._store.stopped:
             self._on_store_stopped(stopped)
         for ports in self._ports():
@@ -83,6 +86,13 @@ class PeriodicWork:
         self._record_socket_bytes()
         if self._analytics.tick(self._turns.idle, self._turns.active):
             self._loop.call_later(MAINTENANCE_PAUSE, self._work_on_analytics)
+
+    def _watch_clock(self) -> None:
+        step = self._clock_steps.take()
+        if abs(step) >= TOLD_STEP:
+            way = f"{'forward' if step > 0 else 'back'} by {abs(step) / 3600:.1f} hours"
+            cause = "it was set, or the machine slept; what expires, is kept for a time or runs at set times goes by it"
+            self._logs.logger.warn("the clock went", way, "at once:", cause)
 
     def _refresh_users(self) -> None:
         """Take over what other processes have changed of users and roles, before the requests of the turn that begins."""

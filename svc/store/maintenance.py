@@ -2,15 +2,20 @@
 
 Each slice is one write transaction of its own with one commit, so it costs an fsync; what it did is durable when it ends. Several
 processes on one directory may all do it: each looks, with the writer's lock held, at what is stored, and finds nothing left to do.
+
+The kinds of work of all databases take turns. One that has used up the time of a call is the last one in the next: an index that takes minutes
+to build delays each of the others by one call at most.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from svc.clock import AHEAD
 from svc.errors import Problem
 from svc.store.blobs import Sweep
 from svc.store.caching.copies import evict
@@ -42,23 +47,50 @@ READER_INTERVAL = 60.0  # polling interval, seconds: snapshots of dead processes
 RETRY_AFTER = 5.0  # seconds without background work after a failed commit
 
 
+_Share = tuple["Database | None", int]  # (whose work, its place in `Maintenance._kinds`)
+T = TypeVar("T")
+
+
+class _Ahead(NamedTuple):
+    """The entries at the beginning of a log that were written while the clock was ahead. `end`: LSN up to which they are known. `since`: monotonic, when the
+    last of them was found."""
+
+    end: int
+    since: float
+
+
 class Maintenance:
     """The background work of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._next_prune = 0.0  # monotonic
+        self._next_prune: dict[Database, float] = {}  # monotonic
+        self._next_low_check = 0.0
+        self._last_expired: dict[Database, Table] = {}  # whose expired records have used up the time
+        self._ahead: dict[Database, _Ahead] = {}
         self._next_reader_check = 0.0
         self._next_cache_check = 0.0
         self._sweeps: dict[Database, Sweep] = {}
         self._next_sweep: dict[Database, float] = {}  # monotonic
-        self._paused_until = 0.0
+        self._paused_until: dict[Database, float] = {}
         self._deadline = 0.0
+        self._kinds: tuple[Callable[[Database], bool], ...] = (
+            self._remove_expired,
+            self._prune_log,
+            self._remove_files,
+            self._sweep,
+            self._move_values,
+            self._build_indexes,
+        )
+        self._last: _Share = (None, 0)  # what has used up the time of the call before
 
     def forget(self, database: Database) -> None:
         """A database is no longer there."""
-        self._sweeps.pop(database, None)
-        self._next_sweep.pop(database, None)
+        known: tuple[dict[Database, Any], ...] = (self._sweeps, self._next_sweep, self._next_prune, self._ahead, self._paused_until)
+        for each in (*known, self._last_expired):
+            each.pop(database, None)
+        if self._last[0] is database:
+            self._last = (None, 0)
 
     def sweep_now(self, database: Database) -> None:
         """Search for orphaned files with the next slices, not only when the interval has passed."""
@@ -77,37 +109,46 @@ class Maintenance:
         if now >= self._next_cache_check:
             self._next_cache_check = now + UNUSED_SECONDS
             store.caches.drop_unused()
-        more = store.caches.load(self._may_go_on) if store.caches.has_work else False
-        if now < self._paused_until:
-            return more
-        prune = now >= self._next_prune
-        if prune:
-            self._next_prune = now + PRUNE_INTERVAL
-            if any(database.env.reserve.is_low for database in store.databases.values()):
-                store.reclamation.poll(at_once=True)
-        for database in list(store.databases.values()):
-            try:
-                more |= self._move_values(database)
-                more |= self._build_indexes(database)
-                more |= self._remove_expired(database)
-                if prune and self._prune_log(database):
-                    more = True
-                    self._next_prune = now
-                more |= self._remove_files(database)
-                more |= self._sweep(database, now)
-            except WriterBusy:
-                continue  # a long write is under way: there is time for this later
-            except LmdbError as error:
-                store_problem(error, database.env.path)  # which logs it
-                self._paused_until = now + RETRY_AFTER
-            except Problem:
-                # The log has the cause. What the slice did is undone; a full disk is not made better by trying at every turn.
-                self._paused_until = now + RETRY_AFTER
+        if now >= self._next_low_check and any(database.env.reserve.is_low for database in store.databases.values()):
+            self._next_low_check = now + PRUNE_INTERVAL
+            store.reclamation.poll(at_once=True)
+        more = False
+        for share in self._shares():
+            has_time = self._may_go_on()
+            if self._work(*share):
+                more = True
+                if has_time:
+                    self._last = share
         if now >= self._next_reader_check:
             self._next_reader_check = now + READER_INTERVAL
             for database in store.databases.values():
                 database.env.free_stale_readers()
         return more
+
+    def _shares(self) -> list[_Share]:
+        """(database, kind of work) that get the time of this call, one after the other. None: index caches, of all databases."""
+        shares: list[_Share] = [(None, 0)]
+        shares += [(database, kind) for database in self._store.databases.values() for kind in range(len(self._kinds))]
+        return _behind(shares, self._last)
+
+    def _work(self, database: Database | None, kind: int) -> bool:
+        """Do one kind of work; True if time ran out."""
+        if database is None:
+            caches = self._store.caches
+            return caches.has_work and caches.load(self._may_go_on)
+        now = self._store.clock.monotonic()
+        if now < self._paused_until.get(database, 0.0) or database.is_dropped:
+            return False
+        try:
+            return self._kinds[kind](database)
+        except WriterBusy:
+            return False  # a long write is under way: there is time for this later
+        except LmdbError as error:
+            store_problem(error, database.env.path)  # which logs it
+        except Problem:
+            pass  # The log has the cause. What the slice did is undone; a full disk is not made better by trying at every turn.
+        self._paused_until[database] = now + RETRY_AFTER
+        return False
 
     def _may_go_on(self) -> bool:
         return self._store.clock.monotonic() < self._deadline
@@ -202,14 +243,17 @@ class Maintenance:
 
     def _remove_expired(self, database: Database) -> bool:
         now = self._store.clock.wall()
-        for table in list(database.tables.values()):
-            if table.next_scan is None:
+        has_time = self._may_go_on()
+        for table in _behind(list(database.tables.values()), self._last_expired.get(database)):
+            if table.next_scan is None or table.next_scan > now + table.expiry.scan_interval:  # the clock was ahead
                 table.next_scan = next_scan(now, table.expiry.scan_interval)
             if now < table.next_scan:
                 continue
             before_ms = now * 1000 - table.expiry.eviction_ms / self._store.reclamation.divisor
             while table.expiry.whole_keys(database.snapshot(), before_ms, 1):
                 if not self._may_go_on():
+                    if has_time:
+                        self._last_expired[database] = table
                     return True
                 if not self._expire(database, table, before_ms):
                     break  # all of them are being refreshed
@@ -274,23 +318,47 @@ class Maintenance:
 
     def _prune_log(self, database: Database) -> bool:
         """Remove the entries that are too old; True if time ran out."""
-        store = self._store
-        before_ms = (store.clock.wall() - store.log_retention / store.reclamation.divisor) * 1000
-        while True:
-            oldest = database.log.oldest(database.snapshot())
-            if oldest is None or oldest.wall_ms >= before_ms or oldest.lsn == database.log.last_lsn:
-                return False
+        now = self._store.clock.monotonic()
+        if now < self._next_prune.get(database, 0.0):
+            return False
+        while (end := self._old_end(database)) is not None:
             if not self._may_go_on():
                 return True
-            database.writer(wait=False)
-            child = database.env.child()
-            try:
-                database.log.prune(child, before_ms, PRUNE_BATCH)
-            except BaseException:
-                child.abort()
-                raise
-            database.env.commit_child(child)
-            self._commit(database)
+            if end:
+                database.writer(wait=False)
+                child = database.env.child()
+                try:
+                    database.log.prune(child, end, PRUNE_BATCH)
+                except BaseException:
+                    child.abort()
+                    raise
+                database.env.commit_child(child)
+                self._commit(database)
+        self._next_prune[database] = now + PRUNE_INTERVAL
+        return False
+
+    def _old_end(self, database: Database) -> int | None:
+        """LSN before which the entries at the beginning of the log are too old; 0 if that is to be seen by further looking, None: none is.
+
+        Entries that were written while the clock was ahead are as old as those behind them, and all of them at least as old as this process knows them.
+        """
+        store, log, snapshot = self._store, database.log, database.snapshot()
+        wall, now = store.clock.wall(), store.clock.monotonic()
+        retention = store.log_retention / store.reclamation.divisor
+        oldest = log.oldest(snapshot)
+        if oldest is None or oldest.lsn == log.last_lsn:
+            return None
+        ahead = self._ahead.pop(database, None) if oldest.wall_ms > (wall + AHEAD) * 1000 else None
+        first = oldest.lsn if ahead is None else max(oldest.lsn, ahead.end)
+        end, looked = log.find_old(snapshot, first, (wall - retention) * 1000, (wall + AHEAD) * 1000, PRUNE_BATCH)
+        if oldest.wall_ms > (wall + AHEAD) * 1000:
+            if ahead is not None and ahead.since + retention <= now:
+                end = max(end, ahead.end)
+            if end and ahead is not None:
+                self._ahead[database] = ahead  # what is behind is looked at when these are gone
+            elif not end:
+                self._ahead[database] = _Ahead(looked, now if ahead is None or ahead.end < looked else ahead.since)
+        return end or (None if looked - first < PRUNE_BATCH else 0)
 
     # -- files of blobs
 
@@ -326,8 +394,9 @@ class Maintenance:
         for number in numbers:
             database.blobs.remove(number)
 
-    def _sweep(self, database: Database, now: float) -> bool:
+    def _sweep(self, database: Database) -> bool:
         """Search for orphaned files; True if there are more files to check."""
+        now = self._store.clock.monotonic()
         sweep = self._sweeps.get(database)
         if sweep is None:
             if now < self._next_sweep.get(database, 0.0):
@@ -346,6 +415,14 @@ class Maintenance:
         del self._sweeps[database]
         self._next_sweep[database] = now + SWEEP_INTERVAL
         return False
+
+
+def _behind(items: list[T], last: T | None) -> list[T]:
+    """The items in their order, beginning behind `last` if that is one of them."""
+    if last is None or last not in items:
+        return items
+    place = items.index(last) + 1
+    return items[place:] + items[:place]
 
 
 def _is_at_rest(table: Table, stored: bytes) -> bool:

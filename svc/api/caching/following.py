@@ -11,6 +11,7 @@ from svc.api.caching.sources import Source, to_version
 from svc.api.calls import each, is_waiting, settled
 from svc.api.context import Context
 from svc.api.target import RequestTarget
+from svc.clock import stamp_time
 from svc.errors import ClientError
 from svc.store import Store, Table, Transaction
 from svc.store.caching import Fetched, State
@@ -109,7 +110,8 @@ class Following:
                 raise ClientError(f"the value of a {kind} is {type(value).__name__}, not an object")
             record = table.validator.record({**value, table.primary_key: list(key) if type(key) is tuple else key}, source="native")
             if table.stamps:
-                table.validator.stamp(record, version, None if raw is None else decode(raw))
+                time = stamp_time(version, self._store.clock.wall() * 1000) if timestamp is None else version
+                table.validator.stamp(record, time, None if raw is None else decode(raw))
             transaction.store_fetched(table, key, Fetched(State.NEW, _NEVER_VOID, version), record)
         else:
             raise ClientError(f"{kind!r} is no type of event: put, patch, delete, invalidate, message or transaction")

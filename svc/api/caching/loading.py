@@ -18,6 +18,7 @@ from svc.api.caching.sources import Answer, Source, to_version, understand
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext
 from svc.api.transactions import LATEST, Transaction
+from svc.clock import stamp_time
 from svc.errors import Problem, ServerError
 from svc.store.blobs import Unsaved, blobs_in
 from svc.store.caching import Fetched, State
@@ -137,7 +138,8 @@ class Load:
         record = self._validated(answer)
         version = self._version_of(answer)
         if table.stamps:
-            table.validator.stamp(record, version, None if self._whole is None else decode(self._whole))
+            time = version if self._says_version(answer) else stamp_time(version, now_ms)
+            table.validator.stamp(record, time, None if self._whole is None else decode(self._whole))
         expiry = table.expiry.time_for(record, expires_at, now_ms)
         has_files = Unsaved.alive and any(blob.unsaved is not None for blob in blobs_in(record))
         if is_stored or has_files:  # what is in files is served from the record that they belong to
@@ -163,6 +165,10 @@ class Load:
             return table.validator.record(record, source="json" if answer.is_json else "native")
         except Problem as problem:
             raise ServerError(f"what it returned is no record of this table: {problem.message}", 502) from None
+
+    def _says_version(self, answer: Answer) -> bool:
+        """Whether the source says when the record was changed."""
+        return self._own.last_modified is not None or answer.version is not None
 
     def _version_of(self, answer: Answer) -> float:
         if self._own.last_modified is not None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct as Layout
 
+from svc.clock import AHEAD
 from svc.errors import ClientError
 from svc.store.env import Cursor, Handle, Txn
 
@@ -112,7 +113,7 @@ class Ledger:
             _, lsn, number = _RELEASED_KEY.unpack(key)
             if lsn >= oldest or len(found) == limit:
                 break
-            if _TIME.unpack(value)[0] + GRACE_MS <= now_ms:
+            if _is_over(_TIME.unpack(value)[0], now_ms):
                 found.append((lsn, number))
         return found
 
@@ -121,7 +122,7 @@ class Ledger:
         found = []
         for key, value in self._rows(txn, b"t"):
             lsn, wall_ms, position = _DROP.unpack(value)
-            if lsn < oldest and wall_ms + GRACE_MS <= now_ms:
+            if lsn < oldest and _is_over(wall_ms, now_ms):
                 found.append((_DROPPED_KEY.unpack(key)[1], position))
         return found
 
@@ -181,3 +182,8 @@ class Ledger:
                 if row[0][:1] != kind:
                     return
                 yield row
+
+
+def _is_over(released_ms: float, now_ms: float) -> bool:
+    """Whether a file that was released then has stayed long enough, or the clock was wrong then."""
+    return not now_ms - GRACE_MS < released_ms <= now_ms + AHEAD * 1000

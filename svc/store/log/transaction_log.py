@@ -302,16 +302,33 @@ class TransactionLog:
 
     # -- retention
 
-    def prune(self, txn: Txn, before_ms: float, limit: int) -> int:
-        """Remove up to `limit` of the oldest entries whose wall time is before `before_ms`; returns how many.
+    def find_old(self, txn: Txn, first: int, before_ms: float, ahead_ms: float, look: int) -> tuple[int, int]:
+        """(LSN before which all entries are old, LSN up to which it was looked): among the next `look` entries from `first` on.
 
-        Stops at the first entry that is young enough, and always leaves the newest one.
+        Old is an entry whose wall time is before `before_ms`. One whose wall time is after `ahead_ms` was written while the clock was ahead: it is as
+        old as the next one whose time can be. Ends before the first entry that is young, and before the newest one.
         """
+        end = 0
+        cursor = txn.cursor(self._entries)
+        here = cursor.set_range(_pack_lsn(first))
+        while here and look:
+            lsn, wall_ms = _LSN.unpack(cursor.key())[0], _DOUBLE.unpack_from(cursor.value(), _WALL_OFFSET)[0]
+            if lsn >= self.last_lsn or before_ms <= wall_ms <= ahead_ms:
+                break
+            first = lsn + 1
+            if wall_ms < before_ms:
+                end = first
+            look -= 1
+            here = cursor.next()
+        return end, first
+
+    def prune(self, txn: Txn, end: float, limit: int) -> int:
+        """Remove up to `limit` of the oldest entries whose LSN is before `end`; returns how many. Always leaves the newest one."""
         removed = 0
         cursor = txn.cursor(self._entries)
         while removed < limit and cursor.first():
             lsn, data = _LSN.unpack(cursor.key())[0], cursor.value()
-            if lsn >= self.last_lsn or _DOUBLE.unpack_from(data, _WALL_OFFSET)[0] >= before_ms:
+            if lsn >= self.last_lsn or lsn >= end:
                 break
             cursor.delete()
             self._removed(txn, lsn, data)

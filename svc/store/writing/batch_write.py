@@ -155,7 +155,7 @@ class BatchWriter:
             check_order(table, write_set.txn, item.stored, before)
         record, changes = made
         if self._stamp is not None:
-            self._stamp(record, write_set.version, None)
+            self._stamp(record, write_set.stamp_ms, None)
         if self._admits:
             self.admit(item.stored, None, record)
         for index in self._unique:  # at once: the next record of the batch is compared with it
@@ -183,7 +183,7 @@ class BatchWriter:
         if self._deferred is not None:
             self._deferred.replaced(stored)
         if self._stamp is not None:
-            self._stamp(record, write_set.version, old if is_live else None)
+            self._stamp(record, write_set.stamp_ms, old if is_live else None)
         if self._admits:
             self.admit(stored, old if is_live else None, record)
         expiry = table.expiry.time_for(record, None, write_set.wall_ms)
@@ -207,7 +207,7 @@ class BatchWriter:
         if self._constraints is not None:
             if self._stamp is not None:
                 record = record.copy()
-                self._stamp(record, self._set.version, old)
+                self._stamp(record, self._set.stamp_ms, old)
             self._constraints.refuse(self._set, self._table, stored, old, record, self._pending)
 
     def _write_entries(self, run: IndexRuns) -> Iterator[None]:

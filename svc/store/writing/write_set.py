@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from svc.clock import stamp_time
 from svc.errors import ClientError
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
@@ -68,6 +69,7 @@ class WriteSet:
         "reference_limit",
         "references",
         "skipped",
+        "stamp_ms",
         "suspects",
         "trace_id",
         "txn",
@@ -97,6 +99,7 @@ class WriteSet:
         self.first_lsn = self.log.last_lsn + 1
         self.version = version
         self.wall_ms = wall_ms
+        self.stamp_ms = stamp_time(version, wall_ms)  # of time attributes
         self.user = user
         self.operation = operation
         self.trace_id = trace_id
@@ -194,7 +197,7 @@ class WriteSet:
         if table.validator.completes:
             record = table.validator.complete(record, is_new=not live)
         if table.stamps:
-            table.validator.stamp(record, self.version, old if live else None)
+            table.validator.stamp(record, self.stamp_ms, old if live else None)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
         if table.constraints is not None:
             table.constraints.admit(self, table, stored, old if live else None, record, is_whole=True)
@@ -226,7 +229,7 @@ class WriteSet:
             record[table.primary_key] = id
             record = table.validator.complete(table.validator.record(record, source="native"), is_new=True)
             if table.stamps:
-                table.validator.stamp(record, self.version, None)
+                table.validator.stamp(record, self.stamp_ms, None)
             if table.constraints is not None:
                 table.constraints.admit(self, table, stored, None, record, is_whole=True)
             logged = record
@@ -246,7 +249,7 @@ class WriteSet:
         if increments:
             table.validator.merged(record, increments)
         if table.stamps:
-            table.validator.stamp(record, self.version, old)
+            table.validator.stamp(record, self.stamp_ms, old)
         if table.constraints is not None:
             table.constraints.admit(self, table, stored, old, record, is_whole=False)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)

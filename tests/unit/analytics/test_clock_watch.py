@@ -12,7 +12,7 @@ def test_a_step_is_waited_for(step: float) -> None:
     watch = ClockWatch(clock, None)
     assert watch.is_settled()
     clock.advance(60)
-    clock._wall += step
+    clock.step(step)
     assert not watch.is_settled()
     clock.advance(SETTLING - 1)
     assert not watch.is_settled()
@@ -25,7 +25,7 @@ def test_small_corrections_do_not_count() -> None:
     watch = ClockWatch(clock, None)
     for _ in range(100):
         clock.advance(60)
-        clock._wall -= 2
+        clock.step(-2)
         assert watch.is_settled()
 
 

@@ -114,7 +114,7 @@ def test_ids_increase_also_when_the_clock_steps_back(world: Fixture) -> None:
     for _ in range(3):
         world.analytics.recorder.record(1, "size")
         world.second()
-        world.clock._wall -= 5
+        world.clock.step(-5)
     ids = [row["id"] for row in world.raw()]
     assert ids == sorted(set(ids)) and len(ids) == 3
     world.start()
@@ -305,7 +305,7 @@ HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 @pytest.mark.parametrize("restarts", [False, True])
 def test_each_second_is_aggregated_once_whatever_the_clock_does(world: Fixture, jump: float, restarts: bool) -> None:
     run(world, 90)
-    world.clock._wall += jump
+    world.clock.step(jump)
     if restarts:
         world.start()
     run(world, 150)
@@ -329,9 +329,9 @@ def test_each_second_is_aggregated_once_whatever_the_clock_does(world: Fixture, 
 
 def test_the_clock_goes_forth_and_back(world: Fixture) -> None:
     run(world, 10)
-    world.clock._wall += 4 * YEAR
+    world.clock.step(4 * YEAR)
     run(world, 10)
-    world.clock._wall -= 4 * YEAR
+    world.clock.step(-4 * YEAR)
     run(world, 150)
     assert 170 - 92 <= sum(row["count"] for row in world.aggregates("size")) <= 170
     assert sum(row["count"] == 10 for row in world.aggregates("size")) == 2, "rows of different times are not one period"
@@ -341,10 +341,10 @@ def test_nothing_is_removed_soon_after_the_clock_has_jumped(world: Fixture) -> N
     """A clock that is years ahead for half an hour does not cost the aggregates of the last year."""
     run(world, 130)
     raw, aggregates = world.raw(), world.rows(ANALYTICS_TABLE)
-    world.clock._wall += 2 * YEAR
+    world.clock.step(2 * YEAR)
     for _ in range(1800):
         world.second()
-    world.clock._wall -= 2 * YEAR
+    world.clock.step(-2 * YEAR)
     for _ in range(1000):
         world.second()
     kept = {row["id"] for row in world.rows(ANALYTICS_TABLE)}
@@ -359,11 +359,11 @@ def test_nothing_is_removed_soon_after_the_clock_has_jumped(world: Fixture) -> N
 
 
 def test_rows_of_a_future_that_did_not_come_go(world: Fixture) -> None:
-    world.clock._wall += 3 * YEAR
+    world.clock.step(3 * YEAR)
     world.start()
     run(world, 130)
     wrong = {row["id"] for row in world.rows(ANALYTICS_TABLE)}
-    world.clock._wall -= 3 * YEAR
+    world.clock.step(-3 * YEAR)
     world.start()
     run(world, 70)
     world.clock.advance(HOUR)

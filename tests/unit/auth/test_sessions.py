@@ -205,6 +205,17 @@ def test_use_renews_it_once_a_day(browser: Browser) -> None:
     assert browser.user() is None and browser.get() == {}
 
 
+@pytest.mark.parametrize("settings", [{}, {"life": 10 * DAY}])
+def test_one_that_was_made_while_the_clock_was_ahead_does_not_live_longer(world: World, settings: dict[str, Any]) -> None:
+    browser = Browser(world, **settings)
+    world.clock.step(400 * DAY)
+    browser.login()
+    world.clock.step(-400 * DAY)
+    assert browser.get()["user"] == "ann"
+    world.clock.advance(31 * DAY)
+    assert browser.user() is None
+
+
 def test_requests_of_one_turn_renew_it_once(browser: Browser) -> None:
     browser.login()
     browser.world.clock.advance(2 * DAY)

@@ -121,6 +121,19 @@ def test_rotation_by_age_counts_over_restarts(tmp_path: Path) -> None:
     file.close()
 
 
+def test_a_file_that_was_begun_while_the_clock_was_ahead_is_rotated(tmp_path: Path) -> None:
+    clock = FakeClock()
+    file = log_file(tmp_path, clock, interval=100.0)
+    for ahead, is_rotated in ((30.0, False), (86_400.0, True)):
+        clock.step(ahead)
+        file.append(f"{timestamp(clock.wall())} [main/0] [info]: first")
+        file.flush()
+        clock.step(-ahead)
+        assert (file.maybe_rotate() is not None) is is_rotated
+        file.path.unlink(missing_ok=True)
+    file.close()
+
+
 def test_the_age_of_a_foreign_file_is_its_time(tmp_path: Path) -> None:
     clock = FakeClock()
     file = log_file(tmp_path, clock, interval=60.0)

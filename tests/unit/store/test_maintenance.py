@@ -8,10 +8,12 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import NoSpace
-from svc.store import Database, LogEntry, Store, Table
+from svc.store import Database, LogEntry, Store, Table, maintenance
 from svc.store.env import Environment
 from svc.store.expiry import next_scan, scan_interval
 from svc.store.log.entries import EXPIRE
+from svc.store.schema import Attribute, TableDefinition
+from tests.unit.store.conftest import SEAT
 
 
 def put(store: Store, table: Table, count: int, expires_at: float | None = None) -> None:
@@ -99,6 +101,93 @@ def test_after_a_failure_it_pauses(store: Store, seats: Table, clock: FakeClock,
     store.maintenance(1.0)
     assert stored(seats) == 0
     store.check()
+
+
+def test_a_failure_in_one_database_does_not_hold_up_the_others(
+    store: Store, seats: Table, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = store.open_database("other").define_table(replace(seats.definition, scan_interval=1.0))
+    put(store, seats, 3, clock.wall() * 1000 + 10_000)
+    put(store, other, 3, clock.wall() * 1000 + 121_000)
+    store.maintenance(1.0)
+    clock.advance(120)
+    commit = Environment.commit
+
+    def fail(self: Environment) -> None:
+        if self is seats.database.env:
+            self.abort()
+            raise NoSpace
+        commit(self)
+
+    monkeypatch.setattr(Environment, "commit", fail)
+    store.maintenance(1.0)
+    clock.advance(3)
+    store.maintenance(1.0)
+    assert (stored(seats), stored(other)) == (3, 0)
+
+
+@pytest.fixture
+def slow_commits(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit takes a millisecond of the clock."""
+    commit = Environment.commit
+
+    def take_time(self: Environment) -> None:
+        clock.advance(0.001)
+        commit(self)
+
+    monkeypatch.setattr(Environment, "commit", take_time)
+
+
+def test_a_long_index_build_leaves_a_share_to_all_other_work(
+    open_store: Callable[..., Store], clock: FakeClock, slow_commits: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(log_retention=100.0)
+    key = Attribute("id", "ID", primary_key=True)
+    built = store.open_database("a").define_table(TableDefinition("Built", attributes=(key, Attribute("n", "Int")), primary_key="id"))
+    fast = store.open_database("b").define_table(replace(SEAT, expiration=100.0))
+    for table in (built, fast):
+        transaction = store.begin()
+        for number in range(1500):
+            transaction.put(table, f"{number:04}", {"n": number} if table is built else {"stock": number})
+        transaction.apply()
+        store.commit_turn()
+    store.maintenance(1.0)
+
+    def build_slice(*of: object) -> bool:
+        clock.advance(0.001)
+        return False  # there is always more
+
+    monkeypatch.setattr(maintenance, "build_slice", build_slice)
+    built.database.define_table(replace(built.definition, attributes=(key, Attribute("n", "Int", indexed=True))))
+    clock.advance(300)
+    for _ in range(100):
+        assert store.maintenance(0.004)
+    assert built.indexes["n"].progress is not None
+    assert stored(fast) == 0 and fast.database.log.count(fast.database.snapshot()) <= 1500
+    assert built.database.log.count(built.database.snapshot()) == 1
+
+
+def test_tables_with_expired_records_take_turns(store: Store, clock: FakeClock, slow_commits: None) -> None:
+    database = store.open_database("a")
+    tables = [database.define_table(replace(SEAT, name=name, expiration=100.0)) for name in ("First", "Second")]
+    for table, count in zip(tables, (2000, 100), strict=True):
+        put(store, table, count)
+    store.maintenance(1.0)
+    clock.advance(300)
+    for _ in range(3):
+        store.maintenance(0.002)
+    assert stored(tables[1]) == 0 and stored(tables[0]) > 1000
+
+
+def test_a_clock_that_was_ahead_does_not_hold_up_scans(store: Store, seats: Table, clock: FakeClock) -> None:
+    clock.step(400 * 86_400)
+    store.maintenance(1.0)
+    clock.step(-400 * 86_400)
+    put(store, seats, 3, clock.wall() * 1000 + 10_000)
+    for _ in range(2):
+        clock.advance(120)
+        store.maintenance(1.0)
+    assert stored(seats) == 0
 
 
 def test_nothing_to_do(store: Store, seats: Table) -> None:

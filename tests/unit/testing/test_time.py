@@ -152,3 +152,15 @@ def test_the_same_calls_are_used_in_async_tests(shop: Application) -> None:
         assert asyncio.current_task() is task
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-7200, "the clock went back by 2.0 hours"), (86400, "the clock went forward by 24.0 hours"), (-600, None)]
+)
+def test_a_step_of_the_clock_by_an_hour_is_logged(shop: Application, seconds: float, text: str | None) -> None:
+    shop.clock.advance(2)
+    before = len(shop.logs)
+    shop.instance.clock.step(seconds)
+    shop.clock.advance(2)
+    told = [entry.text for entry in shop.logs[before:] if "the clock went" in entry.text]
+    assert len(told) == (text is not None) and all(str(text) in each for each in told)

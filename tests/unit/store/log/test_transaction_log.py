@@ -245,6 +245,54 @@ def test_retention(writer: Writer, clock: FakeClock, open_store: Callable[..., S
     assert again.databases["data"].log.last_lsn == 4
 
 
+def lsns(writer: Writer) -> list[int]:
+    database = writer.table.database
+    return [entry.lsn for entry in database.log.read(database.snapshot())]
+
+
+def test_entries_of_a_clock_that_was_ahead_go_with_those_behind_them(writer: Writer, clock: FakeClock) -> None:
+    clock.step(400 * DAY)
+    for number in range(250):
+        writer.put("A1", number)
+    clock.step(-400 * DAY)
+    writer.put("A1", 1000)
+    writer.put("A1", 1001)
+    clock.advance(2 * DAY)
+    writer.store.maintenance(1.0)
+    assert len(lsns(writer)) == 252
+    clock.advance(1.5 * DAY)
+    writer.store.maintenance(1.0)
+    assert lsns(writer) == [252]
+    writer.store.check()
+
+
+def test_entries_of_a_clock_that_was_ahead_go_where_nothing_is_written_any_more(writer: Writer, clock: FakeClock) -> None:
+    clock.step(400 * DAY)
+    for number in range(3):
+        writer.put("A1", number)
+    clock.step(-400 * DAY)
+    for days, left in ((0.1, 3), (2.5, 3), (1, 1)):
+        clock.advance(days * DAY)
+        writer.store.maintenance(1.0)
+        assert len(lsns(writer)) == left
+
+
+def test_a_clock_that_is_behind_for_a_while_removes_nothing(writer: Writer, clock: FakeClock) -> None:
+    """Neither while it is, nor when it has been set: what was written before is no older for it."""
+    writer.put("A1", 1)
+    writer.put("B1", 1)
+    clock.step(-20_000 * DAY)
+    writer.put("A1", 2)
+    for _ in range(3):
+        clock.advance(3600)
+        writer.store.maintenance(1.0)
+    clock.step(20_000 * DAY)
+    writer.put("A1", 3)
+    clock.advance(3600)
+    writer.store.maintenance(1.0)
+    assert lsns(writer) == [1, 2, 3, 4]
+
+
 def test_prune_keeps_to_its_limit(writer: Writer) -> None:
     for number in range(10):
         writer.put("A1", number)

@@ -246,6 +246,16 @@ def test_stamps(turns: Turns, store: Store, clock: FakeClock) -> None:
     assert decode(entry.value or b"") == {name: record[name] for name in ("made", "changed", "n")}
 
 
+def test_stamps_after_the_clock_was_ahead(turns: Turns, store: Store, clock: FakeClock) -> None:
+    attributes = (Attribute("id", primary_key=True), Attribute("made", "Float", created_time=True))
+    table = store.open_database("data").define_table(TableDefinition("T", attributes=attributes))
+    clock.step(400 * 86_400)
+    write(turns, table, [{"id": 1}])
+    clock.step(-400 * 86_400)
+    write(turns, table, [{"id": 2}], "upsert")
+    assert content(table)[2]["made"] == clock.wall() * 1000
+
+
 def test_blobs_are_saved_before(turns: Turns, store: Store) -> None:
     table = store.open_database("data").define_table(
         TableDefinition("T", attributes=(Attribute("id", primary_key=True), Attribute("b", "Blob")))

@@ -196,6 +196,27 @@ def test_time_attributes(store: Store, clock: FakeClock) -> None:
     store.check()
 
 
+@pytest.mark.parametrize(("step", "is_wall"), [(30, False), (400 * 86_400, True)])
+def test_time_attributes_after_the_clock_was_ahead(store: Store, clock: FakeClock, step: int, is_wall: bool) -> None:
+    """The wall time, if the version is another by more than a minute."""
+    made, changed = Attribute("made", "Long", created_time=True), Attribute("changed", "Long", updated_time=True)
+    table = store.open_database("data").define_table(
+        TableDefinition("T", attributes=(Attribute("id", "ID", primary_key=True), made, changed))
+    )
+    clock.step(step)
+    put(store, table, "a", x=1)
+    clock.step(-step)
+    clock.advance(1)
+    expected = int(clock.wall() * 1000) + (0 if is_wall else (step - 1) * 1000)
+    put(store, table, "b", x=1)
+    assert stored(table, "b") == {"x": 1, "id": "b", "made": expected, "changed": expected}
+    transaction, _ = begin(store)
+    transaction.patch(table, "a", {"x": 2})
+    transaction.apply()
+    store.commit_turn()
+    assert stored(table, "a") == {"x": 2, "id": "a", "made": int(clock.wall() * 1000) + (step - 1) * 1000, "changed": expected}
+
+
 def precondition_cases(good: str) -> list[tuple[Precondition, bool, bool]]:
     """(precondition, holds for the record with the tag `good` of version 1767225600000, holds for no record)."""
     return [
