@@ -14,6 +14,7 @@ import asyncio
 import inspect
 import math
 import selectors
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from types import CodeType
 from typing import Any, Protocol
@@ -129,3 +130,50 @@ def then(value: Any, go_on: Callable[[Any], Any]) -> Any:
 async def _then(value: Awaitable[Any], go_on: Callable[[Any], Any]) -> Any:
     result = go_on(await value)
     return await result if inspect.isawaitable(result) else result
+
+
+# --- what code of applications raises ----------------------------------------------------------------------------------------------------
+
+_OWN_MODULES = __name__.partition(".")[0] + "."
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an exception that has left code of an application was not raised by it: the cancellation of this task, the end of a coroutine that is closed
+    from outside, Ctrl+C in a process that has no handler for it. Any other ends the call that raised it and no more, also if it is no Exception: the panic of
+    a library in Rust, a BaseExceptionGroup, SystemExit.
+    """
+    if isinstance(error, Exception):
+        return False
+    if isinstance(error, asyncio.CancelledError):
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no loop runs
+            return False
+        return task is not None and task.cancelling() > 0
+    if isinstance(error, GeneratorExit):
+        # A coroutine that is closed has it thrown in where it waits, so no frame of the application is left in its traceback.
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        return traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith(_OWN_MODULES)
+    return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def contained(error: BaseException, raiser: str = "it") -> Exception:
+    """What code of an application has raised, as an Exception, to be reported or answered. Raises what `is_ours`."""
+    if is_ours(error):
+        raise error
+    return as_exception(error, raiser)
+
+
+def as_exception(error: BaseException, raiser: str = "it") -> Exception:
+    """`error`, or what stands for one that is no Exception."""
+    if isinstance(error, Exception):
+        return error
+    try:
+        text = str(error)
+    except Exception:  # of code of an application, too
+        text = ""
+    stand_in = RuntimeError(f"{raiser} has raised {type(error).__name__}{f': {text}' if text else ''}")
+    stand_in.__cause__ = error
+    return stand_in

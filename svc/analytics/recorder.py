@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from svc.analytics.statistics import LABELS, Key, iter_numeric_entry, labels, whole, yes_no_entry
+from svc.loop import contained
 from svc.store.values.records import encode
 
 MAX_GROUPS = 10_000  # per period (spec: analytics §2)
@@ -105,8 +106,8 @@ class Period:
             try:
                 found = function()
                 entry = None if found is None else _entry_of(key, found)
-            except Exception:
-                _log.exception("the function that measures %s failed", key[0])
+            except BaseException as error:
+                _log.error("the function that measures %s failed", key[0], exc_info=contained(error))
                 continue
             if entry is not None:
                 self.given.append(entry)

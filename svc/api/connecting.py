@@ -24,6 +24,7 @@ from svc.api.target import RequestTarget
 from svc.auth.users import User, user_of
 from svc.errors import Problem
 from svc.http.event_pump import as_event_source
+from svc.loop import contained
 from svc.messages import Request, Response
 from svc.realtime.connected_items import ConnectedItems, Opening
 from svc.realtime.delivery_queue import DeliveryQueue
@@ -41,34 +42,20 @@ logger = logging.getLogger("svc.applications")
 
 @contextmanager
 def _running(request: Request) -> Iterator[None]:
-    """Code of the application runs, in the context of the request. `sys.exit()` in it must not end the server; a defect in it says which request it was."""
+    """Code of the application runs, in the context of the request. A defect in it says which request it was."""
     token = enter(request)
     try:
         yield
-    except SystemExit as error:
-        raise RuntimeError("the handler has called sys.exit()") from error
-    except asyncio.CancelledError as error:
-        if _is_cancelled():
-            raise
-        raise RuntimeError("the handler has raised CancelledError") from error
     except (Problem, StopAsyncIteration):
         raise
-    except Exception as error:
+    except BaseException as error:
+        defect = contained(error, "the handler")
         note = f"in {request.state.handler.place}, for {request.method} {request.target[:200]}"
-        if note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
-        raise
+        if note not in getattr(defect, "__notes__", ()):
+            defect.add_note(note)
+        raise defect
     finally:
         leave(token)
-
-
-def _is_cancelled() -> bool:
-    """Whether the running task is to end; else a CancelledError is the application's own."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no loop runs
-        return False
-    return task is not None and task.cancelling() > 0
 
 
 class Connection:
@@ -246,5 +233,5 @@ class Messages:
 async def _logged(waiting: Awaitable[None]) -> None:
     try:
         await waiting
-    except Exception:
+    except Exception:  # `_running` makes one of whatever is raised
         logger.exception("a callback for the end of a connection failed")

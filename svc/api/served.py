@@ -7,7 +7,6 @@ Each call runs in a transaction of its own. A plain handler is answered in the s
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -30,6 +29,7 @@ from svc.errors import ClientError, NotFound, ServerError
 from svc.http.media_types import encode_text
 from svc.http.raw_content import is_raw_content
 from svc.http.row_stream import narrow
+from svc.loop import contained
 from svc.messages import Request, Response
 from svc.query.explain import explain
 from svc.resources import Created, PlannedQuery, StoredRecord, TableResource
@@ -109,9 +109,7 @@ class _Served(ProtocolResource):
         except BaseException as error:
             transaction.abort()
             transaction.close()
-            if isinstance(error, SystemExit | asyncio.CancelledError):
-                raise RuntimeError(f"the handler has raised {type(error).__name__}") from error
-            raise
+            raise contained(error, "the handler")
         finally:
             leave(token)
 
@@ -150,10 +148,7 @@ class _Served(ProtocolResource):
                 await collected
             return await answer if is_waiting(answer) else answer
         except BaseException as error:
-            task = asyncio.current_task()
-            if isinstance(error, SystemExit) or (isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()):
-                raise RuntimeError(f"the handler has raised {type(error).__name__}") from error
-            raise
+            raise contained(error, "the handler")
         finally:
             leave(token)
 
@@ -200,10 +195,7 @@ class _Served(ProtocolResource):
             return _counted(answer, target, transaction) if request.method == "DELETE" else answer
         except BaseException as error:
             transaction.abort()
-            task = asyncio.current_task()
-            if isinstance(error, SystemExit) or (isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()):
-                raise RuntimeError(f"the handler has raised {type(error).__name__}") from error
-            raise
+            raise contained(error, "the handler")
         finally:
             transaction.close()
             leave(token)

@@ -21,6 +21,7 @@ from svc.auth.roles import ALL_RIGHTS, OPENED
 from svc.auth.users import User
 from svc.errors import ClientError, MethodNotAllowed
 from svc.http.event_pump import iter_source
+from svc.loop import contained
 from svc.messages import Request
 from svc.query.authorization import narrow_query
 from svc.query.select import enumerable_select
@@ -107,8 +108,8 @@ class Subscription(AlreadyThere):
                 result = settled(callback(event))
                 if is_waiting(result):
                     await result
-            except Exception:
-                logger.exception("a subscriber failed on an event")
+            except BaseException as error:
+                logger.error("a subscriber failed on an event", exc_info=contained(error))
 
     def end(self) -> None:
         """End it. What is queued can still be taken."""
@@ -170,8 +171,8 @@ def _closing(callback: Callable[..., Any], loop: asyncio.AbstractEventLoop) -> C
 async def _awaited(result: Any) -> None:
     try:
         await result
-    except Exception:
-        logger.exception("a subscriber failed on the end of a subscription")
+    except BaseException as error:
+        logger.error("a subscriber failed on the end of a subscription", exc_info=contained(error))
 
 
 def keep(task: asyncio.Future[Any]) -> None:

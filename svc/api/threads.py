@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from svc.errors import ServerError
+from svc.loop import as_exception
 
 MAX_THREADS = 16  # of one instance: most of them wait for something, so there may be more than there are processors
 MAX_WAITING = 1000  # calls that wait for a thread; beyond: 503
@@ -91,10 +92,10 @@ class HelperThreads:
 
 
 def _as_error(error: BaseException) -> BaseException:
-    """An exception that a task can be ended with. SystemExit and its like would end the server, StopIteration cannot be set at all."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        return error
-    wrapped = RuntimeError(f"the function of run_in_thread has raised {type(error).__name__}")
+    """An exception that a task can be ended with: StopIteration cannot be set at all."""
+    if not isinstance(error, StopIteration):
+        return as_exception(error, "the function of run_in_thread")
+    wrapped = RuntimeError("the function of run_in_thread has raised StopIteration")
     wrapped.__cause__ = error
     return wrapped
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import signal
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from svc.apps.load_limit import LOAD_SECONDS, LoadTimeout, load_limit
+from svc.loop import contained
 
 Guard = Callable[[], AbstractContextManager[None]]
 
@@ -32,10 +32,10 @@ async def call(
     try:
         with load_limit(seconds), guard():
             result = function(*arguments)
-    except (Exception, LoadTimeout):
+    except LoadTimeout:
         raise
     except BaseException as error:
-        raise contained(error) from error
+        raise contained(error)
     if not inspect.isawaitable(result):
         return result
     task = asyncio.get_running_loop().create_task(_run(result, guard, seconds))
@@ -60,18 +60,10 @@ async def call(
 async def _run(awaitable: Awaitable[Any], guard: Guard, seconds: float) -> Any:
     try:
         return await Stepped(awaitable, guard, seconds)
-    except (Exception, LoadTimeout, asyncio.CancelledError):
+    except (LoadTimeout, asyncio.CancelledError):
         raise
     except BaseException as error:
-        raise contained(error) from error
-
-
-def contained(error: BaseException) -> Exception:
-    """What stands for an exception of an application that is no Exception, and would end the task or the server. Ctrl+C while the server starts is
-    raised: later it is a signal."""
-    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        raise error
-    return RuntimeError(f"it has raised {type(error).__name__}{f': {error}' if str(error) else ''}")
+        raise contained(error)
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:

@@ -11,7 +11,6 @@ import importlib
 import importlib.abc
 import importlib.util
 import re
-import signal
 import sys
 import traceback
 from collections import deque
@@ -30,6 +29,7 @@ from svc.api.table_settings import GLOBAL as SETTINGS
 from svc.api.table_settings import TableSettings
 from svc.apps.compiled import code_of, write_compiled
 from svc.apps.load_limit import load_limit
+from svc.loop import is_ours
 from svc.resources import Registration, make_registration
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ class ApplicationModules:
         try:
             with load_limit():
                 module = importlib.import_module(name)
-        except BaseException as error:  # also SystemExit: an application must not end the server
-            if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-                raise  # Ctrl+C at the start; later it is no exception
+        except BaseException as error:
+            if is_ours(error):
+                raise
             raise self.fault_of(error) from error
         finally:
             self._places = None

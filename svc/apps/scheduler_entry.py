@@ -12,6 +12,7 @@ from svc.apps.code import CodeVersion
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.load_limit import load_limit
 from svc.apps.modules import ModuleFault
+from svc.loop import is_ours
 from svc.scheduler import JobRun, JobSpec, Scheduler, bind_handler, read_jobs
 
 
@@ -71,11 +72,11 @@ def _import_installed(code: CodeVersion, name: str) -> ModuleType:
     try:
         with code.loading(), load_limit():
             return importlib.import_module(name)
-    except KeyboardInterrupt:
-        raise
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ValueError(f"handler: there is no module {name}, in the application or among the packages that are installed") from None
         raise ValueError(f"handler: {name}: {error}") from error
-    except BaseException as error:  # also SystemExit
+    except BaseException as error:
+        if is_ours(error):
+            raise
         raise ValueError(f"handler: {name}: {type(error).__name__}: {error}") from error

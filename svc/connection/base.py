@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from svc.connection.file_range import FileCut
+from svc.loop import contained
 
 if TYPE_CHECKING:
     from svc.connection.exchange import Application
@@ -226,8 +227,8 @@ class SocketConnection:
         self.closed = True
         try:
             self._on_close()
-        except Exception as error:
-            self._shared.log_error(f"the end of a connection from {self.peer}", error)
+        except BaseException as error:
+            self._shared.log_error(f"the end of a connection from {self.peer}", contained(error))
         self._detach()
         self.sock.close()
 

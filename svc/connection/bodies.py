@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.connection.exchange import Carrier, Exchange
 from svc.connection.file_range import FileCut, FileRange
+from svc.loop import as_exception, contained, is_ours
 from svc.messages import Feed, Response
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 HIGH_WATER = 256 * 1024  # bytes of unsent output at which a stream pauses
 LOW_WATER = 64 * 1024  # ... and at which it goes on
 FILE_SLICE = 256 * 1024  # bytes of a file that the kernel is asked to send at one time: of a cold disk it reads them first
+
+BODY = "the body of a response"
 
 LogError = Callable[[str, BaseException | None], None]
 
@@ -75,8 +78,8 @@ class PulledBody:
                 if now() >= deadline:
                     self._queue()
                     break
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
-            connection.defect(defect_of_body(error))
+        except BaseException as error:
+            connection.defect(contained(error, BODY))
             return
         connection.touch()
 
@@ -129,20 +132,17 @@ class AwaitedBody:
                     exchange.body_bytes += len(chunk)
                     connection.send_body(exchange, chunk)
             connection.end_body(exchange)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if exchange.abandoned or task is None or task.cancelling():
+        except BaseException as error:
+            if is_ours(error) and (exchange.abandoned or not isinstance(error, asyncio.CancelledError)):
                 raise
-            connection.defect(defect_of_body(error))
-        except (Exception, SystemExit) as error:
-            connection.defect(defect_of_body(error))
+            connection.defect(as_exception(error, BODY))
         finally:
             close = getattr(body, "aclose", None)
             if close is not None:
                 try:
                     await close()
-                except (Exception, SystemExit) as error:
-                    self._shared.log_error("the end of a response's body", error)
+                except BaseException as error:
+                    self._shared.log_error("the end of a response's body", contained(error))
 
     def on_room(self) -> None:
         pass
@@ -323,8 +323,8 @@ def close_iterator(body: object, log_error: LogError) -> None:
     if close is not None and not inspect.iscoroutinefunction(close):
         try:
             close()
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
-            log_error("the end of a response's body", error)
+        except BaseException as error:
+            log_error("the end of a response's body", contained(error))
 
 
 def as_bytes(chunk: Any) -> bytes:
@@ -332,15 +332,6 @@ def as_bytes(chunk: Any) -> bytes:
     if isinstance(chunk, bytes | bytearray | memoryview):
         return bytes(chunk)
     raise TypeError(f"the body of a response gives bytes, not {type(chunk).__name__}")
-
-
-def defect_of_body(error: BaseException) -> Exception:
-    """What ends the connection. Nothing that code of an application raises ends more than that."""
-    if isinstance(error, Exception):
-        return error
-    defect = RuntimeError(f"the body of a response has raised {type(error).__name__}")
-    defect.__cause__ = error
-    return defect
 
 
 def take_length(response: Response) -> int | None:

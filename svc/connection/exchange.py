@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from svc.connection.file_range import FileRange
+from svc.loop import contained
 from svc.messages import Feed, HeaderPairs, Request, Response
 
 
@@ -155,8 +156,8 @@ class Exchange:
         else:
             try:
                 self.connection.answer(self, response)
-            except Exception as error:  # the caller is a task or a commit, which could not answer otherwise
-                self.connection.defect(error)
+            except BaseException as error:  # the caller is a task or a commit, which could not answer otherwise
+                self.connection.defect(contained(error))
 
     def decode_content(self, request: Request) -> Any:
         return self.connection.application.decode_content(request)

@@ -31,6 +31,7 @@ from svc.connection.input_share import BATCH, SLICE
 from svc.connection.intake import READ_AHEAD, BodyIntake
 from svc.connection.tunnel import TunnelConnection
 from svc.errors import PeerError, Problem, ServerError
+from svc.loop import contained
 from svc.messages import HeaderPairs, Request, Response, Upgrade
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.http1 import Http1
@@ -119,8 +120,8 @@ class Http1Connection(SocketConnection):
                     self.deadline = shared.now() + shared.timeouts.request
                 self._on_events(self.protocol.receive_eof())
                 self.touch()
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
 
     def _on_events(self, events: list[Event]) -> None:
         answered = 0
@@ -409,8 +410,8 @@ class Http1Connection(SocketConnection):
         if self._sending is not None:
             try:
                 self._sending.on_sent()
-            except Exception as error:
-                self.defect(error)
+            except BaseException as error:
+                self.defect(contained(error))
         elif self._current is not None:
             pass
         elif self._closing:
@@ -439,8 +440,8 @@ class Http1Connection(SocketConnection):
         self._is_behind = False
         try:
             self._on_events(self.protocol.next_events())
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
             return
         if self._current is None and not self._flush_queued and not self.closed:
             if self._ended:

@@ -25,6 +25,7 @@ from svc.connection.http2_exchange import Http2Exchange
 from svc.connection.input_share import BATCH, SLICE
 from svc.connection.intake import BodyIntake
 from svc.errors import PeerError
+from svc.loop import contained
 from svc.messages import Request
 from svc.protocol.events import (
     DataReceived,
@@ -117,8 +118,8 @@ class Http2Connection(SocketConnection):
             return
         try:
             self._on_events(self.protocol.receive_eof())
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
         self.touch()
 
     def receive(self, data: bytes) -> None:
@@ -127,8 +128,8 @@ class Http2Connection(SocketConnection):
             return
         try:
             self._receive(data)
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
 
     def _receive(self, data: bytes) -> None:
         shared, protocol = self._shared, self.protocol
@@ -284,8 +285,8 @@ class Http2Connection(SocketConnection):
                     intake.on_data(event.data)
                 else:
                     intake.on_end()
-        except Exception as error:
-            exchange.defect(error)
+        except BaseException as error:
+            exchange.defect(contained(error))
 
     def _on_peer_closed(self) -> None:
         """The peer closed its half and may still read: complete requests are answered."""

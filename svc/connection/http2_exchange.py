@@ -17,6 +17,7 @@ from svc.connection.exchange import Application, Carrier, Exchange, drop_respons
 from svc.connection.http2_tunnel import StreamTunnel, TunnelCarrier
 from svc.connection.intake import BodyIntake
 from svc.errors import Overloaded, PeerError, Problem, ServerError
+from svc.loop import contained
 from svc.messages import HeaderPairs, Request, Response, Upgrade
 from svc.protocol.http2_frames import CANCEL, HTTP_1_1_REQUIRED, INTERNAL_ERROR
 
@@ -94,8 +95,8 @@ class Http2Exchange(Exchange):
                     self.body_bytes = len(body)
             else:
                 self._begin_stream(response, body)
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
             return
         if self.intake is not None:
             self._drop_intake()
@@ -196,8 +197,8 @@ class Http2Exchange(Exchange):
                     sending.on_sent()
                 elif pending <= LOW_WATER:
                     sending.on_room()
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
 
     # --- time and end --------------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from svc.connection.exchange import BodyChannel, BodySink, Decision, Exchange
 from svc.errors import Overloaded
+from svc.loop import contained
 from svc.messages import Response
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ class BodyIntake:
             try:
                 self._is_undecided = False
                 self._on_decision(decision)
-            except Exception as error:
-                self._exchange.connection.defect(error)
+            except BaseException as error:
+                self._exchange.connection.defect(contained(error))
         elif decision is not None and not isinstance(decision, Response):
             decision.discard()
 
@@ -166,8 +167,8 @@ class BodyIntake:
         if not self._is_over:
             try:
                 self._handle(content)
-            except Exception as error:
-                self._exchange.connection.defect(error)
+            except BaseException as error:
+                self._exchange.connection.defect(contained(error))
 
     def _handle(self, content: bytes) -> None:
         exchange = self._exchange
@@ -198,8 +199,8 @@ class BodyIntake:
                 connection.handle(exchange)
             else:
                 connection.answer(exchange, connection.application.error_response(error, exchange.request))
-        except Exception as defect:
-            connection.defect(defect)
+        except BaseException as defect:
+            connection.defect(contained(defect))
 
     def drop_sink(self) -> None:
         """Discard the sink."""

@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+from svc.loop import contained
+
 HANDSHAKE_SECONDS = 10.0  # of TLS
 
 
@@ -70,8 +72,8 @@ class StreamConnections:
             await result
         except ConnectionError:
             pass  # the peer has gone
-        except (Exception, SystemExit) as error:
-            self._log_error(f"a listener of connections, which served {peer}", error)
+        except BaseException as error:
+            self._log_error(f"a listener of connections, which served {peer}", contained(error))
         writer.close()
 
     def close_all(self) -> None:

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from svc.connection.base import READ_SIZE, SocketConnection
+from svc.loop import contained
 from svc.messages import Receiver
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ class TunnelConnection(SocketConnection):
                     self.touch()
                 else:
                     self._receiver.on_eof()
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
 
     def _start(self) -> None:
         self._started = True
@@ -121,8 +122,8 @@ class TunnelConnection(SocketConnection):
             elif self._was_pending and not self._closing:
                 self._was_pending = False
                 self._receiver.on_sent()
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
             return
         if self._closing and not self._out and not self.closed:
             self._end()

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from svc.content.json_type import encode_plain
 from svc.errors import AccessViolation, ClientError, NotFound, Overloaded, Problem, ServerError
 from svc.graphql.live_rows import LiveRows
+from svc.loop import contained
 from svc.realtime.event import EndReason
 from svc.realtime.live import LiveSubscription
 
@@ -136,8 +137,8 @@ class LiveField:
                 self._send()
         except Problem as problem:
             self._end(problem)
-        except Exception as error:
-            self._shared.report(error)
+        except BaseException as error:
+            self._shared.report(contained(error))
             self._end(ServerError("Internal Server Error"))
         return False
 

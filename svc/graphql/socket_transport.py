@@ -25,6 +25,7 @@ from svc.graphql.request_parameters import Parameters
 from svc.graphql.socket_caller import SocketCaller
 from svc.graphql.socket_messages import PROTOCOL, BadMessage, Message
 from svc.graphql.subscriptions import Subscriptions
+from svc.loop import contained
 from svc.messages import Abort, Request
 from svc.websocket.handler import Service, Socket
 from svc.websocket.opening_handshake import offered_protocols
@@ -168,8 +169,8 @@ class GraphQLSocket:
         except Problem as problem:
             self.socket.close_soon(messages.FORBIDDEN, problem.message)
             return
-        except Exception as error:
-            self._shared.report(error)
+        except BaseException as error:
+            self._shared.report(contained(error))
             self.socket.close_soon(1011, "Internal Server Error")
             return
         self._acknowledge()
@@ -205,8 +206,8 @@ class GraphQLSocket:
     async def _run(self, operation: _Operation, parameters: Parameters) -> None:
         try:
             await self._execute(operation, parameters)
-        except Exception as error:
-            self.finish(operation, messages.error(operation.id, self._problem(error)))
+        except BaseException as error:
+            self.finish(operation, messages.error(operation.id, self._problem(contained(error))))
 
     async def _execute(self, operation: _Operation, parameters: Parameters) -> None:
         execution = self._shared.execution

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 from svc.clock import Clock
+from svc.loop import contained
 
 T = TypeVar("T")
 
@@ -49,8 +50,8 @@ class GuestLoop:
             return
         try:
             callback(*args)
-        except Exception as error:
-            self._log_error("a callback of the event loop", error)
+        except BaseException as error:
+            self._log_error("a callback of the event loop", contained(error))
 
     def create_task(self, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:
         task = self.host.create_task(work, **options)

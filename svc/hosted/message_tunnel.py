@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from svc.hosted.outgoing import Outgoing
+from svc.loop import contained
 from svc.messages import Receiver, Request
 from svc.protocol.websocket import LOST, NO_STATUS
 from svc.protocol.websocket_frames import (
@@ -80,8 +81,8 @@ class MessageTunnel:
             receiver.start(self)
             port.request_turn()
             await self._write()
-        except Exception as error:
-            port.log_error(f"WebSocket from {self.peer}", error)
+        except BaseException as error:
+            port.log_error(f"WebSocket from {self.peer}", contained(error))
         finally:
             self._is_over = True
             reading.cancel()

@@ -24,9 +24,9 @@ from svc.auth.users import user_of
 from svc.clock import Clock
 from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
 from svc.http.cors import Cors
-from svc.http.listeners import Chain, ChainPass, is_ours
+from svc.http.listeners import Chain, ChainPass
 from svc.http.response_check import check_response
-from svc.loop import then
+from svc.loop import contained, is_ours, then
 from svc.messages import Abort, HeaderPairs, Request, Response, Upgrade
 from svc.store.blobs import Upload
 from svc.store.writing.commit import wait_committed
@@ -152,8 +152,8 @@ class Dispatcher:
                 return self._receive_verified(request, who)
             request.user = who
             return self._handler.receive(request)
-        except Exception as error:
-            return self.error_response(error, request)
+        except BaseException as error:
+            return self._answer_to(error, request)
 
     def handle(self, exchange: Exchange) -> Response | None:
         request = exchange.request
@@ -178,8 +178,8 @@ class Dispatcher:
                 return None
             request.user = who
             return self._run(exchange, request)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:  # of code of an application
-            return self.error_response(error, request)
+        except BaseException as error:
+            return self._answer_to(error, request)
 
     def upgrade(self, exchange: Exchange) -> Response | None:
         """A request to switch to another protocol."""
@@ -200,8 +200,8 @@ class Dispatcher:
             who = self._identify(request)
         except Problem as refusal:
             return self._run_upgrade(exchange, refusal)
-        except Exception as error:
-            return self.error_response(error, request)
+        except BaseException as error:
+            return self._answer_to(error, request)
         if type(who) is Pending:
             exchange.task = self._loop.create_task(self._upgrade_verified(exchange, who))
             return None
@@ -214,10 +214,8 @@ class Dispatcher:
             exchange.request.user = await pending.wait(self._loop, self._executor)
         except Problem as problem:
             refusal = problem
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            exchange.respond(self.error_response(error, exchange.request))
+        except BaseException as error:
+            exchange.respond(self._last_answer(exchange, error))
             return
         response = self._run_upgrade(exchange, refusal)
         if response is not None:
@@ -230,8 +228,8 @@ class Dispatcher:
             result = self._upgrades.handle(request, refusal)
             if result is None:
                 return self._not_upgraded(exchange, refusal)
-        except Exception as error:
-            return self.error_response(error, request)
+        except BaseException as error:
+            return self._answer_to(error, request)
         if not isinstance(result, Response):
             exchange.task = self._loop.create_task(self._wait_for_upgrade(exchange, result, refusal))
             return None
@@ -246,14 +244,11 @@ class Dispatcher:
         return self._run(exchange, exchange.request)
 
     async def _wait_for_upgrade(self, exchange: Exchange, awaited: Any, refusal: Problem | None) -> None:
-        request = exchange.request
         try:
             result = await awaited
-            response = self._not_upgraded(exchange, refusal) if result is None else self._upgraded(request, result)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            response = self.error_response(error, request)
+            response = self._not_upgraded(exchange, refusal) if result is None else self._upgraded(exchange.request, result)
+        except BaseException as error:
+            response = self._last_answer(exchange, error)
         if response is not None:
             exchange.respond(response)
 
@@ -264,6 +259,18 @@ class Dispatcher:
             response.pairs.extend(request.added_headers.pairs())
         request.answered = self._now()
         return response
+
+    def _answer_to(self, error: BaseException, request: Request) -> Response:
+        """The response to what a call has raised. Raises what `is_ours`."""
+        if is_ours(error):
+            raise error
+        return self.error_response(error, request)
+
+    def _last_answer(self, exchange: Exchange, error: BaseException) -> Response:
+        """The same of the task of an exchange. If `cancelled` has not ended that, it is code that has cancelled its own task: the client waits."""
+        if is_ours(error) and (exchange.task is None or exchange.abandoned or not isinstance(error, asyncio.CancelledError)):
+            raise error
+        return self.error_response(error, exchange.request)
 
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         """The response to an exception. Any other exception than Problem is a defect: logged, and a bare 500 for the client."""
@@ -278,8 +285,8 @@ class Dispatcher:
             self.undo(request)
             try:
                 return self._aborted(request, error.response)
-            except Exception as fault:
-                error = fault
+            except BaseException as fault:
+                error = contained(fault)
         if request is not None and request.foreign is not None:
             error = explained(error, request)
         problem = self._as_problem(error)
@@ -288,9 +295,9 @@ class Dispatcher:
         if problem is not None:
             try:
                 response = self._handler.problem(problem, request)
-            except Exception as fault:  # an application has made an error that cannot be sent
+            except BaseException as fault:  # an application has made an error that cannot be sent
                 fault.__cause__ = error
-                error, problem = fault, None
+                error, problem = contained(fault), None
         if problem is None:
             self._defects += 1
             where = f"{request.method} {request.target[:200]}" if request else "a connection"
@@ -359,8 +366,9 @@ class Dispatcher:
 
     def cancelled(self, exchange: Exchange) -> None:
         """The answer is not needed any more. Applied writes still commit: they may be part of the turn already."""
-        if exchange.task is not None and not exchange.abandoned:  # an abandoned one has been cancelled
-            exchange.task.cancel()
+        task, exchange.task = exchange.task, None
+        if task is not None and not exchange.abandoned:  # an abandoned one has been cancelled
+            task.cancel()
 
     # --- the chain of listeners ------------------------------------------------------------------------------------------------------
 
@@ -403,8 +411,8 @@ class Dispatcher:
                 request.user = who
                 return _for_listeners(self._handler.receive(request), chain.comes_first(request))
             decision: Awaitable[Any] = self._receive_verified(request, who)
-        except Exception as error:
-            return None if chain.comes_first(request) else self.error_response(error, request)
+        except BaseException as error:
+            return None if chain.comes_first(request) else self._answer_to(error, request)
         return then(decision, lambda decided: _for_listeners(decided, chain.comes_first(request)))
 
     def authenticate(self, request: Request) -> Response | Awaitable[Response | None] | None:
@@ -459,7 +467,11 @@ class Dispatcher:
         return cast(Response, await answer if inspect.isawaitable(answer) else answer)
 
     async def _respond_later(self, exchange: Exchange, answer: Awaitable[Response]) -> None:
-        exchange.respond(await answer)
+        try:
+            response = await answer
+        except BaseException as error:
+            response = self._last_answer(exchange, error)
+        exchange.respond(response)
 
     def _upgrade_after(self, way: ChainPass, outcome: Response) -> Any:
         """The answer to a handshake for which the chain of HTTP listeners is done, or an awaitable of it."""
@@ -479,16 +491,14 @@ class Dispatcher:
             if inspect.isawaitable(result):
                 return self._upgraded_later(way, result, outcome)
             return self._chain_upgraded(way, result, outcome)
-        except Exception as error:
-            return self.error_response(error, request)
+        except BaseException as error:
+            return self._answer_to(error, request)
 
     async def _upgraded_later(self, way: ChainPass, awaited: Awaitable[Response | None], outcome: Response) -> Response:
         try:
             return self._chain_upgraded(way, await awaited, outcome)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            return self.error_response(error, way.request)
+        except BaseException as error:
+            return self._answer_to(error, way.request)
 
     def _chain_upgraded(self, way: ChainPass, result: Response | None, outcome: Response) -> Response:
         if result is None:  # the listeners of upgrades have kept the default one from it, and took it not
@@ -533,10 +543,8 @@ class Dispatcher:
             while inspect.isawaitable(result):
                 result = await result
             response = cast(Response, result)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
-            if is_ours(error):
-                raise
-            exchange.respond(self.error_response(error, request))
+        except BaseException as error:
+            exchange.respond(self._last_answer(exchange, error))
             return
         if request.pending_commit is None:
             exchange.respond(self._finished(request, response))
@@ -552,10 +560,8 @@ class Dispatcher:
         try:
             request.user = await pending.wait(self._loop, self._executor)
             response = self._run(exchange, request)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
-            if is_ours(error):
-                raise
-            response = self.error_response(error, request)
+        except BaseException as error:
+            response = self._last_answer(exchange, error)
         if response is not None:
             exchange.respond(response)
 
@@ -563,10 +569,8 @@ class Dispatcher:
         try:
             request.user = await pending.wait(self._loop, self._executor)
             return self._handler.receive(request)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            return self.error_response(error, request)
+        except BaseException as error:
+            return self._answer_to(error, request)
 
     def _finished(self, request: Request, response: Response) -> Response:
         """The fields every answer has (spec: http §2.6, §9)."""
@@ -599,7 +603,8 @@ class Dispatcher:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # of code of an application
+    except BaseException as fault:  # of code of an application
+        contained(fault)
         return type(error).__name__
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
+from svc.loop import contained
 from svc.realtime.event import EndReason, Event, EventSource
 
 HIGH_WATER = 64 * 1024  # bytes on their way to a client, above which no more events are taken
@@ -79,8 +80,8 @@ class EventPump:
                 if batch < MAX_BATCH:
                     batch *= 2
             self.is_waiting = True
-        except Exception as error:  # of one event or one source: other streams go on
-            self._report(error)
+        except BaseException as error:  # of one event or one source: other streams go on
+            self._report(contained(error))
             self._end(EndReason.FAILED)
 
     def close(self) -> None:

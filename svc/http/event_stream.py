@@ -3,14 +3,15 @@
     SourceStream     a subscription or a live query, pushed as it happens
     IteratorStream   the items that a resource's own `connect` yields, in a task
 
-Both are bodies that do not end by themselves: errors have to be found before the first byte, and are ordinary responses.
+Both are bodies that do not end by themselves: errors have to be found before the first byte, and are ordinary responses. An answer of 200 would have the
+browser come back for the same error every few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from svc.content.plain_type import EVENT_STREAM
@@ -18,11 +19,13 @@ from svc.errors import Problem
 from svc.http.compression import VARY
 from svc.http.event_blocks import BLOCK, KEEP_ALIVE, RETRY, RETRY_LIVE, block_of
 from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_source
+from svc.loop import as_exception, contained, is_ours
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
 from svc.realtime.connected_items import ConnectedItems
 from svc.realtime.event import EndReason, EventSource
 
 SILENCE = 15.0  # seconds after which a comment is sent, so that proxies keep the connection and a lost one is noticed
+FIRST_ITEM = 1.0  # seconds that the answer waits for the first item of an iterator: what is raised until then has its own status
 
 Report = Callable[[BaseException], None]
 
@@ -35,23 +38,29 @@ class EventStreams:
         self._now = now
         self._report = report
 
-    def respond(self, result: Any) -> Response | None:
-        """The stream of what `connect` returned; None if it cannot be streamed."""
-        feed: Feed
+    def respond(self, result: Any) -> Response | Awaitable[Response] | None:
+        """The stream of what `connect` returned, or an awaitable of it; None if it cannot be streamed."""
         source = as_event_source(result)
         if source is not None:
-            feed = SourceStream(source, self._now, self._report)
-        elif hasattr(result, "__aiter__"):
-            feed = IteratorStream(aiter(result), self._loop or asyncio.get_running_loop(), self._now, self._report)
-        else:
-            return None
-        pairs: HeaderPairs = [
-            ("Content-Type", EVENT_STREAM),
-            ("Cache-Control", "no-store"),
-            ("X-Accel-Buffering", "no"),  # else nginx buffers the events
-            VARY,
-        ]
-        return Response(feed, 200, pairs=pairs)
+            return _response(SourceStream(source, self._now, self._report))
+        if hasattr(result, "__aiter__"):
+            return self._begun(aiter(result))
+        return None
+
+    async def _begun(self, items: AsyncIterator[Any]) -> Response:
+        stream = IteratorStream(items, self._loop or asyncio.get_running_loop(), self._now, self._report)
+        await stream.begin()
+        return _response(stream)
+
+
+def _response(feed: Feed) -> Response:
+    pairs: HeaderPairs = [
+        ("Content-Type", EVENT_STREAM),
+        ("Cache-Control", "no-store"),
+        ("X-Accel-Buffering", "no"),  # else nginx buffers the events
+        VARY,
+    ]
+    return Response(feed, 200, pairs=pairs)
 
 
 class EventFeed(Feed):
@@ -117,7 +126,9 @@ class SourceStream(EventFeed):
 
 
 class IteratorStream(EventFeed):
-    __slots__ = ("_finished", "_items", "_loop", "_report", "_room", "_task")
+    """`begin` it before it is answered with. One task asks for all items: the code that makes them may keep something open from one to the next."""
+
+    __slots__ = ("_asked", "_early", "_fault", "_finished", "_is_closed", "_is_unanswered", "_items", "_loop", "_report", "_room", "_task")
 
     def __init__(self, items: AsyncIterator[Any], loop: asyncio.AbstractEventLoop, now: Callable[[], float], report: Report) -> None:
         super().__init__(now)
@@ -126,31 +137,68 @@ class IteratorStream(EventFeed):
         self._report = report
         self._room = WakeSignal(loop)
         self._task: asyncio.Task[None] | None = None
-        self._finished = False
+        self._asked: asyncio.Future[None] | None = None  # for the first item; done when it is there, or none comes
+        self._early: bytes | None = None  # that item, until the connection asks for it
+        self._fault: Exception | None = None  # instead of it
+        self._is_unanswered = True
+        self._is_closed = self._finished = False
+
+    async def begin(self) -> None:
+        """Until the first item is there, or none has come for FIRST_ITEM seconds. Raises what is raised instead of it."""
+        asked = self._asked = self._loop.create_future()
+        self._task = self._loop.create_task(self._run())
+        try:
+            await asyncio.wait((asked,), timeout=FIRST_ITEM)
+        except BaseException:
+            self.close()
+            raise
+        self._is_unanswered = False
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
 
     def start(self, writer: FeedWriter) -> None:
         self._begin(writer, RETRY)
-        self._task = self._loop.create_task(self._run(writer))
-        items = self._items
-        if isinstance(items, ConnectedItems):
-            items.tell(self._on_end)
+        early, self._early = self._early, None
+        if early is not None:
+            writer.write(early)
+        self._room.set()
+        if self._finished:
+            writer.end()
+        elif isinstance(self._items, ConnectedItems):
+            self._items.tell(self._on_end)
 
-    async def _run(self, writer: FeedWriter) -> None:
+    async def _run(self) -> None:
         try:
             async for item in self._items:
-                writer.write(block_of(item))
-                self._quiet_since = self._now()
-                while writer.pending >= HIGH_WATER and self._writer is not None:
+                self._send(block_of(item))
+                while not self._is_closed and (self._writer is None or self._writer.pending >= HIGH_WATER):
                     await self._room.wait()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            if not isinstance(error, Problem):
-                self._report(error)
+        except BaseException as error:
+            if is_ours(error) and (self._is_closed or not isinstance(error, asyncio.CancelledError)):
+                raise
+            if self._is_unanswered:
+                self._fault = as_exception(error)
+            elif not isinstance(error, Problem):
+                self._report(as_exception(error))
         finally:
             await close_items(self._items, self._report)
-        self._finished = True
-        writer.end()
+            self._finished = True
+            self._has_asked()
+        if self._writer is not None:
+            self._writer.end()
+
+    def _send(self, block: bytes) -> None:
+        if self._writer is None:
+            self._early = block
+            self._has_asked()
+        else:
+            self._writer.write(block)
+            self._quiet_since = self._now()
+
+    def _has_asked(self) -> None:
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_result(None)
 
     def on_sent(self) -> None:
         self._room.set()
@@ -164,17 +212,17 @@ class IteratorStream(EventFeed):
 
     def close(self) -> None:
         self._writer = None
-        if self._task is None:
-            self._task = self._loop.create_task(close_items(self._items, self._report))
-        elif not self._finished and not self._task.cancelling():  # a second time would cut short what it does at its end
+        self._is_closed = True
+        if (
+            self._task is not None and not self._finished and not self._task.cancelling()
+        ):  # a second time would cut short what it does at its end
             self._task.cancel()
 
     def _on_end(self, why: EndReason) -> None:
         """The client may not have the items any more."""
         if self._writer is not None:
             self._writer.end()
-        if self._task is not None and not self._task.cancelling():
-            self._task.cancel()
+        self.close()
 
 
 async def close_items(items: Any, report: Report) -> None:
@@ -184,5 +232,5 @@ async def close_items(items: Any, report: Report) -> None:
         closed = close() if close is not None else None
         if inspect.isawaitable(closed):
             await closed
-    except Exception as error:
-        report(error)
+    except BaseException as error:
+        report(contained(error))

@@ -13,6 +13,7 @@ from typing import Any
 from svc.content.content_type import RowWriter
 from svc.errors import NotAcceptable, Problem
 from svc.http.row_stream import failure_text
+from svc.loop import contained
 from svc.messages import CallState
 
 BATCH = 64  # items that are encoded together
@@ -52,14 +53,15 @@ async def item_stream(
             last = rows.values(waiting) if waiting else b""
             state.rows = (state.rows or 0) + len(waiting)
             yield last + rows.end()
-        except Exception as error:
+        except BaseException as raised:
+            error = contained(raised)
             if not isinstance(error, Problem):
                 error.add_note(where)
                 report(error)
             before = _encodable(rows, waiting)
             failure = rows.failure({"error": failure_text(error)})
             if failure is None:
-                raise
+                raise error
             yield before + failure + rows.end()
     finally:
         close = getattr(items, "aclose", None)
@@ -73,7 +75,8 @@ def _encodable(rows: RowWriter, items: list[Any]) -> bytes:
     for item in items:
         try:
             chunk += rows.values([item])
-        except Exception:  # it has been reported
+        except BaseException as error:  # it has been reported
+            contained(error)
             break
     return chunk
 

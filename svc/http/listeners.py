@@ -11,7 +11,6 @@ response when what was written is on disk; it stays, whatever the listener answe
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -22,6 +21,7 @@ from svc.errors import NotFound, Problem
 from svc.http.response_check import check_response
 from svc.http.responses import as_response
 from svc.http.routes import ANYWHERE, Route
+from svc.loop import is_ours
 from svc.messages import Abort, Feed, Request, Response
 
 Listener = Callable[[Request, Callable[..., Any]], Any]
@@ -315,7 +315,7 @@ class ChainPass:
                 raise NotFound("Not found")
             result = self._host.ask_resource(request)  # which refuses: 404, or 501 for a method that it does not know
             return result if isinstance(result, Response) else self._resource_answers(result)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
+        except BaseException as error:
             return self._failed(error)
 
     def _rest_of(self, route: Route) -> str | None:
@@ -327,7 +327,7 @@ class ChainPass:
     async def _authenticated(self, identifying: Awaitable[Response | None], position: int) -> Response:
         try:
             found = await identifying
-        except Exception as error:
+        except BaseException as error:
             return self._failed(error)
         result = self.step(position) if found is None else found
         response: Response = await result if inspect.isawaitable(result) else result
@@ -338,9 +338,7 @@ class ChainPass:
             while inspect.isawaitable(result):
                 result = await result
             response: Response = result
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
-            if is_ours(error):
-                raise
+        except BaseException as error:
             return self._failed(error)
         return response
 
@@ -356,6 +354,9 @@ class ChainPass:
         return response
 
     def _failed(self, error: BaseException) -> Response:
+        """Raises what `is_ours`."""
+        if is_ours(error):
+            raise error
         self.problem = error if isinstance(error, Problem) else None
         self.refused = self._host.failure(error, self.request)
         return self.refused
@@ -378,7 +379,7 @@ class ChainPass:
                 return self._listened(response, following)
         except Abort as abort:
             return self._aborted(abort, following)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
+        except BaseException as error:
             response = self._failed(error)
         following.end(response)
         return response
@@ -401,7 +402,7 @@ class ChainPass:
             response = self._aborted(abort, following)
             if inspect.isawaitable(response):
                 response = await response
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
+        except BaseException as error:
             if is_ours(error):  # the client has left, or has waited too long
                 following.end(None)
                 raise
@@ -418,7 +419,7 @@ class ChainPass:
         self._host.undo(self.request)
         try:
             response = self._made(abort.response, following)
-        except Exception as error:
+        except BaseException as error:
             response = self._failed(error)
         if inspect.isawaitable(response):
             return self._encoded(response, following)
@@ -428,7 +429,7 @@ class ChainPass:
     async def _encoded(self, encoding: Awaitable[Response], following: Following) -> Response:
         try:
             response = await encoding
-        except Exception as error:
+        except BaseException as error:
             response = self._failed(error)
         following.end(response)
         return response
@@ -577,9 +578,3 @@ class Continuation:
             self.response = yield from chain_pass.committed(self.response).__await__()
         assert self.response is not None
         return self.response
-
-
-def is_ours(error: BaseException) -> bool:
-    """Whether it is the cancellation of this task, and does not come from something that was awaited."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)

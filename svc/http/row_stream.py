@@ -18,6 +18,7 @@ from typing import Any
 from svc.content.content_type import ContentType, RowWriter
 from svc.content.heavy_rows import PIECE_ROWS, row_pieces
 from svc.errors import Problem, QueryTooLarge, SnapshotLost
+from svc.loop import contained
 from svc.messages import CallState, Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
@@ -403,12 +404,13 @@ class RowStream:
                     return b""
             execution.close()
             return writer.end()
-        except Exception as error:
+        except BaseException as raised:
+            error = contained(raised)
             self._pieces = None
             execution.close()
             failure = writer.failure({"error": failure_text(error)})
             if failure is None:
-                raise
+                raise error
             if not isinstance(error, Problem):
                 self._report(error)
             return failure + writer.end()

@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 
 from svc.connection.exchange import Exchange
 from svc.errors import PeerError, ServerError
+from svc.loop import as_exception, contained
 from svc.messages import Feed, FeedWriter, HeaderPairs, Request, Response
 from svc.mounted.messages import (
     AsgiApplication,
@@ -129,15 +130,12 @@ class HttpCall:
         error: Exception | None = None
         try:
             await context.app(self._scope, self.receive, self.send)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as raised:
             if not self._is_gone and self.state is not HttpState.DONE:
-                error = RuntimeError("the application was cancelled")
-        except SystemExit as raised:
-            error = RuntimeError("the application has raised SystemExit")
-            error.__cause__ = raised
-        except Exception as raised:
+                error = as_exception(raised, "the application")
+        except BaseException as raised:
             if not is_of_disconnection(raised):
-                error = raised
+                error = contained(raised, "the application")
         if self._body is not None:
             self._body.on_arrival = _nothing
         self._finish(error)

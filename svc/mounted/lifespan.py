@@ -11,6 +11,7 @@ import asyncio
 from enum import IntEnum
 from typing import Any, Protocol
 
+from svc.loop import contained
 from svc.mounted.messages import LIFESPAN_VERSIONS, AsgiApplication, Message, MessageError, kind_of
 
 MAX_REASON = 300  # characters of an application's text in an answer
@@ -98,10 +99,11 @@ class Lifespan:
                 self._log.error(f"{self._name}: its lifespan has ended", error)
             elif self.state is LifespanState.ENDED and not self._stopped.is_set():
                 self._log.error(f"{self._name}: at its end", error)
-        except SystemExit as error:
+        except BaseException as raised:
+            failure = contained(raised)
             if self.state is LifespanState.STARTING:
-                self.state, self.reason = LifespanState.FAILED, "it has raised SystemExit"
-            self._log.error(f"{self._name}: its lifespan has ended", error)
+                self.state, self.reason = LifespanState.FAILED, _line(str(failure))
+            self._log.error(f"{self._name}: its lifespan has ended", failure)
         finally:
             if self.state is LifespanState.STARTING:
                 self.state = LifespanState.UNSUPPORTED

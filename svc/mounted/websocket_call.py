@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from enum import IntEnum
 
+from svc.loop import contained, is_ours
 from svc.messages import Abort, HeaderPairs, Request, Response
 from svc.mounted.http_call import GRACE, CallContext
 from svc.mounted.messages import (
@@ -74,14 +75,11 @@ class WebSocketCall:
         error: Exception | None = None
         try:
             await self._context.app(self._scope, self.receive, self.send)
-        except asyncio.CancelledError:
-            pass
-        except SystemExit as raised:
-            error = RuntimeError("the application has raised SystemExit")
-            error.__cause__ = raised
-        except Exception as raised:
-            if not is_of_disconnection(raised):
-                error = raised
+        except BaseException as raised:
+            if isinstance(raised, asyncio.CancelledError) and (self._is_gone or is_ours(raised)):
+                pass
+            elif not is_of_disconnection(raised):
+                error = contained(raised, "the application")
         was, self.state = self.state, WebSocketState.CLOSED
         self._changed.set()
         is_unanswered = was in (WebSocketState.CONNECTING, WebSocketState.DENYING)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from svc.loop import contained
 from svc.realtime.event import EndReason
 from svc.realtime.limits import MAX_SENT
 
@@ -93,8 +94,8 @@ class DeliveryQueue:
                     result = callback(item)
                     if inspect.isawaitable(result):
                         await result
-                except Exception:
-                    logger.exception("a subscriber failed on an event")
+                except BaseException as error:
+                    logger.error("a subscriber failed on an event", exc_info=contained(error))
 
     def __aiter__(self) -> DeliveryQueue:
         return self
@@ -130,8 +131,8 @@ class DeliveryQueue:
         self.waiting = False
         try:
             self.on_ready()
-        except Exception:
-            logger.exception("the callback of a subscriber failed")
+        except BaseException as error:
+            logger.error("the callback of a subscriber failed", exc_info=contained(error))
 
     def _notify_soon(self) -> None:
         """Notify the consumer in the next turn, not within the call of the producer."""
@@ -163,8 +164,8 @@ class DeliveryQueue:
         for callback in callbacks:
             try:
                 callback(self.ended)
-            except Exception:
-                logger.exception("a subscriber failed on the end of a subscription")
+            except BaseException as error:
+                logger.error("a subscriber failed on the end of a subscription", exc_info=contained(error))
 
     def _wake(self) -> None:
         if self._resume is not None:

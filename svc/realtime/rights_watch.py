@@ -10,6 +10,7 @@ from typing import Any
 
 from svc.auth.users import User
 from svc.errors import AccessViolation
+from svc.loop import contained
 from svc.realtime.event import EndReason
 
 logger = logging.getLogger("svc.realtime")
@@ -43,8 +44,8 @@ class RightsWatch:
         self.user = user
         try:
             waiting = self._check(user)
-        except Exception as error:
-            self._refused(error)
+        except BaseException as error:
+            self._refused(contained(error))
             return None
         if not inspect.isawaitable(waiting):
             return None
@@ -55,8 +56,8 @@ class RightsWatch:
         try:
             async with asyncio.timeout(CHECK_LIMIT):
                 await waiting
-        except Exception as error:
-            self._refused(error)
+        except BaseException as error:
+            self._refused(contained(error))
         finally:
             self.is_asking = False
 

@@ -28,6 +28,7 @@ import psutil
 from svc.api.calls import is_waiting, settled
 from svc.clock import Clock
 from svc.errors import Problem
+from svc.loop import is_ours
 from svc.scheduler.job import JobRun, JobSpec
 from svc.scheduler.job_state import FAILED, GONE, INTERRUPTED, MAX_ERROR, RUNNING, SUCCEEDED, JobState, JobTables, Outcome
 from svc.store import Store
@@ -418,16 +419,13 @@ class Scheduler:
             result = settled(handler(run))
             while is_waiting(result):  # a handler may return a call
                 result = settled(await result)
-        except asyncio.CancelledError as cancel:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                cancelled, status, error = cancel, INTERRUPTED, "the service was stopped"
+        except BaseException as problem:
+            if not is_ours(problem):
+                status, error = FAILED, _told(problem)
+            elif isinstance(problem, asyncio.CancelledError):
+                cancelled, status, error = problem, INTERRUPTED, "the service was stopped"
             else:
-                status, error = FAILED, _told(cancel)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as problem:  # also SystemExit: an application must not end the server
-            status, error = FAILED, _told(problem)
+                raise
         duration = self._clock.monotonic() - began
         if status == FAILED:
             self._report(job.application, "error", f"scheduler: job {job.spec.name} has failed: {error}")

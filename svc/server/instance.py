@@ -41,7 +41,7 @@ from svc.logs import Logs, capture_logging, capture_output
 from svc.logs.application_code import ApplicationCode
 from svc.logs.forgotten import Forgotten
 from svc.logs.redact import without_credentials
-from svc.loop import Turns, new_loop
+from svc.loop import Turns, contained, new_loop
 from svc.mounted import Mounts
 from svc.operations.cluster import known_nodes
 from svc.operations.held_loop import HeldLoop
@@ -583,13 +583,13 @@ class Server:
         self._end_restarts()
 
     def _serve(self) -> None:
-        """Run the loop until it is stopped. `sys.exit()` in a task of an application does not end the server."""
+        """Run the loop until it is stopped. `sys.exit()` or KeyboardInterrupt in a task of an application does not end the server."""
         while True:
             try:
                 self.loop.run_forever()
                 return
-            except SystemExit as error:
-                self._log_error("a task of an application has called sys.exit()", error)
+            except (SystemExit, KeyboardInterrupt) as error:  # which asyncio lets through
+                self._log_error("a task of an application has called sys.exit() or raised KeyboardInterrupt", contained(error))
                 if self._shutdown.is_closing:
                     return
 

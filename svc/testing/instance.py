@@ -16,6 +16,7 @@ from typing import Any
 from svc.api.running import position_of
 from svc.apps import App
 from svc.clock import SYSTEM_CLOCK, FakeClock
+from svc.loop import contained
 from svc.scheduler.scheduler import HEARTBEAT
 from svc.server import Server
 from svc.testing.held import HeldLoop, end_what_holds, shown_stack
@@ -172,8 +173,14 @@ class Instance:
             try:
                 with end_what_holds(patience, lambda: turns.polls, partial(self._note_held, patience)):
                     has_ended = self.loop.turn_until(future)
-            except SystemExit as error:
-                self.server.report_loop_error(self.loop, {"message": "a task of an application has called sys.exit()", "exception": error})
+            except (SystemExit, KeyboardInterrupt) as error:  # which asyncio lets through
+                self.server.report_loop_error(
+                    self.loop,
+                    {
+                        "message": "a task of an application has called sys.exit() or raised KeyboardInterrupt",
+                        "exception": contained(error),
+                    },
+                )
             except HeldLoop:
                 pass
         if self._held is not None:

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from svc.errors import NotFound, Problem
+from svc.loop import contained, is_ours
 from svc.messages import Abort, Request, Response, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD
 from svc.websocket.handler import SocketHandler
@@ -122,11 +123,11 @@ class _ListenerChain:
     async def listen(self, socket: WebSocket, request: Request, completion: HttpCompletion, used: asyncio.Future[None]) -> None:
         try:
             await self._step(0, socket, request, completion)
-        except asyncio.CancelledError:
-            socket.close_soon(1001)
-            raise
-        except (Exception, SystemExit) as raised:
-            error = raised
+        except BaseException as raised:
+            if is_ours(raised):
+                socket.close_soon(1001)
+                raise
+            error = contained(raised)
             if raised is completion.error and completion.answer is not None and not _is_sent_as_close_code(raised):
                 error = Abort(completion.answer)  # what the listeners of requests have answered
             if (error is self._refusal or type(error) is Abort) and not used.done():
@@ -241,7 +242,7 @@ class UpgradeListeners:
             if not self._websockets:
                 raise NotFound("WebSockets are not enabled on this port")
             found = self._websockets.handle(request, refusal, answer)
-        except Exception:
+        except BaseException:
             self._sockets.answered(False)
             raise
         if not isinstance(found, Response):
@@ -253,7 +254,7 @@ class UpgradeListeners:
     async def _awaited(self, answer: Awaitable[Response]) -> Response:
         try:
             return await answer
-        except Exception:
+        except BaseException:
             self._sockets.answered(False)
             raise
 
@@ -277,11 +278,10 @@ class _UpgradePass:
     def run(self) -> Response | Awaitable[Response | None] | None:
         try:
             result = self._step(0, self._request, self._socket, b"")
-        except SystemExit as error:
-            raise RuntimeError("the listener has raised SystemExit") from error
-        except Exception as error:
+        except BaseException as raised:
+            error = contained(raised, "the listener")
             if not self._is_answered:
-                raise
+                raise error
             self._failed(error)
             return self._answer
         if not inspect.isawaitable(result):
@@ -305,11 +305,11 @@ class _UpgradePass:
     async def _ask(self, result: Awaitable[Any]) -> None:
         try:
             await result
-        except asyncio.CancelledError:
-            self._socket.close()
-            raise
-        except (Exception, SystemExit) as raised:
-            error = raised if isinstance(raised, Exception) else RuntimeError("the listener has raised SystemExit")
+        except BaseException as raised:
+            if is_ours(raised):
+                self._socket.close()
+                raise
+            error = contained(raised, "the listener")
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_exception(error)
             else:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.auth.origin_policy import explained
 from svc.errors import PeerError
+from svc.loop import contained, is_ours
 from svc.messages import HeaderPairs, Request
 from svc.protocol.websocket import (
     LOST,
@@ -280,8 +281,8 @@ class WebSocket:
         """Call a service; the WebSocket is closed when it has ended."""
         try:
             result = service(self)
-        except (Exception, SystemExit) as error:
-            self.fail(error)
+        except BaseException as error:
+            self.fail(contained(error))
             return
         if result is not None and inspect.isawaitable(result):
             self._shared.spawn(self._served(result))
@@ -289,11 +290,11 @@ class WebSocket:
     async def _served(self, result: Awaitable[None]) -> None:
         try:
             await result
-        except asyncio.CancelledError:
-            self.close_soon(GOING_AWAY)
-            raise
-        except (Exception, SystemExit) as error:
-            self.fail(error)
+        except BaseException as error:
+            if is_ours(error):
+                self.close_soon(GOING_AWAY)
+                raise
+            self.fail(contained(error))
         else:
             self.close_soon(NORMAL)
 
@@ -348,8 +349,8 @@ class WebSocket:
         if self._on_sent is not None:
             try:
                 result = self._on_sent()
-            except (Exception, SystemExit) as error:
-                self._log(error)
+            except BaseException as error:
+                self._log(contained(error))
                 return
             if result is not None:
                 self._await(result)
@@ -415,8 +416,8 @@ class WebSocket:
         """Pass a message to the callback. An async callback gets the next one when it is done."""
         try:
             result = self._on_message(message)  # type: ignore[misc]
-        except (Exception, SystemExit) as error:
-            self._log(error)
+        except BaseException as error:
+            self._log(contained(error))
             return
         if result is not None and inspect.isawaitable(result):
             self._is_busy = True
@@ -425,8 +426,8 @@ class WebSocket:
     async def _handled(self, result: Awaitable[Any]) -> None:
         try:
             await result
-        except (Exception, SystemExit) as error:
-            self._log(error)
+        except BaseException as error:
+            self._log(contained(error))
         finally:
             self._is_busy = False
         self._pump()
@@ -585,8 +586,8 @@ class WebSocket:
     def _call(self, callback: Callback, *arguments: Any) -> None:
         try:
             result = callback(*arguments)
-        except (Exception, SystemExit) as error:
-            self._log(error)
+        except BaseException as error:
+            self._log(contained(error))
             return
         if result is not None:
             self._await(result)
@@ -599,8 +600,8 @@ class WebSocket:
     async def _awaited(self, result: Awaitable[Any]) -> None:
         try:
             await result
-        except (Exception, SystemExit) as error:
-            self._log(error)
+        except BaseException as error:
+            self._log(contained(error))
 
     def _call_sent(self) -> None:
         self._call_each("sent")
@@ -611,8 +612,8 @@ class WebSocket:
         for callback in (self._callbacks or {}).get("message", ()):
             try:
                 result = callback(message)
-            except (Exception, SystemExit) as error:
-                self._log(error)
+            except BaseException as error:
+                self._log(contained(error))
                 continue
             if result is not None and inspect.isawaitable(result):
                 waiting.append(result)

@@ -21,7 +21,6 @@ from svc.api.caching.fetches import Fetches, Flight
 from svc.api.caching.loading import Load
 from svc.api.caching.searches import Search
 from svc.api.caching.sources import (
-    EXITED,
     SERVED_STALE,
     Source,
     again,
@@ -34,6 +33,7 @@ from svc.api.calls import is_waiting
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
 from svc.errors import ClientError, Problem, ServerError
+from svc.loop import contained
 from svc.messages import CallState, Headers, Request
 from svc.resources import PlannedQuery
 from svc.store import Store, Table
@@ -258,8 +258,8 @@ class TableCache:
         holder = owner if isinstance(static, classmethod | staticmethod) else owner(key, context)
         try:
             return bool(getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key))
-        except SystemExit as error:
-            raise RuntimeError(EXITED) from error
+        except BaseException as error:
+            raise contained(error)
 
     def _refresh_behind(self, key: Key, stored: bytes, whole: bytes, directives: Directives, context: AnyContext | None) -> None:
         if self.fetches.find(stored) is None:

@@ -20,6 +20,7 @@ from typing import Any
 from svc.api.calls import is_waiting
 from svc.clock import Clock
 from svc.errors import Overloaded, Problem, ServerError
+from svc.loop import contained, is_ours
 from svc.store import Table
 from svc.store.caching import FetchLock
 
@@ -177,9 +178,10 @@ class Fetches:
         try:
             result = flight.work(flight)
         except BaseException as error:
-            self._landed(flight, error)
-            if not isinstance(error, Exception):
+            if is_ours(error):
+                self._landed(flight, _stopping())
                 raise
+            self._landed(flight, contained(error))
             return
         if is_waiting(result):
             self._spawn(flight, self._finish(flight, result))
@@ -193,8 +195,8 @@ class Fetches:
         try:
             async with limit:
                 flight.raw = await result
-        except Exception as error:
-            problem = ServerError(f"it has not answered for {LONGEST:.0f} s", 504) if limit.expired() else error
+        except BaseException as error:
+            problem = ServerError(f"it has not answered for {LONGEST:.0f} s", 504) if limit.expired() else contained(error)
         self._landed(flight, problem)
 
     def _landed(self, flight: Flight, error: BaseException | None) -> None:
@@ -279,10 +281,14 @@ class Fetches:
                 if flight.began and not isinstance(error, Exception):
                     self._running -= 1
                     self._begin_next()
-                flight.error = error if isinstance(error, Exception) else Overloaded("Service unavailable, the server is stopping")
+                flight.error = error if isinstance(error, Exception) else _stopping()
                 self._settle(flight)
             if not isinstance(error, Exception):
                 raise
+
+
+def _stopping() -> Overloaded:
+    return Overloaded("Service unavailable, the server is stopping")
 
 
 def _nothing(flight: Flight) -> None:

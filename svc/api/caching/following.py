@@ -13,6 +13,7 @@ from svc.api.context import Context
 from svc.api.target import RequestTarget
 from svc.clock import stamp_time
 from svc.errors import ClientError
+from svc.loop import contained
 from svc.store import Store, Table, Transaction
 from svc.store.caching import Fetched, State
 from svc.store.values.conversion import check_key
@@ -47,7 +48,8 @@ class Following:
                 async for event in each(await self._subscribe()):
                     pause = FIRST_PAUSE
                     await self._take(event)
-            except (Exception, SystemExit) as error:
+            except BaseException as raised:
+                error = contained(raised)
                 logger.error("%r of %s: its events cannot be followed: %s", self._source, self._table.name, error, exc_info=error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -69,7 +71,8 @@ class Following:
                 self._collect(transaction, write, event)
             if transaction.has_writes:
                 await self._commit(transaction)
-        except Exception as error:
+        except BaseException as raised:
+            error = contained(raised)
             logger.error("%r of %s: an event cannot be applied: %s", self._source, self._table.name, error, exc_info=error)
 
     @staticmethod

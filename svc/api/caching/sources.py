@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import socket
@@ -21,6 +20,7 @@ from svc.api.records import Record
 from svc.api.resource import Resource
 from svc.errors import ClientError, Problem, ServerError
 from svc.http.responses import as_response
+from svc.loop import contained
 from svc.messages import Response
 from svc.store.caching import State
 from svc.store.values.records import to_ms
@@ -30,8 +30,6 @@ logger = logging.getLogger("svc.applications")
 METHODS = ("get", "put", "patch", "delete", "publish", "invalidate", "subscribe")
 SERVED_STALE = frozenset((500, 502, 503, 504))  # statuses instead of which a stale record may be served
 _UNREACHABLE = (ConnectionRefusedError, ConnectionResetError, socket.gaierror)
-EXITED = "the application has called sys.exit()"
-CANCELLED = "what the source has awaited was cancelled"
 _CAUSES = 10  # errors behind an error that are looked at
 
 _decode_json = msgspec.json.Decoder().decode
@@ -76,8 +74,11 @@ class Source:
     @property
     def is_available(self) -> Any:
         """Whether it may be asked now; may be an awaitable."""
-        available = getattr(self.given, "available", True)
-        return available() if callable(available) else available
+        try:
+            available = getattr(self.given, "available", True)
+            return available() if callable(available) else available
+        except BaseException as error:
+            raise contained(error)
 
     def call(self, name: str, id: Any, context: Any, *data: Any) -> Any:
         """Call one of its methods in `context`: what it returns, or an awaitable of it."""
@@ -91,11 +92,12 @@ class Source:
         try:
             with entered(context):
                 result = settled(function(id, *data, context) if self._resource is None else function(id, *data, context=context))
-        except (SystemExit, asyncio.CancelledError) as error:
-            raise RuntimeError(EXITED if isinstance(error, SystemExit) else CANCELLED) from error
+        except BaseException as error:
+            raise contained(error)
         return _in_context(result, context) if is_waiting(result) else result
 
     def subscribe(self, request: Any) -> Any:
+        """Raises whatever the source raises."""
         return settled(self._functions["subscribe"](request))
 
     def __repr__(self) -> str:
@@ -109,13 +111,8 @@ async def _in_context(result: Awaitable[Any], context: Any) -> Any:
             while is_waiting(found):
                 found = settled(await found)
             return found
-    except SystemExit as error:
-        raise RuntimeError(EXITED) from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise RuntimeError(CANCELLED) from error
+    except BaseException as error:
+        raise contained(error)
 
 
 def _fitting(function: Callable[..., Any]) -> Callable[..., Any]:

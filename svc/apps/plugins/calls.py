@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from svc.api.table_settings import TableSettings
-from svc.apps.calls import call, contained
+from svc.apps.calls import call
 from svc.apps.entry import EntryContext
 from svc.apps.load_limit import LOAD_SECONDS, LoadTimeout, load_limit
 from svc.apps.modules import ModuleFault
+from svc.loop import contained
 
 MAX_FAULTS = 20  # in the status
 _SLICE = 0.005  # seconds of events that are delivered in one turn
@@ -81,7 +82,7 @@ class PluginCalls:
                 ending = self.context.runtime.ending
                 ending.add(task)
                 task.add_done_callback(ending.discard)
-        except (Exception, LoadTimeout) as error:
+        except LoadTimeout as error:
             self.report(error, during)
         except BaseException as error:
             self.report(contained(error), during)
@@ -90,10 +91,6 @@ class PluginCalls:
         try:
             async with asyncio.timeout(self.seconds):
                 await awaitable
-        except Exception as error:
-            self.report(error, during)
-        except asyncio.CancelledError:
-            raise
         except BaseException as error:
             self.report(contained(error), during)
 

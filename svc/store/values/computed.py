@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from svc.errors import SchemaError
+from svc.loop import contained
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.expression import Expression, compile_expression
 from svc.store.values.records import decode, projection
@@ -67,7 +68,8 @@ class ComputedAttribute:
                 return None
             failures: list[str] = []
             value = self._check(value, self._name, failures, 0)
-        except Exception as error:
+        except BaseException as raised:
+            error = contained(raised)
             logger.debug("%s could not be computed: %s: %s", self._label, type(error).__name__, error)
             return None
         if failures:

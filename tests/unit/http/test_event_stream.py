@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.content.registry import ContentTypes
 from svc.errors import ClientError
+from svc.http import event_stream
 from svc.http.compression import Compression
 from svc.http.event_blocks import KEEP_ALIVE, RETRY
 from svc.http.event_pump import HIGH_WATER
@@ -31,6 +33,12 @@ class Streaming:
         self.loop = asyncio.new_event_loop()
         self.reports: list[BaseException] = []
         response = EventStreams(self.loop, self.clock.monotonic, self.reports.append).respond(result)
+        if inspect.isawaitable(response):
+            try:
+                response = self.loop.run_until_complete(response)
+            except BaseException:
+                self.loop.close()
+                raise
         assert isinstance(response, Response)
         self.response = response
         assert isinstance(response.body, Feed)
@@ -214,7 +222,8 @@ def test_an_iterator_is_closed_when_the_client_goes(streaming: Make) -> None:
     assert ticks.state == "closed" and not stream.reports
 
 
-def test_an_iterator_that_waits_is_closed_when_the_server_stops(streaming: Make) -> None:
+def test_an_iterator_that_waits_is_closed_when_the_server_stops(streaming: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "FIRST_ITEM", 0.0)
     state = []
 
     async def wait() -> AsyncIterator[Any]:
@@ -245,8 +254,63 @@ def test_a_refusal_by_an_iterator_is_no_defect(streaming: Make) -> None:
     assert stream.writer.ended and not stream.reports
 
 
-def test_an_iterator_that_cannot_be_encoded(streaming: Make) -> None:
+@pytest.mark.parametrize("failure", [ClientError("no"), RuntimeError("broken")])
+def test_what_is_raised_instead_of_the_first_item_is_the_answer(streaming: Make, failure: Exception) -> None:
+    ticks = Ticks(0, failure=failure)
+    with pytest.raises(type(failure)) as raised:
+        streaming(ticks())
+    assert raised.value is failure and ticks.state == "closed"
+
+
+def test_a_first_item_that_cannot_be_encoded_is_answered(streaming: Make) -> None:
     async def odd() -> AsyncIterator[Any]:
+        yield object()
+
+    with pytest.raises(TypeError):
+        streaming(odd())
+
+
+def test_the_first_item_is_not_waited_for_without_end(streaming: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "FIRST_ITEM", 0.0)
+    go_on = asyncio.Event()
+
+    async def late() -> AsyncIterator[Any]:
+        await go_on.wait()
+        raise ClientError("too late for a status")
+        yield
+
+    stream = streaming(late())
+    stream.start()
+    assert stream.writer.written == [RETRY] and not stream.writer.ended
+    go_on.set()
+    stream.run()
+    assert stream.writer.ended and not stream.reports
+
+
+def test_a_client_that_goes_before_the_first_item_ends_the_iterator(streaming: Make) -> None:
+    state = []
+
+    async def wait() -> AsyncIterator[Any]:
+        try:
+            await asyncio.get_running_loop().create_future()
+            yield
+        finally:
+            state.append("closed")
+
+    loop = asyncio.new_event_loop()
+    answering = loop.create_task(EventStreams(loop, lambda: 0.0, lambda error: None).respond(wait()))  # type: ignore[arg-type]
+    for _ in range(5):
+        loop.run_until_complete(asyncio.sleep(0))
+    answering.cancel()
+    for _ in range(5):
+        loop.run_until_complete(asyncio.sleep(0))
+    assert state == ["closed"] and answering.cancelled() and not asyncio.all_tasks(loop)
+    loop.close()
+
+
+def test_an_item_that_cannot_be_encoded(streaming: Make) -> None:
+    async def odd() -> AsyncIterator[Any]:
+        yield 1
         yield object()
 
     stream = streaming(odd())
