@@ -374,7 +374,9 @@ class _Served(ProtocolResource):
 
 
 class ServedResource(_Served):
-    """A resource without a table."""
+    """A resource without a table. `needs_key`: it has nothing to show at its own address, as far as its code tells."""
+
+    needs_key: ClassVar[bool] = False
 
 
 class ServedTable(_Served, TableResource):
@@ -485,6 +487,7 @@ def serve(application: type[Resource], address: str, **options: Any) -> type[Pro
         if "_exported" not in application.__dict__:
             application._exported = made
         return made
+    members["needs_key"] = "search" not in own and "get" in own and application._verbs["get"].reads_key
     verbs = (
         own | ({"get"} if "search" in own else set()) | ({"connect", "subscribe"} if own & {"connect", "subscribe", "publish"} else set())
     )

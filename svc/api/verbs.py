@@ -34,6 +34,7 @@ VERBS = (
 )  # fmt: skip
 WITH_DATA = frozenset(("put", "patch", "post", "publish", "create", "query", "copy", "move", "update"))
 _WRITING = frozenset(("put", "patch", "post", "create", "delete", "publish", "invalidate"))
+_KEY_NAMES = frozenset(("get_id", "getId", "id"))
 _PREPARED = frozenset(("connect", "subscribe"))  # their second argument may be left out
 
 
@@ -56,6 +57,12 @@ class Verb:
     def takes_messages(self) -> bool:
         """Of `connect`: whether its handler takes the messages of the client."""
         return self.takes > (0 if self.style == INSTANCE else 1)
+
+    @property
+    def reads_key(self) -> bool:
+        """Whether its handler looks at the key that is asked for, as far as its own code tells."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return code is not None and not _KEY_NAMES.isdisjoint(code.co_names)
 
     def __get__(self, instance: Resource | None, owner: type[Resource]) -> Any:
         if instance is None:

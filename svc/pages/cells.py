@@ -30,13 +30,14 @@ _CUT = "…"
 @dataclass(slots=True)
 class Cell:
     """`kind`: its class in the style sheet. `href`: where the value leads, "" nowhere. `is_cut`: there is more. `items`: of a list whose elements
-    lead somewhere each."""
+    lead somewhere each. `note`: what stands beside it."""
 
     text: str
     kind: str = "text"
     href: str = ""
     is_cut: bool = False
     items: list[Cell] = field(default_factory=list)
+    note: str = ""
 
 
 @dataclass(slots=True)

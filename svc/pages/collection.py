@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from svc.errors import QueryError
 from svc.http.row_responses import plan_shape
 from svc.pages.cells import CELL, Cell, cell_of, shortened
-from svc.pages.filters import OPERATORS
+from svc.pages.filters import CountForm, FilterForm, filter_form
 from svc.pages.links import (
     MOST_ITEMS,
     Links,
@@ -30,6 +30,9 @@ MOST_ROWS = 200  # ... of any page
 MOST_COLUMNS = 60
 MOST_HIDDEN = 50  # names of others that are told
 MOST_NAMES = 1000  # of columns; when there are more, further rows are not searched for others
+_TITLES = ("name", "title", "label")  # what records are called, if they have one of these
+_LONGEST_NOTE = 80  # characters of what else was selected of a joined record
+_NUMBERS = frozenset(("Int", "Long", "Float", "BigInt"))
 MOST_CHIPS = 50  # conditions that can be removed by a link
 
 
@@ -67,19 +70,20 @@ class Rows:
 
 @dataclass(slots=True)
 class CollectionPage:
-    """`query`: the conditions that the filter form adds to. `first`, `next`: addresses, "" where there are none. `is_cut`: there are more rows and no next
-    page. `total`: records that the query finds, None where that is not known. `fields`, `operators`: of the filter form, (value, label). `noun`: of a row."""
+    """`first`, `previous`, `next`: addresses, "" where there are none. `start`: the number of the first row in all pages, 0 where that is not known.
+    `is_cut`: there are more rows and no next page. `total`: records that the query finds, None where that is not known. `noun`: of a row."""
 
     table: Rows
     noun: str = "record"
     chips: list[Chip] = field(default_factory=list)
-    query: str = ""
     first: str = ""
+    previous: str = ""
     next: str = ""
+    start: int = 0
     is_cut: bool = False
     total: int | None = None
-    fields: list[str] = field(default_factory=list)
-    operators: list[tuple[str, str]] = field(default_factory=list)
+    filter: FilterForm | None = None
+    count: CountForm | None = None
 
 
 def limited(query: Query) -> Query | None:
@@ -100,36 +104,54 @@ def collection_page(
     links: Links,
     *,
     is_whole: bool,
+    is_plain: bool,
+    is_cut: bool,
 ) -> CollectionPage:
     """`values`: the rows. `query`: what the address asks for, None if that is not known: then nothing but rows is shown. `cursor`: of the next page.
-    `is_whole`: it is the collection of all records, not of those whose keys begin in some way."""
+    `is_whole`: it is the collection of all records, not of those whose keys begin in some way. `is_plain`: no code of an application is in front of the
+    table. `is_cut`: there are more rows, though nothing limits them."""
     table = planned.table
     variants = None if query is None else Variants(query)
     rows = _rows(planned, values, query, variants, registration, links)
-    page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row")
+    page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row", is_cut=is_cut)
     if query is None or variants is None:
         return page
     if query.aggregate is None:
         scans = bool(getattr(None if registration is None else registration.resource, "allow_full_scan", False))
         _add_orders(rows.columns, table, query, variants, scans=scans)
-        fields = [name for name in _filterable(table) if planned.visible is None or name in planned.visible]
-        page.fields = fields
-        page.operators = [(key, each.name) for key, each in OPERATORS.items() if query.where is not None or not each.needs_others]
+        if is_plain:
+            page.filter = filter_form(filterable(table, planned.visible), query)
+            page.count = _count_form(table, planned.visible, page.filter.query)
     page.chips = [
         Chip(shortened(unquote(text), CELL), variants.without(number)) for number, text in enumerate(variants.conditions[:MOST_CHIPS])
     ]
-    page.query = (printed(replace(query, after=None, offset=0)) or "?")[1:]
     if cursor is not None:
         page.next = printed(replace(query, offset=0, after=cursor)) or ""
     elif planned.plan.limit and planned.plan.limit == len(values) and (planned.plan.order is None or query.aggregate is not None):
         # There may be more, and nothing that a cursor could hold.
         limit = planned.plan.limit
         page.next = printed(replace(query, offset=query.offset + limit, limit=limit)) or ""
-    if query.after is not None or query.offset:
-        page.first = printed(replace(query, offset=0, after=None)) or ""
-    if is_whole and query.where is None and query.aggregate is None and not query.counted:
+    elif is_cut and query.limit is None:
+        page.next = printed(replace(query, offset=query.offset + len(values), limit=len(values))) or ""
+        page.is_cut = not page.next
+    _add_pages_before(page, planned, query)
+    if is_whole and is_plain and query.where is None and query.aggregate is None and not query.counted:
         page.total = table.record_count()
     return page
+
+
+def _add_pages_before(page: CollectionPage, planned: PlannedQuery, query: Query) -> None:
+    """The first page and the one before this one, which is found by its position: a cursor knows no way back."""
+    if query.after is not None or query.offset:
+        page.first = printed(replace(query, offset=0, after=None)) or ""
+    before = planned.plan.before + query.offset
+    size = query.limit or ROWS
+    if before > size:
+        page.previous = printed(replace(query, offset=before - size, limit=size, after=None)) or ""
+    elif before:
+        page.previous = page.first
+    if page.table.count and (before or query.after is None):
+        page.start = before + 1
 
 
 def listed(values: list[Any]) -> Rows | None:
@@ -165,7 +187,7 @@ def _rows(
     is_plain = planned.plan.query.aggregate is None
     key = table.primary_key if is_plain and registration is not None else None
     targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
-
+    joined = _joined(shown, table) if is_plain else {}
     grouped = {} if query is None else _grouped(query, table)
 
     def cells(value: Mapping[str, Any]) -> list[Cell]:
@@ -174,6 +196,8 @@ def _rows(
             member = value.get(name, MISSING)
             if name == key and registration is not None:
                 row.append(_key_cell(member, links.record_at(registration, member)))
+            elif name in joined:
+                row.append(related_cell(member, joined[name], links))
             elif name in grouped and variants is not None:
                 row.append(_key_cell(member, variants.with_value(grouped[name], member)))
             else:
@@ -183,6 +207,36 @@ def _rows(
     types = table.attributes
     columns = [Column(shortened(name, CELL), type_text(types[name]) if name in types else "") for name in shown]
     return Rows(columns, map(cells, values), count, hidden, len(names) - len(shown), is_counted)
+
+
+def _joined(names: Iterable[str], table: Table) -> dict[str, Table]:
+    """The relationships among columns, and the tables that they lead to."""
+    found = {}
+    for name in names:
+        attribute = table.attributes.get(name)
+        if attribute is not None and attribute.relationship is not None and (target := target_table(table, attribute)) is not None:
+            found[name] = target
+    return found
+
+
+def related_cell(value: Any, target: Table, links: Links) -> Cell:
+    """A cell for a record of `target` that was joined, or for several: what each is called, which leads to it, and what else was selected of it."""
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        return Cell("", "nested", items=[_label(each, target, links) for each in value[:MOST_ITEMS]], is_cut=len(value) > MOST_ITEMS)
+    return _label(value, target, links) if isinstance(value, dict) and value else cell_of(value)
+
+
+def _label(record: dict[str, Any], target: Table, links: Links) -> Cell:
+    key = target.primary_key
+    texts = [name for name, value in record.items() if isinstance(value, str) and value and name != key]
+    name = next((name for name in _TITLES if name in texts), texts[0] if texts else key if key in record else None)
+    if name is None:
+        return cell_of(record)
+    others = {other: value for other, value in record.items() if other not in (name, key)}
+    cell = cell_of(record[name])
+    cell.href = links.record(target, record[key]) if key in record else ""
+    cell.note = cell_of(others, _LONGEST_NOTE).text if others else ""
+    return cell
 
 
 def foreign_cell(value: Any, target: Table, links: Links, most: int = CELL) -> Cell:
@@ -204,7 +258,7 @@ def _grouped(query: Query, table: Table) -> dict[str, str]:
     aggregate = query.aggregate
     if aggregate is None:
         return {}
-    names = {path[0] for path in aggregate.keys if len(path) == 1}.intersection(_filterable(table))
+    names = {path[0] for path in aggregate.keys if len(path) == 1}.intersection(filterable(table, None))
     return {"value" if aggregate.kind == "facet" else name: name for name in names}
 
 
@@ -267,10 +321,20 @@ def _add_orders(columns: list[Column], table: Table, query: Query, variants: Var
             column.order = "descending" if now.descending else "ascending"
 
 
-def _filterable(table: Table) -> list[str]:
-    """The attributes that an index answers conditions on."""
+def filterable(table: Table, visible: frozenset[str] | None) -> list[str]:
+    """The attributes that an index answers conditions on, of those that the caller sees."""
     ready = {name for name, index in table.indexes.items() if index.ready} | {table.primary_key}
-    return [each.name for each in table.definition.attributes if each.name in ready and each.relationship is None]
+    return [each.name for each in _shown_attributes(table, visible) if each.name in ready]
+
+
+def _count_form(table: Table, visible: frozenset[str] | None, query: str) -> CountForm:
+    attributes = [each for each in _shown_attributes(table, visible) if each.stored and each.type not in ("Blob", "Bytes")]
+    fields = [each.name for each in attributes if each.name != table.primary_key]
+    return CountForm(fields, [each.name for each in attributes if each.type in _NUMBERS and not each.elements], query)
+
+
+def _shown_attributes(table: Table, visible: frozenset[str] | None) -> list[Attribute]:
+    return [each for each in table.definition.attributes if each.relationship is None and (visible is None or each.name in visible)]
 
 
 def type_text(attribute: Attribute) -> str:

@@ -12,7 +12,7 @@ from svc.messages import HeaderPairs, Request
 from svc.pages.cells import shortened
 
 FILES = "/_pages/"
-"""The address below which the files of pages are."""
+"""The address below which the files of pages are. At the address itself is what there is on the server: an application may have a page of its own at `/`."""
 
 _DIRECTORY = Path(__file__).parent / "files"
 _POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -39,10 +39,11 @@ STYLE, ICON = (next(path for path in ASSETS if path.endswith(suffix)) for suffix
 
 @dataclass(slots=True)
 class Frame:
-    """`root`: the relative address of the server's root, so that a proxy may have it below a path of its own. `address`: of this page. `user`: who is
-    logged in, "" nobody. `login`, `logout`: addresses, "" where there is nothing to do."""
+    """`home`: the address of what there is on the server. `root`: the relative address of the server's root, so that a proxy may have it below a path of its
+    own. `address`: of this page. `user`: who is logged in, "" nobody. `login`, `logout`: addresses, "" where there is nothing to do."""
 
     root: str
+    home: str
     style: str
     icon: str
     address: str
@@ -62,6 +63,7 @@ def frame_of(request: Request, *, has_login: bool) -> Frame:
         logout = f"{root}logout"
     return Frame(
         root,
+        root if request.pathname == "/" else root + FILES[1:],
         root + STYLE[1:],
         root + ICON[1:],
         shortened(f"{request.scheme}://{request.host}{request.prefix}{request.target}", _LONGEST_ADDRESS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import cleandoc
 from typing import Any
 
 from svc.messages import Request
@@ -18,18 +19,28 @@ _INTERFACES = {
 
 
 def facts(resources: Resources, endpoints: Iterable[str], request: Request, *, has_login: bool) -> dict[str, Any]:
-    """`endpoints`: the paths at which something answers besides resources. Of resources only those that the caller may read."""
+    """`endpoints`: the paths at which something answers besides resources. Of resources only those that the caller may read; `form`: of
+    the addresses of a class that has nothing to show at its path."""
     found = []
     for registration in sorted(resources.values(), key=lambda each: each.path):
         if not registration.path or not is_readable(registration, request):
             continue
         resource = registration.resource
         is_table = issubclass(resource, TableResource)
+        code = getattr(resource, "application", None)
         if issubclass(resource, TableResource) and resource.table.definition.hidden:
             continue
-        entry = {"path": resources.path_to(registration.path, ""), "name": registration.path, "kind": "table" if is_table else "resource"}
+        entry = {
+            "path": resources.path_to(registration.path, ""),
+            "name": registration.path,
+            "kind": "table" if is_table else "resource",
+        }
         if issubclass(resource, TableResource) and resource.table.definition.description:
             entry["description"] = resource.table.definition.description
+        elif not is_table and code is not None and "__doc__" in code.__dict__ and code.__doc__:
+            entry["description"] = cleandoc(code.__doc__).partition("\n\n")[0]
+        if getattr(resource, "needs_key", False):
+            entry["form"] = entry["path"] + "{id}"
         found.append(entry)
         if len(found) == MOST_RESOURCES:
             break

@@ -15,7 +15,7 @@ from svc.clock import Clock
 from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
 from svc.content.values import is_blob
-from svc.errors import REASONS, NotFound, Problem, QueryError
+from svc.errors import REASONS, ClientError, NotFound, Problem, QueryError
 from svc.http.compression import Compression
 from svc.http.preferences import Preferences
 from svc.http.raw_content import is_raw_content
@@ -25,9 +25,9 @@ from svc.http.responses import ResponseBuilder
 from svc.http.row_stream import SLICE, QueryExecution, narrow
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages.cells import shortened
-from svc.pages.collection import MOST_ROWS, ROWS, collection_page, limited
+from svc.pages.collection import MOST_ROWS, ROWS, collection_page, filterable, limited
 from svc.pages.described import is_description, table_page
-from svc.pages.filters import filtered, is_form
+from svc.pages.filters import filled_form, filtered, is_form, reference_to
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
@@ -36,7 +36,7 @@ from svc.pages.record import RecordPage, record_page, selected_page
 from svc.pages.templates import Templates
 from svc.query.nodes import Query
 from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, Resources, StoredRecord, TableResource
-from svc.resources.resource import StreamedItems
+from svc.resources.resource import Created, StreamedItems
 from svc.store.values.records import MISSING, decode, projection
 
 _SHOWN_QUERY = 2000  # characters of a query with a fault
@@ -80,23 +80,35 @@ class Pages(ResponseBuilder):
 
     # --- before a resource is asked --------------------------------------------------------------------------------------------------
 
-    def prepare(self, request: Request, resource: type[Resource], target: RequestTarget) -> Response | None:
-        """Narrow the query of a collection to what a page can show; a redirect if the filter form was sent. Code of an application gets the query as it
-        is: it may read it in its own way. Raises Problem."""
+    def prepare(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
+        """Narrow the query of a collection to what a page can show; if a form of it was sent, a redirect, or the form once more. Code of an application gets
+        the query as it is: it may read it in its own way. Raises Problem."""
         if not issubclass(resource, TableResource) or hasattr(resource, "application") or not (target.is_collection or target.query):
             return None
         if target.id_text is not None:
             return None
         resource.admit(request)
         if is_form(target.query, resource.table):
-            reference = filtered(target.query or "", resource.table, resource.queries)
-            return Response(None, 303, pairs=[("Location", reference), ("Cache-Control", "no-store")])
+            return self._form_sent(request, resource, target)
         query = resource.queries.parse(target.query, resource.table) if target.query else Query()
         narrowed = limited(query)
         shorter = None if narrowed is None or query.live else printed(narrowed)
         if shorter is not None:
             target.query = shorter[1:]
         return None
+
+    def _form_sent(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
+        text, table = target.query or "", resource.table
+        resource.authorize("get", target, None, request)
+        try:
+            query = filtered(text, table, resource.queries)
+            reference = reference_to(query)
+            resource.planned(query, target, request, self._now())
+        except ClientError as error:
+            fields = filterable(table, resource.visible(target))
+            values = self._error_values(error, request) | {"filter": filled_form(text, fields)}
+            return self._show(request, "error.html", values, error.status_code)
+        return Response(None, 303, pairs=[("Location", reference), ("Cache-Control", "no-store")])
 
     def can_log_in(self, request: Request) -> bool:
         """Whether there are forms for it; without sessions they would be of no use."""
@@ -174,9 +186,18 @@ class Pages(ResponseBuilder):
         request.state.rows = len(values)
         registration = self._registration(request)
         links = self._links(request)
-        query = None if registration is None else _query_of(request, registration.resource)
-        page = collection_page(rows, values, query, cursor, registration, links, is_whole=target.prefix is None)
-        page.is_cut = is_cut
+        query = None if registration is None else _query_of(request, registration.resource, rows.plan.query)
+        page = collection_page(
+            rows,
+            values,
+            query,
+            cursor,
+            registration,
+            links,
+            is_whole=target.prefix is None,
+            is_plain=registration is not None and not hasattr(registration.resource, "application"),
+            is_cut=is_cut,
+        )
         page.total = page.total if total is None else total
         everything = None if query is None else printed(replace(query, limit=None, offset=0, after=None))
         shown = {
@@ -259,6 +280,11 @@ class Pages(ResponseBuilder):
         kept = [pair for pair in response.pairs if pair[0].lower() not in _NOT_OF_PAGES]
         return self._show(request, "data.html", self._data_values(request, response.data), response.status, kept)
 
+    def _created(self, request: Request, created: Created, preferences: Preferences) -> Any:
+        """A form of a browser has made records: it is led to the new one, or to the collection."""
+        location = request.prefix + self._resources.path_to(request.handler_path, created.location)
+        return Response(None, 303, pairs=[("Location", location), ("Cache-Control", "no-store")])
+
     # --- pages of the server itself --------------------------------------------------------------------------------------------------
 
     def home(self, request: Request, *, is_page: bool) -> Any:
@@ -269,6 +295,7 @@ class Pages(ResponseBuilder):
         root = root_of(request.pathname)
         for entry in (*found["resources"], *found["interfaces"]):
             entry["href"] = root + entry["path"][1:]
+            entry["form"] = shortened(entry.get("form", ""), _LONGEST_TITLE)
             entry["name"] = shortened(entry["name"], _LONGEST_TITLE)
             entry["description"] = shortened(entry.get("description", ""), _LONGEST_DESCRIPTION)
         return self._show(request, "home.html", {"facts": found, "title": "svc", "trail": [], "formats": [], "most": MOST_RESOURCES})
@@ -279,11 +306,17 @@ class Pages(ResponseBuilder):
 
     def problem(self, error: Problem, request: Request, request_id: str) -> Response:
         """An error, with what its problem object says."""
+        values = self._error_values(error, request, request_id)
+        values["frame"] = frame_of(request, has_login=self.can_log_in(request))
+        whole = self._templates.maybe_render("error.html", values)
+        body = self._templates.stream("error.html", values) if whole is None else whole
+        return Response(body, error.status_code, pairs=[*PAIRS, *error.headers])
+
+    def _error_values(self, error: Problem, request: Request, request_id: str = "") -> dict[str, Any]:
         query = position = None
         if isinstance(error, QueryError) and error.position is not None and request.query and len(request.query) <= _SHOWN_QUERY:
             query, position = request.query, min(error.position, len(request.query))
-        values = {
-            "frame": frame_of(request, has_login=self.can_log_in(request)),
+        return {
             "title": REASONS.get(error.status_code, "Error"),
             "trail": [],
             "formats": [],
@@ -296,10 +329,8 @@ class Pages(ResponseBuilder):
             "request": request_id,
             "before": None if query is None else query[:position],
             "at": None if query is None else query[position:],
+            "filter": None,
         }
-        whole = self._templates.maybe_render("error.html", values)
-        body = self._templates.stream("error.html", values) if whole is None else whole
-        return Response(body, error.status_code, pairs=[*PAIRS, *error.headers])
 
     # --- what pages have in common ---------------------------------------------------------------------------------------------------
 
@@ -344,11 +375,21 @@ class Pages(ResponseBuilder):
         return found
 
 
-def _query_of(request: Request, resource: type[Resource]) -> Query | None:
-    """What the address asks for; None where code of an application reads it in its own way."""
-    if not issubclass(resource, TableResource) or hasattr(resource, "application"):
+def _query_of(request: Request, resource: type[Resource], planned: Query) -> Query | None:
+    """What the address asks for; None where code of an application has made something else of it. `planned`: what was run."""
+    if not issubclass(resource, TableResource):
         return None
-    return resource.queries.parse(request.query, resource.table) if request.query else Query()
+    if not hasattr(resource, "application"):
+        return resource.queries.parse(request.query, resource.table) if request.query else Query()
+    try:
+        query = resource.queries.parse(request.query, resource.table) if request.query else Query()
+    except QueryError:
+        return None
+    return (
+        query
+        if replace(query, where=None, select=planned.select if query.select is None else query.select) == replace(planned, where=None)
+        else None
+    )
 
 
 def _fault_text(fault: Mapping[str, object]) -> str:

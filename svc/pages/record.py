@@ -12,6 +12,7 @@ from svc.pages.collection import foreign_cell, foreign_keys, target_table, type_
 from svc.pages.links import Links, equal_to
 from svc.resources import Registration, TableResource
 from svc.store import Table
+from svc.store.values.keys import after, index_key, is_cut
 from svc.store.values.records import MISSING
 
 
@@ -27,11 +28,12 @@ class Member:
 
 @dataclass(slots=True)
 class Related:
-    """Records that a relationship leads to. `text`: what the link says."""
+    """Records that a relationship leads to. `text`: what the link says. `count`: how many they are, None where an index does not know."""
 
     name: str
     text: str
     href: str
+    count: int | None = None
 
 
 @dataclass(slots=True)
@@ -72,7 +74,8 @@ def record_page(
         source = value.get(table.primary_key if relationship.from_ is None else relationship.from_, MISSING)
         href, text = _lead(target, relationship.to, source, links)
         if href:
-            page.related.append(Related(shortened(attribute.name, CELL), text, href))
+            count = None if relationship.to is None else _count(target, relationship.to, source)
+            page.related.append(Related(shortened(attribute.name, CELL), text, href, count))
     return page
 
 
@@ -85,6 +88,15 @@ def _lead(target: Table, to: str | None, source: Any, links: Links) -> tuple[str
         return links.record(target, source), f"{target.name} {shortened(str(source), 60)}"
     query = equal_to(to, source)
     return (links.collection(target, query), f"all {target.name} with {to} = {shortened(str(source), 60)}") if query else ("", "")
+
+
+def _count(target: Table, to: str, source: Any) -> int | None:
+    """The number of records of `target` whose attribute `to` is this value, as its index counts them; of those that expire some may be gone."""
+    index = target.indexes.get(to)
+    if index is None or not index.ready or target.definition.expiration is not None:
+        return None
+    low = index_key(source)
+    return None if is_cut(low) else index.exact_count(target.database.snapshot(), low, after(low))
 
 
 def _lines(value: Any, target: Table | None, links: Links, budget: list[int]) -> Iterable[Line]:

@@ -237,7 +237,9 @@ class RecordRows:
         plan = self._plan
         if plan.order is None or self._last is None or self._wanted or not self._has_more():
             return None
-        return encode_cursor(plan.table.name, plan.order, self._compiled.position(plan.order, self._last, self._lookups))
+        position = self._compiled.position(plan.order, self._last, self._lookups)
+        position.before = plan.before + plan.offset + (plan.limit or 0)
+        return encode_cursor(plan.table.name, plan.order, position)
 
     def close(self) -> None:
         """Release the store's iterators. May be called more than once."""

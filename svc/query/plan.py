@@ -167,6 +167,8 @@ class Position:
 
     parts: tuple[bytes, ...]
     primary: bytes
+    before: int = field(default=0, compare=False)
+    """How many rows there were up to this one, as far as the client has read page by page."""
 
 
 class AnyRows(Protocol):
@@ -238,6 +240,8 @@ class Plan:
     limit: int | None
     order: Order | None = None
     position: Position | None = None
+    before: int = 0
+    """Rows of the pages before this one, when they were read; 0 for a page that does not begin behind a cursor."""
     compiled: dict[bool, object] = field(default_factory=dict, repr=False, compare=False)  # what the executor made of it, by `json`
     shared: dict[object, object] | None = field(
         default=None, repr=False, compare=False

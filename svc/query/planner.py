@@ -174,6 +174,7 @@ def _plan_page(query: Query, table: AnyTable, members: tuple[Predicate, ...], so
         raise QueryError("an aggregate has no pages, and takes no cursor", code="QUERY_SYNTAX")
     position: Position | None
     order, position = decode_cursor(query.after, table.name, sort, table.primary_key)
+    before = position.before
     if not sort and order.index is None:
         sort = (SortKey((table.primary_key,)),)
     try:
@@ -187,7 +188,7 @@ def _plan_page(query: Query, table: AnyTable, members: tuple[Predicate, ...], so
                 position = None
     except BadValue as error:
         raise QueryError(error.message, code="BAD_VALUE") from None
-    return Plan(table, query, access, served, filter_, left, query.offset, query.limit, order, position)
+    return Plan(table, query, access, served, filter_, left, query.offset, query.limit, order, position, before)
 
 
 def _is_surely_indexed(predicate: Predicate, table: AnyTable) -> bool:

@@ -30,15 +30,16 @@ from svc.http.responses import ResponseBuilder
 from svc.loop import then
 from svc.messages import Request, Response
 from svc.pages import Pages
-from svc.pages.frame import ASSETS
+from svc.pages.frame import ASSETS, FILES
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
 from svc.resources.table_reading import LONG_QUERY
+from svc.rest.html_forms import is_html_form, redirected, take_redirect
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
 from svc.rest.near_address import near_address
 from svc.rest.openapi import ADDRESS, OpenApi
-from svc.rest.page_assets import PageAssets
+from svc.rest.page_assets import HomePage, PageAssets
 from svc.rest.ticket import TICKET_PATH, TicketEndpoint
 from svc.rest.uploads import receive, upload_name, uploaded_record
 from svc.rest.viewer import PATHS as VIEWER_PATHS
@@ -104,6 +105,7 @@ class Rest:
         assets = PageAssets(self.types, compression)
         for path in ASSETS:
             self.serve(path, assets)
+        self.serve(FILES, HomePage(self.types, compression, self._home))
         openapi = OpenApi(resources, self.types, self.answer)
         self.serve(ADDRESS, openapi)
         self._fallbacks: dict[str, Endpoint] = dict.fromkeys(VIEWER_PATHS, Viewer(self.types, compression, openapi.has_something))
@@ -181,6 +183,10 @@ class Rest:
             raise NotFound(f"Not found{near_address(self._resources, request)}")
         if request.method not in READS:
             raise MethodNotAllowed(_ROOT_IS_READ, ROOT_METHODS)
+        return self._home(request)
+
+    def _home(self, request: Request) -> Any:
+        """What there is, for browsers and for programs."""
         if self._responses.preferences(request).page:
             return self._pages.home(request, is_page=True)
         return self._responses.answer(request, RequestTarget(), self._pages.home(request, is_page=False))
@@ -429,6 +435,10 @@ class Rest:
     def _with_data(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget, data: Any) -> Any:
         if type(data) is list and target.id_text is not None:
             data = one_row(request, data, resource)
+        redirect = None
+        responses = self._responses
+        if verb == "post" and is_html_form(request) and responses.preferences(request).page:
+            responses, redirect = self._pages, take_redirect(data, resource)
         try:
             result = resource.handle(verb, target, data, request)
         except ValidationError as error:
@@ -436,7 +446,8 @@ class Rest:
                 raise
             # A body without a type became raw content (spec: http §7.4), which the table does not take.
             raise ValidationError([*error.errors, "The body has no type: send Content-Type: application/json if it is JSON"]) from None
-        return self._responses.answer(request, target, result)
+        answer = responses.answer(request, target, result)
+        return answer if redirect is None else then(answer, lambda response: redirected(response, redirect))
 
     # --- property uploads (spec: http §2.5) ------------------------------------------------------------------------------------------------
 

@@ -50,8 +50,8 @@ class Application:
 
     def answer(self, method: str, target: str, data: Any = None, **fields: str) -> tuple[int, dict[str, str], Any]:
         """The same with the header fields."""
-        body = b"" if data is None else json.dumps(data).encode()
-        named = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in fields.items()}
+        body = b"" if data is None else data if isinstance(data, bytes) else json.dumps(data).encode()
+        named = {name.replace("_", "-").title(): value for name, value in ({"content_type": "application/json"} | fields).items()}
         status, answered, raw = self.wire.ask(method, target, body, named)
         if answered.get("transfer-encoding") == "chunked":
             raw = _joined(raw)

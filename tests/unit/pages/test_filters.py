@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from svc.errors import Problem
-from svc.pages.filters import OPERATORS, filtered, is_form
+from svc.pages.filters import OPERATORS, filtered, is_form, reference_to
 from svc.query import QueryCache
 from svc.query.url import parse_query
 from svc.store.schema import Attribute, TableDefinition
@@ -44,14 +44,14 @@ def sent(column: str, operator: str, value: str, query: str = "") -> str:
     ],
 )
 def test_a_form_becomes_a_query(form: tuple[str, ...], reference: str) -> None:
-    assert filtered(sent(*form), table(*NAMES), QueryCache()) == reference
+    assert reference_to(filtered(sent(*form), table(*NAMES), QueryCache())) == reference
     parse_query(reference[1:])
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("value", ["1", "Ünï", "a+b", "%41", "'\"<>", "()[]{}", "\u202e", "null", "date:x"])
 def test_every_operator_and_value_is_one_condition(operator: str, value: str) -> None:
-    reference = filtered(sent("name", operator, value), table(*NAMES), QueryCache())
+    reference = reference_to(filtered(sent("name", operator, value), table(*NAMES), QueryCache()))
     where: Any = parse_query(reference[1:]).where
     assert where.path == ("name",) and where.comparator is OPERATORS[operator].comparator
     assert where.value == (None if operator == "null" else value)
@@ -71,10 +71,10 @@ def test_every_operator_and_value_is_one_condition(operator: str, value: str) ->
 )
 def test_what_is_no_form_of_ours_is_refused(text: str, code: str | None) -> None:
     if code is None:
-        assert filtered(text, table(*NAMES), QueryCache()).startswith("?")
+        assert reference_to(filtered(text, table(*NAMES), QueryCache())).startswith("?")
         return
     with pytest.raises(Problem) as caught:
-        filtered(text, table(*NAMES), QueryCache())
+        reference_to(filtered(text, table(*NAMES), QueryCache()))
     assert (caught.value.status_code, caught.value.code) == (400, code)
 
 

@@ -13,13 +13,13 @@ from svc.pages.nested import data_page
 from svc.pages.templates import Templates
 from tests.support.pages import Parsed
 
-FRAME = Frame("../", "../p.css", "../i.svg", "http://x/", "", "", "")
+FRAME = Frame("../", "../_pages/", "../p.css", "../i.svg", "http://x/", "", "", "")
 HOSTILE = "\"><img src=x onerror=alert(1)><script>'&"
 
 
 def error(text: str) -> dict[str, Any]:
     names = ("title", "code", "detail", "request", "before", "at")
-    frame = Frame("../", "../p.css", "../i.svg", text, text, "", "")
+    frame = Frame("../", "../_pages/", "../p.css", "../i.svg", text, text, "", "")
     return {
         "frame": frame,
         "status": 403,
@@ -27,6 +27,7 @@ def error(text: str) -> dict[str, Any]:
         "faults": [text],
         "retryable": True,
         "trail": [(text, "Flight/")],
+        "filter": None,
         "formats": [],
         **dict.fromkeys(names, text),
     }
