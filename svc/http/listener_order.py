@@ -4,7 +4,8 @@
     built-in  the steps that are always there, in their order; behind `routed_after` the listeners of a host or a path, the most particular first
     rest      all others, by registration
 
-Listeners of `before` or `after` are put directly in front of the first, or behind the last, that has the name; several of them by registration.
+Listeners of `before` or `after` are put directly in front of the first, or behind the last, that has the name; several of them as above: those of a host or a
+path first, the most particular in front, then all others by registration.
 Pure: names and numbers in, a list out.
 """
 
@@ -98,7 +99,7 @@ def _place(
 ) -> tuple[list[Placed], list[Placed]]:
     """(the order, []), or (a part of it, the listener whose two wishes exclude each other)."""
     order = _base([each for each in by_rank if each not in wishes], built_in, routed_after)
-    waiting = [each for each in by_rank if each in wishes]
+    waiting = sorted((each for each in by_rank if each in wishes), key=_by_route)
     while waiting:
         # Without cycles there always is one that waits for no other.
         each = next(one for one in waiting if {other.name for other in waiting if other is not one}.isdisjoint(wishes[one]))
@@ -112,7 +113,7 @@ def _place(
 
 def _base(listeners: Sequence[Placed], built_in: Sequence[Placed], routed_after: str) -> list[Placed]:
     first = [each for each in listeners if each.run_first][::-1]
-    routed = sorted((each for each in listeners if each.particular and not each.run_first), key=lambda each: _negated(each.particular))
+    routed = sorted((each for each in listeners if each.particular and not each.run_first), key=_by_route)
     rest = [each for each in listeners if not each.particular and not each.run_first]
     middle: list[Placed] = []
     for step in built_in:
@@ -123,8 +124,8 @@ def _base(listeners: Sequence[Placed], built_in: Sequence[Placed], routed_after:
     return [*first, *routed, *middle, *rest]
 
 
-def _negated(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(-number for number in numbers)
+def _by_route(listener: Placed) -> tuple[bool, tuple[int, ...]]:
+    return not listener.particular, tuple(-number for number in listener.particular)
 
 
 def _position(

@@ -113,7 +113,10 @@ class Step:
 
 
 class BodyReceiver(Protocol):
-    """A listener that receives bodies while they come, if no other is asked before it: `mounted.application.HttpListener`."""
+    """A listener that receives bodies while they come, if no other is asked before it: `mounted.application.HttpListener`. `passes_on`: it asks those behind
+    it when it has no answer, which need the body then."""
+
+    passes_on: bool
 
     def __call__(self, request: Request, next: Callable[..., Any], /) -> Any: ...
 
@@ -151,13 +154,13 @@ class Chain:
 
     def body_channel(self, request: Request, knows: Callable[[Request], bool]) -> Any:
         """How the first step that is asked receives the body of the request while it answers (`BodyReceiver`); None if it does not, or is not a listener."""
-        for step in self.steps:
-            if step.plain is not None and request.method not in READS:
-                continue
+        for number, step in enumerate(self.steps):
             if step.listener is not None:
-                if step.route.rest_of(request) is not None:
+                if _is_for(step, request):
                     receive = getattr(step.listener, "body_channel", None)
-                    return None if receive is None else receive(request)
+                    if receive is None or (step.listener.passes_on and any(_is_for(later, request) for later in self.steps[number + 1 :])):  # type: ignore[attr-defined]
+                        return None
+                    return receive(request)
             elif step.name == REST and knows(request):
                 return None
         return None
@@ -212,6 +215,11 @@ class Chain:
         if not in_front.is_empty and in_front.may_match(request):
             return True
         return not self._behind.is_empty and self._behind.may_match(request) and not knows(request)
+
+
+def _is_for(step: Step, request: Request) -> bool:
+    """Whether it is a listener that is asked about this request."""
+    return step.listener is not None and (step.plain is None or request.method in READS) and step.route.rest_of(request) is not None
 
 
 class Asked:

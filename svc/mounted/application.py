@@ -29,6 +29,8 @@ LogError = Callable[[str, BaseException | None], None]
 class HttpListener:
     """The listener of requests: it receives long bodies while they come."""
 
+    passes_on = False
+
     def __init__(self, mounted: MountedApplication) -> None:
         self._answer = mounted.answer
 

@@ -25,6 +25,8 @@ REFUSED = (403, NOT_FOUND)  # of a WebSocket by an application that does not kno
 class RoutesListener:
     """The listener of requests. Long bodies are received while they come if there is one application to take them."""
 
+    passes_on = True
+
     def __init__(self, routes: MountedRoutes) -> None:
         self._routes = routes
 

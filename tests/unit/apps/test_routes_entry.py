@@ -314,3 +314,40 @@ def test_a_long_body_is_received_while_it_comes_by_one_application(tmp_path: Pat
         for size in (10, 600_000):
             found, _, body = app.wire.ask("POST", "/app/x", b"x" * size)
             assert (found, body) == (status, str(size).encode())
+
+
+SIZES = """
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            raise RuntimeError
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size, more = size + len(message["body"]), message["more_body"]
+        status = 201 if scope["path"].endswith("/NAME") else 404
+        await send({"type": "http.response.start", "status": status})
+        await send({"type": "http.response.body", "body": b"NAME %d" % size})
+"""
+
+
+def test_the_root_takes_nothing_from_applications_of_longer_paths_and_of_the_same(tmp_path: Path) -> None:
+    """The one at `/` loads first. Bodies above 256 KiB, whose pieces can be taken once, and 404s are those of the application that has the address."""
+    files = {**ROOT, "routes/a.py": SIZES.replace("NAME", "a")}
+    with application(tmp_path, "", files=files) as app:
+        for name, path in (("other", "."), ("third", "/")):
+            directory = tmp_path / name
+            (directory / "routes").mkdir(parents=True)
+            (directory / "config.yaml").write_text(f"frameworkRoutes: {{files: 'routes/*.py', urlPath: {path}}}")
+            (directory / "routes" / "b.py").write_text(dedent(SIZES.replace("NAME", name)))
+            app.node.run(app.node.applications.add(directory))
+        for size in (10, 600_000):
+            for target, answer in [
+                ("/a", (201, f"a {size}")),
+                ("/other/other", (201, f"other {size}")),
+                ("/third", (201, f"third {size}")),
+                ("/other/unknown", (404, f"other {size}")),
+                ("/unknown", (404, f"a {size}")),
+            ]:
+                status, _, body = app.wire.ask("POST", target, b"x" * size)
+                assert (status, body.decode()) == answer, target
+        assert not app.errors

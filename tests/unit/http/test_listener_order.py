@@ -42,6 +42,20 @@ def arrange(*wishes: dict[str, Any]) -> tuple[list[str], list[str]]:
             [{"name": "path", "particular": (0, 1)}, {"name": "both", "particular": (1, 1)}, {"name": "host", "particular": (1, 0)}],
             ["static", "authentication", "both", "host", "path", "graphql", "rest"],
         ),
+        (
+            [
+                {"name": "all", "after": "rest"},
+                {"name": "root", "after": "rest", "particular": (0, 1, 0)},
+                {"name": "long", "after": "rest", "particular": (0, 1, 2)},
+                {"name": "short", "after": "rest", "particular": (0, 1, 1)},
+                {"name": "later", "after": "rest"},
+            ],
+            [*BUILT_IN, "long", "short", "root", "all", "later"],
+        ),
+        (
+            [{"name": "b", "before": "rest", "particular": (0, 1, 1)}, {"name": "a", "before": "rest", "particular": (0, 1, 2)}],
+            ["static", "authentication", "graphql", "a", "b", "rest"],
+        ),
         ([{"name": "a"}, {"name": "a"}, {"name": "b", "before": "a"}, {"name": "c", "after": "a"}], [*BUILT_IN, "b", "a", "a", "c"]),
         ([{"name": "shop"}, {"name": "shop", "before": "shop"}], [*BUILT_IN, "shop", "shop"]),
     ],
