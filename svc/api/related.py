@@ -9,7 +9,7 @@ from typing import Any
 from svc.api.context import AnyContext
 from svc.api.results import Items, Results
 from svc.query import plan_query
-from svc.query.nodes import Comparator, Condition, Filter, Group, Query
+from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query
 from svc.query.resolve import is_many, related_table
 from svc.resources import PlannedQuery
 from svc.store import Table
@@ -44,7 +44,7 @@ def related(table: Table, attribute: Attribute, values: Mapping[str, Any], conte
     end = (relationship.to or target.primary_key,)
     many = is_many(attribute, table)
     starts = start if isinstance(start, list) else [start]
-    conditions: list[Filter] = [Condition(end, Comparator.EQUALS, value) for value in starts if value is not None]
+    conditions: list[Filter] = [Condition(end, Comparator.EQUALS, value, Conversion.FORCED) for value in starts if value is not None]
     if not conditions:
         return Items(()) if many else RelatedRecord(None)
     where = conditions[0] if len(conditions) == 1 else Group("or", tuple(conditions))

@@ -68,6 +68,11 @@ class TypeDraft:
         self.rejected = True
         self._faults.append(SchemaFault(self.path, message, position, True))
 
+    @property
+    def fault_count(self) -> int:
+        """How many faults were found so far, in all drafts of the application."""
+        return len(self._faults)
+
     def read(self) -> None:
         declaration = self.declaration
         found = read_directives(declaration.directives, TYPE_DIRECTIVES, FIELD_DIRECTIVES, self)

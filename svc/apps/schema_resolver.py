@@ -11,7 +11,18 @@ from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_syntax import SourcePosition
 from svc.config.origins import hint, nearest
 from svc.errors import ClientError, SchemaError
-from svc.store.schema import SCALAR_TYPES, SET_NULL, Attribute, Enumeration, Relationship, Structure, TableDefinition, may_be_key, unite
+from svc.store.schema import (
+    SCALAR_TYPES,
+    SET_NULL,
+    Attribute,
+    Enumeration,
+    Relationship,
+    Structure,
+    TableDefinition,
+    can_equal,
+    may_be_key,
+    unite,
+)
 from svc.store.values.conversion import printable
 from svc.store.values.validation import Validator
 
@@ -41,8 +52,8 @@ class Resolver:
         tables = [draft for draft in self._drafts if draft.definition is not None]
         for draft in tables:
             for attribute in draft.attributes:
-                if attribute.relationship is not None:
-                    self._check_relationship(draft, attribute, attribute.relationship)
+                if attribute.relationship is not None and self._check_relationship(draft, attribute, attribute.relationship):
+                    self._check_types(draft, attribute, attribute.relationship)
             if draft.definition is not None and draft.definition.renamed_from is not None:
                 self._check_former_name(draft, draft.definition, draft.definition.renamed_from)
         united: dict[tuple[str, str], TableDefinition] = {}
@@ -174,10 +185,11 @@ class Resolver:
             waiting += [(nested, origin) for nested in found.attributes]
         return structures
 
-    def _check_relationship(self, draft: TypeDraft, attribute: Attribute, relationship: Relationship) -> None:
-        """The rules of §4.1, once all tables are whole."""
+    def _check_relationship(self, draft: TypeDraft, attribute: Attribute, relationship: Relationship) -> bool:
+        """The rules of §4.1, once all tables are whole. False: the attributes of its two ends cannot be compared, there is a fault."""
         position = draft.positions.get(attribute.name, draft.declaration.position)
         where = f"{draft.name}.{attribute.name}"
+        faults = draft.fault_count
         if relationship.to is not None and not attribute.elements:
             draft.fail(f"the relationship {where} leads to many records: its type must be [{attribute.type}]", position)
         if relationship.from_ is not None:
@@ -192,10 +204,9 @@ class Resolver:
             elif relationship.on_delete is not None:
                 self._check_on_delete(draft, attribute, source, position)
         if relationship.to is not None:
-            target = self._find(attribute.type, draft.database)
-            definition = target.definition if isinstance(target, TypeDraft) else target
+            definition = self._target(draft, attribute)
             if definition is None:  # reported already
-                return
+                return False
             foreign = definition.attribute(relationship.to)
             if foreign is None:
                 draft.fail(f"the relationship {where} leads to {relationship.to}, which {attribute.type} does not have", position)
@@ -203,6 +214,28 @@ class Resolver:
                 draft.fail(f"the relationship {where} leads to {relationship.to}, which is not stored", position)
             elif not foreign.indexed and not foreign.primary_key:
                 draft.fail(f"the relationship {where} leads to {attribute.type}.{relationship.to}, which must be @indexed", position)
+        return draft.fault_count == faults
+
+    def _target(self, draft: TypeDraft, attribute: Attribute) -> TableDefinition | None:
+        """The table that a relationship leads to; None if that is at fault itself."""
+        target = self._find(attribute.type, draft.database)
+        return target.definition if isinstance(target, TypeDraft) else target
+
+    def _check_types(self, draft: TypeDraft, attribute: Attribute, relationship: Relationship) -> None:
+        """That values of both ends can be equal: "1" and 1 never are, so what is followed would find nothing, and `onDelete:` do nothing."""
+        target, definition = self._target(draft, attribute), draft.definition
+        if target is None or definition is None or target.database != draft.database or relationship.from_ is relationship.to is None:
+            return  # reported already
+        here = _end(definition, relationship.from_)
+        there = _end(target, relationship.to)
+        if here is None or there is None or can_equal(here, there):
+            return
+        fault = (
+            f"the relationship {draft.name}.{attribute.name} can never find a record: {draft.name}.{here.name} is {_type_text(here)}"
+            f" and {attribute.type}.{there.name} is {_type_text(there)}, whose values are never equal. Give both the same type;"
+            " of records that are there, values of another type have to be written again (svc schema diff counts them)"
+        )
+        draft.fail(fault, draft.positions.get(attribute.name, draft.declaration.position))
 
     def _check_on_delete(self, draft: TypeDraft, attribute: Attribute, key: Attribute, position: SourcePosition) -> None:
         """`attribute`: a relationship with `onDelete:`. `key`: its foreign key."""
@@ -213,8 +246,7 @@ class Resolver:
         if attribute.relationship.on_delete == SET_NULL and not key.elements and (key.required or key.primary_key):
             what = "the primary key" if key.primary_key else "required (!)"
             draft.fail(f"{where}: setNull is not possible, {key.name} is {what} and cannot be null", position)
-        target = self._find(attribute.type, draft.database)
-        definition = target.definition if isinstance(target, TypeDraft) else target
+        definition = self._target(draft, attribute)
         if definition is not None and definition.split_segments:
             draft.fail(f"{where} cannot lead to {attribute.type}: its keys are lists (@splitSegments)", position)
 
@@ -233,3 +265,13 @@ class Resolver:
             united[address] = definition
         except SchemaError as error:
             draft.fail(error.message, draft.declaration.position)
+
+
+def _end(definition: TableDefinition, name: str | None) -> Attribute | None:
+    """The attribute at an end of a relationship: by default the primary key. None: any value may be there."""
+    return definition.attribute(definition.primary_key if name is None else name)
+
+
+def _type_text(attribute: Attribute) -> str:
+    kind = attribute.type if attribute.enum is None else f"the enum {attribute.enum.name}"
+    return f"[{kind}]" if attribute.elements else kind

@@ -16,6 +16,12 @@ SCALAR_TYPES = ("ID", "String", "Int", "Long", "Float", "BigInt", "Boolean", "Da
 # Types a primary key may have, by the kind of the stored key. Keys of two kinds are never converted into each other (§7).
 _KEY_KINDS = {"ID": "text", "String": "text", "Int": "number", "Long": "number", "Float": "number", "BigInt": "number", "Any": "any"}
 
+_COMPARED = {
+    **_KEY_KINDS,
+    "Date": "number",
+    "Boolean": "boolean",
+    "Bytes": "bytes",
+}  # types, by the kind of value that theirs can be equal to
 
 DEFAULT_DATABASE = "data"  # of tables that name none
 
@@ -253,6 +259,17 @@ def key_type(definition: TableDefinition) -> str:
     """Declared type of the primary key, `Any` if untyped."""
     attribute = definition.attribute(definition.primary_key)
     return attribute.type if attribute is not None else "Any"
+
+
+def can_equal(attribute: Attribute, other: Attribute) -> bool:
+    """Whether a value of one, or of its list, can be equal to one of the other (spec: schema-and-store §10.1): values are never converted where a
+    relationship is followed."""
+    kinds = {_COMPARED.get(each.type, "nothing") for each in (attribute, other)}
+    if "nothing" in kinds:  # objects and files
+        return False
+    if attribute.enum is not None and other.enum is not None:
+        return not set(attribute.enum.values).isdisjoint(other.enum.values)
+    return "any" in kinds or len(kinds) == 1
 
 
 def enums_of(definition: TableDefinition) -> tuple[Enumeration, ...]:

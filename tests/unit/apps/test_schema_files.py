@@ -455,10 +455,10 @@ class TestConstraints:
 
 
 class TestRelationships:
-    SHOW = 'type Show @table(table: "shows") { id: Long name: String @indexed other: String ids: [Long] @indexed twin: Show }'
+    SHOW = 'type Show @table(table: "shows") { id: Long name: String @indexed other: String ids: [ID] @indexed twin: Show }'
 
     def relationship(self, declared: str) -> Attribute:
-        result = load(f"type T @table {{ id: ID one: Long many: [Long] any\n  r: {declared} }} {self.SHOW}")
+        result = load(f"type T @table {{ id: ID one: Long many: [Long] whole: Int any\n  r: {declared} }} {self.SHOW}")
         assert not result.faults
         found = result.definitions[0].attribute("r")
         assert found is not None
@@ -474,6 +474,8 @@ class TestRelationships:
             ("[Show] @relationship(to: name)", Relationship("shows", None, "name")),
             ("[Show] @relationship(to: ids)", Relationship("shows", None, "ids")),
             ("[Show] @relationship(from: id, to: name)", Relationship("shows", "id", "name")),
+            ("Show @relationship(from: whole)", Relationship("shows", "whole")),
+            ("[Show] @relationship(from: any, to: name)", Relationship("shows", "any", "name")),
             ("[Show] @relationship(from: one, to: id)", Relationship("shows", "one", "id")),
         ],
     )
@@ -514,6 +516,35 @@ class TestRelationships:
         )
         assert result.errors == [f"1.graphql:2:5: {fault}"]
         assert [definition.type_name for definition in result.definitions] == ["Show", "Far"]
+
+    @pytest.mark.parametrize(
+        ("declared", "here", "there"),
+        [
+            ("r: Show @relationship(from: text)", "T.text is String", "Show.id is Long"),
+            ("r: Show @relationship(from: text, onDelete: cascade)", "T.text is String", "Show.id is Long"),
+            ("r: [Show] @relationship(from: texts)", "T.texts is [ID]", "Show.id is Long"),
+            ("r: Show @relationship(from: flag)", "T.flag is Boolean", "Show.id is Long"),
+            ("r: Show @relationship(from: status)", "T.status is the enum Status", "Show.id is Long"),
+            ("r: Show @relationship(from: place)", "T.place is Place", "Show.id is Long"),
+            ("r: [Show] @relationship(to: number)", "T.id is ID", "Show.number is BigInt"),
+            ("r: [Show] @relationship(from: status, to: kind)", "T.status is the enum Status", "Show.kind is the enum Kind"),
+            ("r: [Show] @relationship(from: text, to: numbers)", "T.text is String", "Show.numbers is [Float]"),
+        ],
+    )
+    def test_ends_whose_values_are_never_equal(self, declared: str, here: str, there: str) -> None:
+        result = load(
+            "type T @table { id: ID text: String @indexed texts: [ID] flag: Boolean status: Status place: Place\n" + f"  {declared} }}",
+            "type Show @table { id: Long number: BigInt @indexed numbers: [Float] @indexed kind: Kind @indexed }"
+            " type Place { a: Int } enum Status { OPEN } enum Kind { PLAY }",
+        )
+        assert len(result.errors) == 1
+        assert result.errors[0].startswith(f"1.graphql:2:3: the relationship T.r can never find a record: {here} and {there}, whose values")
+        assert [definition.type_name for definition in result.definitions] == ["Show"]
+
+    def test_ends_of_tables_that_other_applications_have(self) -> None:
+        known = {"data": {"Show": good("type Show @table { id: Long }")[0]}}
+        result = load("type T @table { id: ID showId: ID show: Show @relationship(from: showId) }", known_types=known)
+        assert "T.showId is ID and Show.id is Long" in result.errors[0]
 
     @pytest.mark.parametrize(
         ("declared", "expected"),
@@ -691,7 +722,7 @@ class TestKnownTypes:
 
     def test_references(self) -> None:
         (definition,) = good(
-            "type T @table { id: ID s: Show @relationship(from: id) n: Show r: [Show] @relationship(to: id) }", known_types=self.KNOWN
+            "type T @table { id: Long s: Show @relationship(from: id) n: Show r: [Show] @relationship(to: id) }", known_types=self.KNOWN
         )
         assert definition.attributes[1].relationship == Relationship("shows", "id")
         assert definition.structures == (Structure("Show", self.OTHER.attributes), *self.OTHER.structures)

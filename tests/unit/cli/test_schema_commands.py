@@ -200,3 +200,9 @@ def test_it_says_what_a_load_does(root: Path, tmp_path: Path) -> None:
     (found,) = differences(path, retyped)
     left = [(one.attribute, one.count) for one in found.leftovers]
     assert left == [("called", 3), ("age", 1), ("note", 3)], "not rewritten yet, and read with the new name"
+
+
+def test_a_relationship_that_can_never_find_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = FIRST.replace("dog: ID }", "number: Long dog: Dog @relationship(from: number) }")
+    assert run(write(tmp_path, schema)) == 1
+    assert "the relationship Cat.dog can never find a record: Cat.number is Long and Dog.id is ID" in capsys.readouterr().err

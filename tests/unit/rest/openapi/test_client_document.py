@@ -39,7 +39,7 @@ type A @table @export {
   secret: String @hidden
   double: Float @computed(from: "share * 2") @indexed
   made: Date! @createdTime
-  bId: ID @indexed
+  bId: Int @indexed
   b: B @relationship(from: "bId")
   all: [B] @relationship(to: "aId") @enumerable
 }
@@ -133,7 +133,7 @@ def test_types(client_document: Documents) -> None:
         "places": ("array", None, True),
         "photo": (None, None, True),
         "made": ("string", "date-time", False),
-        "bId": ("string", None, True),
+        "bId": ("integer", "int32", True),
         "all": ("array", None, False),
     }, "computed attributes and relationships are only in answers that name them"
     assert property_of(document, "A", "days")["items"] == {"type": "string", "format": "date-time", "nullable": True}
