@@ -39,10 +39,8 @@ from svc.protocol.http1 import Http1
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
-READ_SIZE_HEAD = (
-    16 * 1024
-)  # bytes a recv asks for, unless a body with a length is arriving: what they hold may be small, and taken apart in one step
-READ_SIZE_BODY = 512 * 1024  # ... while a large body is arriving
+READ_SIZE_HEAD = 24 * 1024  # bytes a recv asks for: they are taken apart in one step, and what they hold may be small
+READ_SIZE_BODY = 512 * 1024  # ... while a large body with a length is arriving
 LINGER_SECONDS = 2.0  # for a peer to read an answer that came before it had sent its whole request
 
 

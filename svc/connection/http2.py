@@ -42,7 +42,7 @@ from svc.protocol.http2 import Http2
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
-PIECE = 16 * 1024  # bytes that are taken apart in one step: 3 ms if they are the smallest frames
+PIECE = 24 * 1024  # bytes that are taken apart in one step: a whole frame and the head before it, or 4 ms of the smallest frames
 ANSWERS_MAX = 4 << 20  # bytes of answers waiting for windows, beyond which no further request is begun
 DRAIN_SECONDS = 1.0  # for a peer to learn that we are stopping
 LINGER_SECONDS = 2.0  # for a peer to read a GOAWAY that was sent while it was sending
