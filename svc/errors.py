@@ -283,6 +283,10 @@ class PreconditionFailed(ClientError):
     code = "PRECONDITION_FAILED"
 
 
+class PreconditionNotPossible(ClientError):
+    code = "PRECONDITION_NOT_POSSIBLE"
+
+
 class IndexRebuilding(ServerError):
     status_code = 503
     code = "INDEX_REBUILDING"

@@ -30,7 +30,7 @@ from svc.query.functions import still_found_by
 from svc.query.nodes import Select
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.list_faults import ListFaults, named
-from svc.resources.table_writing import source_of
+from svc.resources.table_writing import check_deleted, source_of
 from svc.resources.target import id_path
 from svc.store import Table as StoredTable
 from svc.store.values.conversion import EMPTY_KEYS, check_key
@@ -446,8 +446,8 @@ class Table(TableAdministration, Resource):
     def _delete_found(self, target: RequestTarget, context: AnyContext) -> Any:
         table, served = self._table, self._served
         rows = self._plan(target, context, None if target is context.state.target else True)
-        if rows.plan.select is not None or rows.plan.query.aggregate is not None:
-            raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
+        is_query = target.query is not None or (target.details is not None and target is not context.state.target)
+        check_deleted(target.query_for(table), (target.query or "") if is_query else None)
         snapshot = table.database.snapshot()
         found = Found(table.database.log.newest_lsn(snapshot), still_found_by(rows.plan))
         writes = _transaction_of(context).writes

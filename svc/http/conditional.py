@@ -8,6 +8,7 @@ from typing import Literal
 
 from svc.errors import PreconditionFailed
 from svc.messages import HeaderBlock
+from svc.resources.resource import WRITE_CONDITIONS
 from svc.store import Precondition
 from svc.store.entity_tags import version_tag
 
@@ -109,7 +110,6 @@ def matched_tag(block: HeaderBlock, tag: str, version_ms: float, coding: str | N
     return None
 
 
-WRITE_CONDITIONS = frozenset({"if-match", "if-none-match", "if-unmodified-since"})
 READ_CONDITIONS = WRITE_CONDITIONS | {"if-modified-since"}
 
 

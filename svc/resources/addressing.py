@@ -30,10 +30,16 @@ def addressed(resources: Resources, request: Request, protocol: str, *, bind: bo
     try:
         query = request.query
         if registration.pattern is not None:
-            return resource, _with_parameters(registration, relative_url, request, reads)
+            target = _with_parameters(registration, relative_url, request, reads)
+            if not reads and target.id_text is None:
+                resource.refuse_conditions(request)
+            return resource, target
         target = parse_target(relative_url, query, resource.properties, reads)
-        if query and not reads and target.id_text is not None:
-            resource.refuse_query(target, request.method)
+        if not reads:
+            if target.id_text is None:
+                resource.refuse_conditions(request)
+            elif query:
+                resource.refuse_query(target, request.method)
         if bind and (target.id_text is not None or (target.extension is not None and request.method != "QUERY")):
             resource.bind(target)
     except ClientError:

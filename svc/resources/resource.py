@@ -24,6 +24,8 @@ VERBS: Mapping[str, str] = {
     "get": "GET", "search": "GET", "put": "PUT", "patch": "PATCH", "post": "POST", "delete": "DELETE", "query": "QUERY", "copy": "COPY", "move": "MOVE",
 }  # fmt: skip
 
+WRITE_CONDITIONS = frozenset({"if-match", "if-none-match", "if-unmodified-since"})  # header fields: preconditions of a write
+
 # Either of them makes a resource one that can be connected to: with a WebSocket, or for server-sent events (spec: realtime §1).
 CONNECTING = frozenset(("connect", "subscribe"))
 
@@ -97,6 +99,14 @@ class Resource:
     @classmethod
     def refuse_query(cls, target: RequestTarget, method: str) -> None:
         """Called for a write to one record with a query in its address. Raises ClientError 400 if the query means nothing there."""
+
+    @classmethod
+    def refuse_conditions(cls, request: Request) -> None:
+        """Called for a write to the collection. Raises ClientError 400 for conditions that it cannot keep."""
+
+    @classmethod
+    def refuse_body(cls, target: RequestTarget, request: Request) -> None:
+        """Called for a DELETE with a body. Raises ClientError 400 if the body means nothing there."""
 
     @classmethod
     def admit(cls, request: Request) -> None:

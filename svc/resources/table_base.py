@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 from svc.auth.roles import ALL_RIGHTS, TableRights, rights
 from svc.auth.users import User, user_of
-from svc.errors import AccessViolation, ClientError, Problem
+from svc.errors import AccessViolation, BadBody, ClientError, PreconditionNotPossible, Problem
 from svc.messages import Request
 from svc.query import QueryCache
+from svc.query.plain_parameters import CACHE_BUSTER
 from svc.resources.list_faults import named_refusal
-from svc.resources.resource import Resource
+from svc.resources.resource import WRITE_CONDITIONS, Resource
 from svc.resources.target import RequestTarget, whole_text
 from svc.store import Store, Table
 from svc.store.values.validation import key_from_text
@@ -77,6 +78,28 @@ class TableBase(Resource):
         if method != "POST":  # which is not allowed on a record anyway
             message = f"{method} of one record takes no query in its address; a precondition is sent as If-Match"
             raise ClientError(message, code="QUERY_SYNTAX")
+
+    @classmethod
+    def refuse_body(cls, target: RequestTarget, request: Request) -> None:
+        """Other systems take keys or a query in it: without it the request would say something else, in the worst case to delete everything."""
+        cls.authorize("delete", target, None, request)
+        raise BadBody("DELETE takes no body: the key of the record, or the query, goes into the address")
+
+    @classmethod
+    def refuse_conditions(cls, request: Request) -> None:
+        """A collection has no version, and a list is stored record by record: a condition that nothing tests must not seem to hold."""
+        fields = request.block.fields
+        for name in WRITE_CONDITIONS:
+            if name in fields:
+                raise PreconditionNotPossible(
+                    f"{name.title()} is a condition on one record, and {request.method} of a collection cannot keep it: send it to the address of a record"
+                )
+        query = request.query
+        if query and request.method == "PUT" and CACHE_BUSTER.fullmatch(query) is None:
+            raise ClientError(
+                "PUT of a collection takes no query in its address: each record is stored under its own key, whatever is there",
+                code="QUERY_SYNTAX",
+            )
 
     # --- permission ----------------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from svc.messages import Caller, Request, Response, WritePrecondition
 from svc.query import AnyRows
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
+from svc.query.nodes import Query
 from svc.query.plain_parameters import maybe_empty_parameter
 from svc.resources.list_faults import ListFaults, named_write, not_an_object
 from svc.resources.resource import Created
@@ -290,13 +291,8 @@ class TableWriting(TableReading):
             assert precondition is None or type(precondition) is Precondition
             transaction.delete(cls.table, target.id, precondition)
             return commit(transaction, request, len(request.content))
-        empty = maybe_empty_parameter(target.query or "")
-        if empty is not None:  # most likely a value that turned out empty in the client: it must not mean all records
-            raise ClientError(f"{empty} is empty, and DELETE would take that for all records", code="QUERY_SYNTAX")
         rows = cls.on_search(target, None, request)
-        query = rows.plan.query
-        if query.select is not None or query.aggregate is not None or query.counted:
-            raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
+        check_deleted(rows.plan.query, target.query)
         database = cls.table.database
         cls.store.queue_of(database).check()
         snapshot = database.snapshot()
@@ -339,6 +335,25 @@ def _one_record(data: Any, about_lists: str = "") -> dict[str, Any]:
         what = "null" if data is None else "a list" if isinstance(data, list) else "a single value"
         raise BadBody(f"The body must be one object, not {what}{about_lists if isinstance(data, list) else ''}")
     return cast(dict[str, Any], data)
+
+
+def check_deleted(query: Query, text: str | None) -> None:
+    """Raise ClientError unless `query` may say what DELETE removes. `text`: in which it was given, None without any: then it is the whole collection.
+
+    A query that narrows nothing is most likely one whose values turned out empty in the client: it must not mean all records.
+    """
+    if query.select is not None or query.aggregate is not None or query.counted:
+        raise ClientError("DELETE takes conditions, sort and limit, but no select and nothing that counts")
+    if text is None:
+        return
+    empty = maybe_empty_parameter(text)
+    if empty is not None:
+        raise ClientError(f"{empty} is empty, and DELETE would take that for all records", code="QUERY_SYNTAX")
+    if query.where is None and query.limit is None:
+        raise ClientError(
+            "The query has no condition, and DELETE would take that for all records: the whole collection is deleted without a query",
+            code="QUERY_SYNTAX",
+        )
 
 
 def _deleted(transaction: Transaction) -> Response:

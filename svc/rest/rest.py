@@ -409,6 +409,8 @@ class Rest:
     def _delete(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         if target.is_root or target.property is not None:
             raise resource.not_allowed("delete", target=target)
+        if request.content:
+            resource.refuse_body(target, request)
         if target.id_text is not None:
             request.precondition = write_precondition(request.block)
         return self._responses.answer(request, target, resource.handle("delete", target, None, request))

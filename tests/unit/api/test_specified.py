@@ -139,7 +139,7 @@ def test_forms_of_put_post_and_create(app: Application) -> None:  # applications
             made,
             prefixed.get_id(),
             await seat.delete("nothing"),
-            await seat.delete({"conditions": []}),
+            await seat.delete(),
         ]
 
     records, made, prefixed, *deleted = app.run(work())
