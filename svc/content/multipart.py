@@ -63,10 +63,13 @@ class MultipartReader:
         self._on_part_end = _ignore if on_part_end is None else on_part_end
         self._names: set[str] = set()
         self._part: FormPart | None = None
+        self._is_untouched = False  # the part has an empty file name, and no bytes so far
         self._field: list[bytes] = []  # data of the part that is being read
         self._kept = 0  # bytes of fields
         self._count = 0
         self._fed = 0
+        self._first = b"\n--" + boundary
+        self._preamble: bytes | None = b"\n"  # the end of what precedes the first boundary, which begins a line; None: it has come
         self._is_complete = False
         self._headers: dict[bytes, bytes] = {}
         self._header_name = self._header_value = b""
@@ -88,6 +91,8 @@ class MultipartReader:
             raise _invalid(str(error)) from None
 
     def feed(self, data: bytes) -> None:
+        if self._preamble is not None:
+            data = self._after_preamble(self._preamble + data)
         try:
             self._parser.write(data)
         except FormParserError as error:
@@ -95,7 +100,20 @@ class MultipartReader:
             raise _invalid(f"malformed at byte {self._fed + at}" if at >= 0 else "malformed") from None
         self._fed += len(data)
 
+    def _after_preamble(self, data: bytes) -> bytes:
+        """What of `data` the parser is to read: it does not know that any text may stand before the first boundary (RFC 2046 §5.1.1)."""
+        start = data.find(self._first)
+        if start >= 0:
+            self._preamble = None
+            self._fed += start  # that of the line feed which was put in front is the one of which `start` is short
+            return data[start + 1 :]
+        self._preamble = data[-len(self._first) :]
+        self._fed += len(data) - len(self._preamble)
+        return b""
+
     def end(self) -> None:
+        if self._preamble is not None:
+            raise _invalid("none of its lines begins with its boundary")
         if not self._is_complete:
             raise _invalid("it ends before its last boundary")
 
@@ -135,7 +153,14 @@ class MultipartReader:
         if name in self._names:
             raise _invalid(f"part {self._count} is a second one with the name {shown(name)}")
         self._names.add(name)
-        part = self._part = FormPart(name, content_type or None, b"filename" in options)
+        self._part = FormPart(name, content_type or None, b"filename" in options)
+        # What a browser sends for a file field in which no file was chosen: no content is not an empty file (HTML, constructing the entry list).
+        self._is_untouched = options.get(b"filename") == b""
+        if not self._is_untouched:
+            self._begin_content(self._part)
+
+    def _begin_content(self, part: FormPart) -> None:
+        self._is_untouched = False
         try:
             part.content = self._open(part)
         except ClientError as error:
@@ -146,6 +171,8 @@ class MultipartReader:
     def _data(self, data: bytes, start: int, end: int) -> None:
         part = self._part
         assert part is not None
+        if self._is_untouched and start < end:
+            self._begin_content(part)
         if part.content is not None:
             part.content.write(data[start:end])
             return
@@ -160,6 +187,8 @@ class MultipartReader:
         part, self._part = self._part, None
         if part is None:
             raise _invalid(f"part {self._count} has no name")
+        if self._is_untouched:
+            return
         if part.content is None:
             part.data, self._field = b"".join(self._field), []
         else:

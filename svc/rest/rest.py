@@ -41,7 +41,7 @@ from svc.rest.near_address import near_address
 from svc.rest.openapi import ADDRESS, OpenApi
 from svc.rest.page_assets import HomePage, PageAssets
 from svc.rest.ticket import TICKET_PATH, TicketEndpoint
-from svc.rest.uploads import receive, upload_name, uploaded_record
+from svc.rest.uploads import receive, refuse_range, upload_name, uploaded_record
 from svc.rest.viewer import PATHS as VIEWER_PATHS
 from svc.rest.viewer import Viewer
 
@@ -427,6 +427,9 @@ class Rest:
         resource.admit(request)
         if issubclass(resource, TableResource) and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
             resource.authorize(verb, target, None, request)  # before work is done for a caller who may do nothing here
+        if "content-range" in request.block.fields and issubclass(resource, TableResource):
+            resource.authorize(verb, target, None, request)
+            refuse_range(request)
         if not request.content and verb in resource.without_body and request.upload is None:
             return self._with_data(verb, request, resource, target, None)
         data = self._bodies.read(request, resource)
@@ -457,6 +460,9 @@ class Rest:
         resource.admit(request)
         record = uploaded_record(target)
         resource.bind(record)
+        if "content-range" in request.block.fields:
+            resource.authorize("patch", record, {name: None}, request)
+            refuse_range(request)
         request.precondition = write_precondition(request.block)
         return then(
             self._bodies.read_property(request, resource.properties[name]),

@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
-from svc.errors import NotFound
+from svc.errors import BadBody, NotFound
 from svc.http.bodies import holds_raw_bytes, is_form
 from svc.http.conditional import write_precondition
 from svc.http.media_types import blob_type
@@ -45,6 +45,12 @@ def uploaded_record(target: RequestTarget) -> RequestTarget:
     return record
 
 
+def refuse_range(request: Request) -> None:
+    """Raise BadBody for a body that is a part of what is meant: stored as it is, it would take the place of the whole (RFC 9110 §14.5)."""
+    if "content-range" in request.block.fields:
+        raise BadBody(f"{request.method} with Content-Range: parts cannot be written, send the whole content")
+
+
 def receive(request: Request, resources: Resources, types: ContentTypes) -> Upload | FormUpload | None:
     """A sink for the body; None: it is to be collected. Raises Problem: it is not wanted."""
     verb = _VERBS.get(request.method)
@@ -67,10 +73,12 @@ def receive(request: Request, resources: Resources, types: ContentTypes) -> Uplo
         if target.id_text is not None:
             resource.bind(target)
         resource.authorize(verb, target, None, request)
+        refuse_range(request)
         return _form_sink(request, types, resource, resource.table.attributes.get)
     record = uploaded_record(target)
     resource.bind(record)
     resource.authorize("patch", record, {name: None}, request)
+    refuse_range(request)
     precondition = write_precondition(request.block)
     if precondition is not None:
         precondition.check(resource.table.get_raw(record.id))

@@ -161,7 +161,7 @@ def test_the_single_part_for_a_property(node: Node, wire: Wire, cut: int | None)
         (form(file("image"), field("title", "a"), end=b""), "ends before its last boundary"),
         (form(file("image"))[:-4], "ends before its last boundary"),
         (b"", "needs a body"),
-        (b"no form at all", "malformed"),
+        (b"no form at all", "none of its lines begins with its boundary"),
         (form(file("image", kind="x" * 300)), 'Part "image": .*type of a blob'),
         (form(('; name="title"', b"\xff")), 'Part "title": .* not valid utf-8'),
         (form(field("tags", "no list")), 'Part "tags": .*expecting JSON'),
@@ -254,3 +254,41 @@ def test_json_with_a_byte_order_mark(wire: Wire) -> None:
     )
     assert wire.ask("GET", "/Photo/a")[2] == b'{"title":"a","id":"a"}'
     assert wire.ask("PUT", "/Photo/a", mark + b"{")[0] == 400
+
+
+UNTOUCHED = '; name="image"; filename=""', b"", {"Content-Type": "application/octet-stream"}
+
+
+@pytest.mark.parametrize("cut", [None, 1])
+def test_a_file_field_without_a_file_is_not_there(node: Node, wire: Wire, cut: int | None) -> None:
+    assert send(wire, "PUT", "/Photo/a", form(file("image", b"old"), field("title", "old")))[0] == 204
+    assert send(wire, "PATCH", "/Photo/a", form(field("title", "new"), UNTOUCHED), cut)[0] == 204
+    assert (stored(node, "a")["title"], stored(node, "a")["image"].read()) == ("new", b"old")
+    for name in ("raw", "images", "other"):
+        assert send(wire, "PATCH", "/Photo/a", form((f'; name="{name}"; filename=""', b"")), cut)[0] == 204
+        assert name not in stored(node, "a")
+    assert send(wire, "PUT", "/Photo/a/image", form(UNTOUCHED), cut)[0] == 400
+    assert stored(node, "a")["image"].read() == b"old"
+    assert send(wire, "PATCH", "/Photo/a", form(('; name="image"; filename=""', b"content without a name")), cut)[0] == 204
+    assert stored(node, "a")["image"].read() == b"content without a name"
+    assert send(wire, "PATCH", "/Photo/a", form(('; name="image"; filename="empty.txt"', b"")), cut)[0] == 204
+    assert stored(node, "a")["image"].read() == b"", "a file that is empty is one"
+
+
+@pytest.mark.parametrize("cut", [None, 1, 3, 40])
+@pytest.mark.parametrize(
+    "preamble", [b"This is a message with several parts.\r\n", b"\r\n", b"\n", b"a --------- b\r\n--\r\n" * 9, b"\r\n\r\n"]
+)
+def test_text_before_the_first_boundary_is_nothing(node: Node, wire: Wire, preamble: bytes, cut: int | None) -> None:
+    assert send(wire, "PUT", "/Photo/a", preamble + form(field("title", "t"), file("image", b"x")), cut)[0] == 204
+    assert (stored(node, "a")["title"], stored(node, "a")["image"].read()) == ("t", b"x")
+
+
+@pytest.mark.parametrize("cut", [None, 1])
+def test_where_a_form_with_a_preamble_is_malformed(node: Node, wire: Wire, cut: int | None) -> None:
+    for preamble in (b"", b"x\r\n", b"many words before it\r\n"):
+        body = preamble + form(field("title", "t")).replace(b"form-data;", b"form-data;\0", 1).replace(b"Content-D", b"Content\0D", 1)
+        status, problem = send(node.connect(), "PUT", "/Photo/a", body, cut)
+        assert status == 400 and problem["detail"].endswith(f"malformed at byte {body.index(bytes(1))}")
+    status, problem = send(node.connect(), "PUT", "/Photo/a", b"no boundary at all\r\n" * 90, cut)
+    assert status == 400 and "none of its lines begins with its boundary" in problem["detail"]

@@ -243,3 +243,17 @@ def test_the_tag_of_a_file_that_is_sent_coded(node: Node, wire: Wire) -> None:
         status, fields, _ = wire.ask("GET", "/Photo/a/image", fields={"Accept-Encoding": "gzip", "Range": "bytes=0-9", **condition})
         assert status == 304
     assert set(os.listdir("/proc/self/fd")) == before, "what was opened to see its coding is closed"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+def test_a_part_of_a_body_does_not_replace_the_whole(node: Node, wire: Wire, method: str) -> None:
+    assert upload(wire, CONTENT) == 204
+    part = {"Content-Range": "bytes 0-4/128000", "Content-Type": "image/png"}
+    targets = ("/Photo/a/image", "/Photo/a") if method == "PUT" else ("/Photo/a",) if method == "PATCH" else ("/Photo/",)
+    for target in targets:
+        for content in (b"12345", CONTENT):
+            status, _, body = wire.ask(method, target, content, part)
+            assert (status, json.loads(body)["code"]) == (400, "BAD_BODY") and "Content-Range" in json.loads(body)["detail"]
+    if method == "PUT":
+        assert upload(node.connect(), CONTENT, Content_Range="bytes 0-127999/128000") == 400, "with the head, before the body is read"
+    assert wire.ask("GET", "/Photo/a/image")[2] == CONTENT and len(json.loads(wire.ask("GET", "/Photo/")[2])) == 1
