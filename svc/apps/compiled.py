@@ -1,7 +1,7 @@
 """The code of an application's modules: compiled files, and what this process has loaded already.
 
 Compiled files are checked by the hash of their source (PEP 552), for by its time and size a change of the same second could be overlooked. What is kept in
-memory, so that a reload reads only what has changed, is checked by time in ns, size and number of the file: a file that was changed less than TICK before
+memory, so that a reload reads only what has changed, is checked by times in ns, size and number of the file: a file that was changed less than TICK before
 it was read may be changed once more without showing it, and is not kept.
 """
 
@@ -21,7 +21,7 @@ from svc.clock import SYSTEM_CLOCK
 TICK = 0.015  # seconds: the time of a file is that of the last tick of the kernel, which is 10 ms apart at most
 MAX_KEPT = 2000  # files
 
-_Mark = tuple[int, int, int]
+_Mark = tuple[int, ...]
 _kept: dict[str, tuple[_Mark, CodeType]] = {}
 
 
@@ -48,7 +48,7 @@ def compile_ahead(path: str | Path) -> None:
 
 
 def _keep(path: str, mark: _Mark | None, began: float, code: CodeType | None) -> None:
-    if mark is not None and code is not None and began - mark[0] / 1e9 > TICK:
+    if mark is not None and code is not None and began - max(mark[:2]) / 1e9 > TICK:
         if len(_kept) >= MAX_KEPT:
             _kept.clear()
         _kept[path] = mark, code
@@ -61,7 +61,7 @@ def _mark_of(path: str) -> _Mark | None:
         status = os.stat(path)
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def write_compiled(path: str) -> None:

@@ -9,21 +9,21 @@ CHECK_SECONDS = 2.0
 
 
 class LoggingWatch:
-    """Compares the time and size of the configuration file; `check()` costs one `stat` as long as nothing has changed."""
+    """Compares the times and the size of the configuration file; `check()` costs one `stat` as long as nothing has changed."""
 
     def __init__(self, config: Config, logs: Logs) -> None:
         self._config = config
         self._logs = logs
         self._seen = self._mark()
 
-    def _mark(self) -> tuple[int, int, int]:
+    def _mark(self) -> tuple[int, ...]:
         if self._config.file is None:
-            return (0, 0, 0)
+            return ()
         try:
             status = self._config.file.stat()
         except OSError:
-            return (0, 0, 0)
-        return (status.st_mtime_ns, status.st_size, status.st_ino)
+            return ()
+        return (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
 
     def check(self) -> bool:
         """Configure the logs again if the file has changed; to be called every CHECK_SECONDS. Returns whether it did.
@@ -31,7 +31,7 @@ class LoggingWatch:
         An invalid file changes nothing and is reported by one `error` line.
         """
         mark = self._mark()
-        if mark == self._seen or mark == (0, 0, 0):
+        if mark == self._seen or not mark:
             return False
         self._seen = mark
         try:

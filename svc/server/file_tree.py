@@ -1,6 +1,6 @@
 """The files of one application as they were when they were last looked at, and what has changed since (spec: configuration §9.2).
 
-What is told by the operating system is only where to look: whether a file has changed is decided by its time, size and number. So an event that comes
+What is told by the operating system is only where to look: whether a file has changed is decided by its times, size and number. So an event that comes
 twice, or for a file that was only read, changes nothing, and one that is lost is made up for by the next look at everything.
 """
 
@@ -20,8 +20,8 @@ MAX_DIRECTORIES = 20_000
 MAX_LINKS = 1000
 MANY = 500  # changes, from which on everything is looked at
 
-Mark = tuple[int, int, int]
-"""Time of the last change in ns, size in bytes, number of the file."""
+Mark = tuple[int, int, int, int]
+"""Time of the last change in ns, size in bytes, number of the file, time at which the disk has got it: a file that is replaced may keep the first three."""
 
 _TEMPORARY = re.compile(
     r"~$"  # emacs, vim, gedit: the version before
@@ -180,7 +180,7 @@ class FileTree:
             except OSError:  # gone meanwhile; a link to nothing, or to itself
                 continue
             if stat.S_ISREG(status.st_mode) and len(self.files) < MAX_FILES:
-                self.files[name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                self.files[name] = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
 
     def _note_link(self, name: str, path: str) -> None:
         if len(self.links) < MAX_LINKS:
@@ -200,7 +200,7 @@ def _mark_of(path: Path) -> Mark | None:
         status = path.stat()
     except OSError:
         return None
-    return (status.st_mtime_ns, status.st_size, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+    return (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def _is_there(path: Path) -> bool:

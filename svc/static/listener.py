@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from urllib.parse import quote
 
 from svc.connection.file_range import FileRange
@@ -27,7 +28,7 @@ from svc.http.raw_content import ACCEPT_RANGES, NOSNIFF, VARY
 from svc.messages import HeaderPairs, Request, Response
 from svc.static.conditions import is_unchanged, range_applies
 from svc.static.content_types import content_type_of, is_compressible
-from svc.static.file_cache import FileCache
+from svc.static.file_cache import SETTLED_SECONDS, FileCache
 from svc.static.lookup import FileSet, Found, Lookup
 from svc.static.opening import OpenFile, Version, look, read_all, version_of
 from svc.static.options import StaticOptions
@@ -35,6 +36,7 @@ from svc.static.ranges import MultipartRanges, Ranges, parse_ranges
 
 SMALL = 64 * 1024  # bytes up to which a file is read at once, and kept in memory
 CACHE_CONTROL = ("Cache-Control", "no-cache")  # to be kept, and asked about before each use: a changed file counts at once
+OF_NAVIGATION = "Accept, Sec-Fetch-Dest"  # what tells a page from a part of one
 FIELDS_OF_304 = frozenset(("ETag", "Last-Modified", "Cache-Control", "Vary"))
 NEIGHBOURS = {BR: ".br", ZSTD: ".zst", GZIP: ".gz"}
 NEIGHBOUR_LAG_NS = 2 * 10**9  # how much older than the file a compressed neighbour may be: copying and unpacking do not keep an order
@@ -52,10 +54,11 @@ class Hot:
 
 @dataclass(slots=True)
 class Content:
-    """What a file contains: `small`, or it is read from `open`, which belongs to who asked for it. `is_stable`: nothing was written while it was read.
-    `fields`: of the whole, by coding, once they were needed."""
+    """What a file contains: `small`, or it is read from `open`, which belongs to who asked for it. `tag`: without quotes and coding. `is_stable`: nothing was
+    written while it was read. `fields`: of the whole, by coding, once they were needed."""
 
     version: Version
+    tag: str
     small: bytes | None = None
     open: OpenFile | None = None
     is_stable: bool = True
@@ -146,12 +149,17 @@ class StaticFiles(PlainListener):
         options = self._options
         if options.fallthrough or not self._lookup.is_below(request.pathname):
             return None
-        if options.not_found:
+        if options.not_found and (options.not_found_status >= 400 or _is_navigation(request)):
             for found in self._lookup.named(options.not_found):
                 content = self._load(found.name, found.version)
                 if content is not None:
-                    return self._respond(request, found, content_type_of(found.name), content, options.not_found_status)
-        raise NotFound("File not found")
+                    response = self._respond(request, found, content_type_of(found.name), content, options.not_found_status)
+                    if options.not_found_status < 400:
+                        varies = [value for name, value in response.pairs if name == "Vary"]
+                        response.pairs = [pair for pair in response.pairs if pair[0] != "Vary"]
+                        response.pairs.append(("Vary", ", ".join((*varies, OF_NAVIGATION))))
+                    return response
+        raise NotFound("File not found", headers=(("Vary", OF_NAVIGATION),) if options.not_found and options.not_found_status < 400 else ())
 
     # --- contents ----------------------------------------------------------------------------------------------------------------------
 
@@ -165,17 +173,22 @@ class StaticFiles(PlainListener):
         if file is None:
             return None
         if file.version.size > SMALL:
-            return Content(file.version, open=file)
+            return Content(file.version, self._tag_of(file.version), open=file)
         try:
             data = read_all(file.descriptor, SMALL + 1)
             after = version_of(os.fstat(file.descriptor))
         finally:
             file.release()
         if after != file.version or len(data) != after.size:  # it is being written: this much is there, and nothing of it is kept
-            return Content(after._replace(size=len(data)), data, is_stable=False)
-        content = Content(after, data)
+            return Content(after._replace(size=len(data)), _digest(data), data, is_stable=False)
+        content = Content(after, _digest(data), data)
         self._cache.put(key, after, content, len(data))
         return content
+
+    def _tag_of(self, version: Version) -> str:
+        """Of a large file. One that has just been changed may be changed once more in the same tick of the clock: its tag is for this answer alone."""
+        now = self._now()
+        return version.tag if now - version.changed_ns / 1e9 >= SETTLED_SECONDS else f"{version.tag}-{int(now * 1e9):x}"
 
     def _represent(self, request: Request, found: Found, content_type: str, content: Content) -> Representation:
         """Raises NotAcceptable, Overloaded, OSError."""
@@ -185,12 +198,12 @@ class StaticFiles(PlainListener):
             for coding in choice.accepted:
                 neighbour = self._neighbour(found, coding, version)
                 if neighbour is not None:
-                    newest = max(neighbour.version.modified_ns, version.modified_ns) // 10**9
-                    return Representation(neighbour, coded_tag(neighbour.version.tag, coding.name), newest, coding)
+                    newest = max(neighbour.version.seconds, version.seconds)
+                    return Representation(neighbour, coded_tag(neighbour.tag, coding.name), newest, coding)
             coding = choice.accepted[0]
             wants_part = choice.identity and request.method == "GET" and "range" in request.block.fields
             if self._threshold and not wants_part and (version.size > self._threshold or not choice.identity):
-                tag, modified = coded_tag(version.tag, coding.name), version.modified_ns // 10**9
+                tag, modified = coded_tag(content.tag, coding.name), version.seconds
                 if version.size > MAX_AT_ONCE:
                     return Representation(content, tag, modified, coding, is_made=True, streams=True)
                 coded = self._compressed(found.name, coding, content)
@@ -198,7 +211,7 @@ class StaticFiles(PlainListener):
                     return Representation(coded, tag, modified, coding, is_made=True)
         if not choice.identity:
             raise NotAcceptable("This file is sent without a content coding only")
-        return Representation(content, version.tag, version.modified_ns // 10**9)
+        return Representation(content, content.tag, version.seconds)
 
     def _neighbour(self, found: Found, coding: Coding, version: Version) -> Content | None:
         """The file beside it that holds the same, compressed; None: there is none, or it is older."""
@@ -220,7 +233,7 @@ class StaticFiles(PlainListener):
                 data = read_all(content.open.descriptor, version.size)
                 is_stable = version_of(os.fstat(content.open.descriptor)) == version
             small = coding.compress(data)
-            coded = Content(version._replace(size=len(small)), small)
+            coded = Content(version._replace(size=len(small)), content.tag, small)
             if is_stable:
                 self._cache.put(key, version, coded, len(small))
         return coded
@@ -235,7 +248,7 @@ class StaticFiles(PlainListener):
             if status != 200:
                 return self._whole(request, chosen, status, _fields_of_error(content_type, chosen))
             fields = request.block.fields
-            if is_unchanged(fields, chosen.tag, content.version.tag, chosen.modified):
+            if is_unchanged(fields, chosen.tag, content.tag, chosen.modified):
                 return Response(None, 304, pairs=[pair for pair in self._fields(content_type, chosen) if pair[0] in FIELDS_OF_304])
             pairs = self._fields(content_type, chosen)
             if "range" in fields and request.method == "GET" and not chosen.is_made:
@@ -312,6 +325,10 @@ class StaticFiles(PlainListener):
         return Response(parts, 206, pairs=[("Content-Type", parts.content_type), *pairs[1:], ("Content-Length", str(parts.length))])
 
 
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
 def _pieces_of(small: bytes, start: int, end: int) -> Iterator[bytes]:
     yield small[start:end]
 
@@ -322,6 +339,12 @@ def _pieces_of_file(file: OpenFile, start: int, end: int) -> Iterator[bytes]:
         yield from part
     finally:
         part.close()
+
+
+def _is_navigation(request: Request) -> bool:
+    """Whether a browser goes to the address, and does not load a part of a page from it."""
+    fields = request.block.fields
+    return fields.get("sec-fetch-dest") == "document" or "text/html" in fields.get("accept", "").lower()
 
 
 def _fields_of_error(content_type: str, chosen: Representation) -> HeaderPairs:

@@ -1,7 +1,7 @@
 """From an address to the file that it means (spec: http §13.2).
 
-Only names that the set contains are found, and below its roots none that begin with a dot. What could mean a file in a second way (an encoded slash, an
-empty segment, a backslash) and a NUL are in no address of a file.
+Only names that the set contains are found, and below its roots none that begin with a dot, but for `/.well-known/`. What could mean a file in a second way
+(an encoded slash, an empty segment, a backslash) and a NUL are in no address of a file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from svc.static.options import StaticOptions
 
 INDEX = "index.html"
 _BELOW = re.compile(r"(?:(?!\.)[^/\\\0]+/)*(?:(?!\.)[^/\\\0]+)?")
+_BELOW_ROOT = re.compile(rf"(?:\.well-known/)?{_BELOW.pattern}")  # RFC 8615
 _ENCODED_SLASH = re.compile(r"%2f|%5c", re.IGNORECASE)
 
 
@@ -58,6 +59,7 @@ class Lookup:
         self._files = files
         self._directory = str(files.directory)
         self._prefix = files.prefix
+        self._below = _BELOW_ROOT if files.prefix == "/" else _BELOW
         self._index = options.index
         self._extensions = options.extensions
         self._endings = ("", *[f".{extension}" for extension in options.extensions])
@@ -79,7 +81,7 @@ class Lookup:
         if not address.startswith(prefix):
             return "/" if len(address) == len(prefix) - 1 and prefix.startswith(address) and address else None
         below = address[len(prefix) :]
-        return below if _BELOW.fullmatch(below) else None
+        return below if self._below.fullmatch(below) else None
 
     def is_below(self, address: str) -> bool:
         """Whether an address is one of the entry's, if only by its prefix."""
@@ -161,6 +163,6 @@ class Lookup:
         for root in self._files.roots():
             if not root or name.startswith(f"{root}/"):
                 below = name[len(root) + 1 :] if root else name
-                if _BELOW.fullmatch(below) is not None:
+                if self._below.fullmatch(below) is not None:
                     return True
         return False

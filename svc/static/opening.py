@@ -37,8 +37,14 @@ class Version(NamedTuple):
 
     @property
     def tag(self) -> str:
-        """The entity tag, without quotes and coding."""
-        return f"{self.modified_ns:x}-{self.size:x}"
+        """The entity tag of a file that is not read as a whole, without quotes and coding. What replaces a file may have its size and the time that builds
+        give to all files, but not the time at which the disk has got it, or not in the same place."""
+        return f"{self.modified_ns:x}-{self.changed_ns:x}-{self.size:x}-{self.inode:x}"
+
+    @property
+    def seconds(self) -> int:
+        """When it has become what it is, to the second."""
+        return max(self.modified_ns, self.changed_ns) // 10**9
 
 
 def version_of(status: os.stat_result) -> Version:

@@ -13,7 +13,7 @@ from svc.store.log.entries import LogEntry
 from svc.store.system import CERTIFICATE_TABLE, SYSTEM
 from svc.store.values.records import decode
 
-Stamp = tuple[int, int, int] | None
+Stamp = tuple[int, ...] | None
 
 
 class Unusable(Exception):
@@ -51,7 +51,7 @@ def stamp(file: Path) -> Stamp:
         status = file.stat()
     except OSError:
         return None
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
 
 
 def read(file: Path, kind: bytes, name: str) -> bytes:

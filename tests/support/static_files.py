@@ -26,7 +26,7 @@ class Site:
         for name, content in files.items():
             self.write(name, content)
         options = options or {}
-        self.cache = FileCache(more.pop("memory", 32 << 20), LATE)
+        self.cache = FileCache(more.pop("memory", 32 << 20), more.pop("clock", LATE))
         files_of_entry = FileSet(directory, options.get("files", "web/**"), options.get("urlPath"), app="shop")
         self.listener = StaticFiles(files_of_entry, read_options(options), self.cache, **more)
 

@@ -170,7 +170,8 @@ def test_changed_options_take_effect(nodes: Nodes) -> None:
         {"files": "web/**", "index": True, "after": "rest", "fallthrough": False, "notFound": {"file": "index.html", "statusCode": 200}},
     )
     node.run(node.applications.change("shop", ["config.yaml"], reloads_code=True))
-    assert nodes.get("/any/where") == (200, b"index")
+    assert nodes.get("/any/where", Accept="text/html") == (200, b"index")
+    assert nodes.get("/any/where.js")[0] == 404
     assert nodes.get("/Product/none")[0] == 404
 
 

@@ -51,6 +51,14 @@ def test_a_file_that_another_is_moved_over(tree: FileTree) -> None:
     assert tree.look_at(["resources.py"]) == ["resources.py"]
 
 
+def test_a_file_that_is_overwritten_with_its_size_and_time(tree: FileTree) -> None:
+    path = tree.root / "resources.py"
+    status = path.stat()
+    path.write_text("two")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert tree.look_at(["resources.py"]) == ["resources.py"]
+
+
 def test_a_directory_stands_for_all_in_it(tree: FileTree) -> None:
     write(tree.root / "more/a.py")
     write(tree.root / "more/deep/b.py")
