@@ -148,6 +148,10 @@ class Feed:
     def drain(self) -> None:
         """The server is stopping: call `writer.end()` soon."""
 
+    def login_ended(self) -> None:
+        """What let the caller in has ended (`auth.logins`): call `writer.end()` soon. Event streams are ended so, other answers are not."""
+        self.drain()
+
     def close(self) -> None:
         """The feed is over: the peer closed, or `end` was called and all is sent. Called once, also if `start` never was; nothing follows."""
 
@@ -609,6 +613,9 @@ class Receiver(Protocol):
 
     def drain(self) -> None:
         """The server is stopping: close the tunnel soon."""
+
+    def login_ended(self) -> None:
+        """What let the caller in has ended (`auth.logins`): close the tunnel soon."""
 
 
 class Upgrade(Response):

@@ -14,12 +14,14 @@ user.
 from __future__ import annotations
 
 from base64 import b64decode
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from svc.auth.events import BASIC, CERTIFICATE, TICKET, TOKEN, AuthEvents
+from svc.auth.logins import Login, LoginStream, LoginWatches, account_counts
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION
 from svc.auth.sessions import ForeignSessions, Sessions
@@ -84,6 +86,7 @@ class Identifier:
         certificates: Certificates | None = None,
         origins: OriginPolicy | None = None,
         tickets: Tickets | None = None,
+        logins: LoginWatches | None = None,
     ) -> None:
         """`cache_ttl` in seconds. `authorize_local`: application ports only, never the operations port. `host_name`: of this node.
 
@@ -91,7 +94,7 @@ class Identifier:
         there are none. `accept_refresh`: a refresh token as `Bearer` identifies no user, but is accepted as `request.refresh_token`.
         `admit_socket`: callers on the Unix socket need no credentials. `login_path`: where browsers are sent to (`challenge`).
         `certificates`: None where clients are asked for none. `origins`: of the pages that are trusted; None: the server's own alone.
-        `tickets`: None where there are none.
+        `tickets`: None where there are none. `logins`: ends streams with what let their callers in; None: they go on.
         """
         self._directory = directory
         self._now = clock.monotonic
@@ -111,6 +114,7 @@ class Identifier:
         self.login_path = login_path
         self._certificates = certificates
         self._tickets = tickets
+        self._logins = logins
         self._origins = OriginPolicy() if origins is None else origins
 
     def identify(self, request: Request) -> User | Pending | None:
@@ -161,6 +165,36 @@ class Identifier:
         """The user as it is now; None if it is gone, or its logins have ended."""
         found = self._directory.get_user(user.username)
         return found if found is not None and found.active and found.login_id == user.login_id else None
+
+    def watch_login(self, request: Request, stream: LoginStream) -> None:
+        """End a stream for the user of this request with what let the user in. A second call for the same stream replaces it."""
+        user = request.user
+        if self._logins is not None and type(user) is User:
+            self._logins.watch(self._login(request, user), stream)
+
+    def _login(self, request: Request, user: User) -> Login:
+        """What let this user in, in the order of `identify`. Of a password, a ticket, a local caller and a user that code has set it is the account."""
+        name = user.username
+        account = partial(account_counts, self._directory, user)
+        if _TICKET_MEMO in request.block.memo:
+            return Login(name, account)
+        is_foreign = self._origins.is_foreign(request)
+        certificate, certificates = request.peer_certificate, self._certificates
+        if certificate is not None and certificates is not None and not is_foreign and (named := _name_of(certificates, certificate)) != "":
+            login = Login(name, account) if named == name else self._login_without_certificate(request, user, account)
+            return Login(name, lambda: certificates.username(certificate) == named and login.counts(), login.session_id)
+        return self._login_without_certificate(request, user, account, is_foreign=is_foreign)
+
+    def _login_without_certificate(self, request: Request, user: User, account: Callable[[], bool], *, is_foreign: bool = False) -> Login:
+        name, block, sessions = user.username, request.block, self._sessions
+        scheme, _, token = block.fields.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._tokens is not None and self._tokens.claimed_name(token.strip()) == name:
+            return Login(name, self._tokens.watched(token.strip()))
+        if scheme.lower() != "basic" and sessions is not None and "cookie" in block.fields and not is_foreign:
+            session_id = sessions.id_with_user(request, name)
+            if session_id is not None:
+                return Login(name, lambda: sessions.has_user(session_id, name), session_id)
+        return Login(name, account)
 
     def admit(self, request: Request) -> None:
         """Take over the user that application code has set on the request: it gets its sessions. Raises Problem 401 for an inactive user, TypeError for what is
@@ -321,6 +355,14 @@ def decode_basic(text: str) -> tuple[str, str]:
     if not colon:
         raise login_failed()
     return username, password
+
+
+def _name_of(certificates: Certificates, certificate: Any) -> str | None:
+    """The user that a certificate names, None: other credentials decide; "" for one that lets nobody in."""
+    try:
+        return certificates.username(certificate)
+    except Problem:
+        return ""
 
 
 def is_forwarded(block: HeaderBlock) -> bool:

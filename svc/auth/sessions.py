@@ -125,6 +125,17 @@ class Sessions:
         record = None if raw is None else decode(raw)
         return None if record is None or (record.get(SESSION_LOGIN) is not None and self._user(record) is None) else record
 
+    def id_with_user(self, request: Request, username: str) -> str | None:
+        """The id of the session that the request brings, if this user is logged in to it."""
+        session_id = self._cookie_id(request)
+        return session_id if session_id is not None and self.has_user(session_id, username) else None
+
+    def has_user(self, session_id: str, username: str) -> bool:
+        """Whether this user is still logged in to a session. It is not renewed."""
+        raw = self.table.get_raw(session_id)
+        user = None if raw is None else self._user(decode(raw))
+        return user is not None and user.active and user.username == username
+
     def _user(self, record: Mapping[str, Any]) -> User | None:
         """The user who logged in to a session, if that login still counts."""
         username, login_id = record.get("user"), record.get(SESSION_LOGIN)

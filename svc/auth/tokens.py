@@ -155,6 +155,20 @@ class Tokens:
             raise invalid_token()
         return TokenUser(self._user(claims), claims["exp"], claims["account"], claims["jti"])
 
+    def watched(self, token: str) -> Callable[[], bool]:
+        """A function that says whether an operation token still counts, for little: its signature is looked at now, once."""
+        try:
+            found = self.verify(token)
+        except Problem:
+            return lambda: False
+        username, account, token_id, expires = found.user.username, found.account, found.token_id, found.expires
+
+        def counts() -> bool:
+            user = self._directory.get_user(username)
+            return expires > self._wall() and user is not None and user.active and user.admits_token(account, token_id)
+
+        return counts
+
     def is_refresh(self, token: str) -> bool:
         """Whether it is a refresh token of ours. Raises Problem 401 if it has expired."""
         return bool(self._read(token, None)["sub"] == REFRESH)

@@ -42,11 +42,13 @@ class SocketCaller:
             return None
         return not _is_same(found, self._user)
 
-    async def identify(self, authorization: str) -> None:
-        """From now on the caller has these credentials, in place of those of the handshake. Raises Problem for wrong ones."""
+    async def identify(self, authorization: str) -> Request:
+        """From now on the caller has these credentials, in place of those of the handshake. Returns a request with them. Raises Problem for wrong ones."""
         self._block = HeaderBlock([*[pair for pair in self._block.pairs if pair[0] != "authorization"], ("authorization", authorization)])
-        self._user = await self._identified(self._new_request())
+        request = self._new_request()
+        request.user = self._user = await self._identified(request)
         self._is_set_by_code = False
+        return request
 
     async def request(self) -> Request:
         """A request of its own for an operation, with the user as it is now. Raises Problem if the login has ended."""

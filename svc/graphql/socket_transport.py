@@ -117,6 +117,7 @@ class GraphQLSocket:
     def start(self) -> None:
         socket = self.socket
         socket.limit(messages.MAX_MESSAGE)
+        socket.login_code = messages.FORBIDDEN
         socket.on("close", self._on_close)
         socket.on("sent", self._on_sent)
         socket.on("message", self._on_message)
@@ -165,7 +166,7 @@ class GraphQLSocket:
 
     async def _identify(self, authorization: str) -> None:
         try:
-            await self._caller.identify(authorization)
+            self._shared.identifier.watch_login(await self._caller.identify(authorization), self.socket)
         except Problem as problem:
             self.socket.close_soon(messages.FORBIDDEN, problem.message)
             return

@@ -24,10 +24,11 @@ from svc.auth.users import user_of
 from svc.clock import Clock
 from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
 from svc.http.cors import Cors
+from svc.http.event_stream import CodeEvents, is_event_stream
 from svc.http.listeners import Chain, ChainPass
 from svc.http.response_check import check_response
 from svc.loop import contained, is_ours, then
-from svc.messages import Abort, HeaderPairs, Request, Response, Upgrade
+from svc.messages import Abort, Feed, HeaderPairs, Request, Response, Upgrade
 from svc.store.blobs import Upload
 from svc.store.writing.commit import wait_committed
 
@@ -258,6 +259,8 @@ class Dispatcher:
         if request.added_headers is not None:
             response.pairs.extend(request.added_headers.pairs())
         request.answered = self._now()
+        if request.user is not None and isinstance(response, Upgrade):
+            self._identifier.watch_login(request, response.receiver)
         return response
 
     def _answer_to(self, error: BaseException, request: Request) -> Response:
@@ -577,12 +580,25 @@ class Dispatcher:
         pairs = response.pairs
         if request.added_headers is not None:
             pairs.extend(request.added_headers.pairs())
+        if request.user is not None and response.body is not None and type(response.body) is not bytes:
+            self._watch_stream(request, response)
         if "origin" in request.block.fields:
             self._cors.decorate(request, pairs)
         request.answered = now = self._now()
         hundredths = int((now - request.arrived) * 100_000.0)
         pairs.append(_TIMINGS[hundredths] if hundredths < _TIMINGS_MADE else _timing(hundredths))
         return response
+
+    def _watch_stream(self, request: Request, response: Response) -> None:
+        """An event stream ends with what let its caller in (spec: realtime §1 rule 7)."""
+        body: Any = response.body
+        if not is_event_stream(response.pairs):
+            return
+        if not isinstance(body, Feed):
+            if not hasattr(body, "__aiter__"):
+                return  # what waits for nothing
+            body = response.body = CodeEvents(aiter(body))
+        self._identifier.watch_login(request, body)
 
     def _timed(self, request: Request, response: Response) -> Response:
         request.answered = self._now()

@@ -19,6 +19,7 @@ from svc.errors import Problem
 from svc.http.compression import VARY
 from svc.http.event_blocks import BLOCK, KEEP_ALIVE, RETRY, RETRY_LIVE, block_of
 from svc.http.event_pump import HIGH_WATER, EventPump, WakeSignal, as_event_source
+from svc.http.media_types import media_type_of
 from svc.loop import as_exception, contained, is_ours
 from svc.messages import Feed, FeedWriter, HeaderPairs, Response
 from svc.realtime.connected_items import ConnectedItems
@@ -223,6 +224,47 @@ class IteratorStream(EventFeed):
         if self._writer is not None:
             self._writer.end()
         self.close()
+
+
+class CodeEvents:
+    """The body of an event stream that code has written itself, as one that ends with the login of the caller (`auth.logins.LoginStream`)."""
+
+    def __init__(self, items: AsyncIterator[bytes]) -> None:
+        self._items = items
+        self._task: asyncio.Task[Any] | None = None  # that waits for the next item
+        self._has_ended = False
+
+    def __aiter__(self) -> CodeEvents:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._has_ended:
+            raise StopAsyncIteration
+        self._task = asyncio.current_task()
+        try:
+            return await anext(self._items)
+        except asyncio.CancelledError:
+            if self._has_ended and self._task is not None and not self._task.uncancel():
+                raise StopAsyncIteration from None
+            raise
+        finally:
+            self._task = None
+
+    async def aclose(self) -> None:
+        close = getattr(self._items, "aclose", None)
+        if close is not None:
+            await close()
+
+    def login_ended(self) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            if self._task is not None:
+                self._task.cancel()
+
+
+def is_event_stream(pairs: HeaderPairs) -> bool:
+    """Whether the fields of an answer say that it is one."""
+    return any(name.lower() == "content-type" and media_type_of(value) == EVENT_STREAM for name, value in pairs)
 
 
 async def close_items(items: Any, report: Report) -> None:

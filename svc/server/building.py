@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import nullcontext
+from functools import partial
 
 from svc.api.interface import Interface
 from svc.apps import App, Applications, Runtime
 from svc.auth.first_super_user import FirstSuperUser, ensure_first_super_user
+from svc.auth.logins import LoginWatches
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import UserDirectory
 from svc.auth.verifier import Verifier
@@ -17,7 +19,7 @@ from svc.clock import Clock
 from svc.config import Config
 from svc.graphql import GraphQLEndpoint
 from svc.logs import Logger, Logs
-from svc.operations.operation_lists import known_entries
+from svc.operations.operation_lists import known_entries, refused_grants
 from svc.query import QueryCache
 from svc.query.budget import QueryLimits, set_limits
 from svc.realtime.realtime import Realtime
@@ -29,7 +31,7 @@ from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
 from svc.store.snapshots import SnapshotLimits
-from svc.store.system import ensure_system
+from svc.store.system import SYSTEM, ensure_system
 from svc.store.writing.writer_queue import QueueLimits
 
 
@@ -91,6 +93,22 @@ def make_verifier(config: Config, directory: UserDirectory, clock: Clock) -> Ver
         hash_function=config.authentication.hash_function,
         failure_delay=config.authentication.failure_delay,
     )
+
+
+def make_logins(store: Store, directory: UserDirectory, realtime: Realtime, loop: asyncio.AbstractEventLoop) -> LoginWatches:
+    """What ends the streams of all ports with what let their callers in."""
+    feed, system = realtime.feed, store.databases[SYSTEM]
+    return LoginWatches(directory, loop, store.clock, partial(feed.add, system), partial(feed.remove, system))
+
+
+def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:
+    """What a start warns of."""
+    if config.authentication.authorize_local:
+        yield (
+            "authentication.authorizeLocal is on: requests from this machine are made as super user,"
+            " also those of a proxy on it that adds no header of its own"
+        )
+    yield from refused_grants(directory.iter_role_records())
 
 
 def application_origins(config: Config, logger: Logger) -> OriginPolicy:

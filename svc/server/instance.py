@@ -46,7 +46,6 @@ from svc.mounted import Mounts
 from svc.operations.cluster import known_nodes
 from svc.operations.held_loop import HeldLoop
 from svc.operations.node import Node
-from svc.operations.operation_lists import refused_grants
 from svc.operations.service import Operations
 from svc.operations.status_board import StatusBoard
 from svc.query import QueryCache
@@ -60,9 +59,11 @@ from svc.server.building import (
     application_origins,
     create_first_super_user,
     make_applications,
+    make_logins,
     make_verifier,
     open_store,
     operations_origins,
+    warnings_of,
 )
 from svc.server.current_stubs import CurrentStubs
 from svc.server.http_date import HttpDate
@@ -191,6 +192,7 @@ class Server:
         self.store.on_drop.append(self.resources.remove_table)
         self.queries = QueryCache()
         self.realtime = Realtime(self.store, self.loop, clock, self.directory)
+        self._logins = make_logins(self.store, self.directory, self.realtime, self.loop)
         self.types = ContentTypes.built_in()
         self.interface = Interface(
             self.store,
@@ -287,6 +289,7 @@ class Server:
             certificates=certificates.clients,
             origins=self._origins,
             tickets=tickets,
+            logins=self._logins,
         )
         self.rest = make_rest(
             self.config,
@@ -461,6 +464,7 @@ class Server:
             admit_socket=True,
             certificates=certificates.clients,
             origins=origins,
+            logins=self._logins,
         )
         self.operations = Operations(self.node)
         dispatcher = make_operations_dispatcher(
@@ -567,12 +571,7 @@ class Server:
 
     def begin(self) -> None:
         """Requests may come."""
-        if self.config.authentication.authorize_local:
-            self.logger.warn(
-                "authentication.authorizeLocal is on: requests from this machine are made as super user,",
-                "also those of a proxy on it that adds no header of its own",
-            )
-        for text in refused_grants(self.directory.iter_role_records()):
+        for text in warnings_of(self.config, self.directory):
             self.logger.warn(text)
         self._is_serving = True
         self.application_ports.start()
@@ -678,6 +677,7 @@ class Server:
         self.application_ports.close()
         await self.mounts.close()
         await self.scheduler.stop()
+        self._logins.close()
         self.realtime.close()
         await self.node.deployments.stop()
         self.applications.close()

@@ -83,7 +83,7 @@ class PortCertificates:
         self._entries = row.tls_entries(config)
         self._authorities = authorities_of_section(self._entries)
         self._mtls = Mtls.from_setting(row.network(config).mtls)
-        self.clients = None if self._mtls is None else ClientCertificates(self._mtls, self._make_revocations(self._mtls, loop))
+        self.clients = None if self._mtls is None else ClientCertificates(self._mtls, self._make_revocations(self._mtls, loop), clock.wall)
 
     def _make_revocations(self, mtls: Mtls, loop: asyncio.AbstractEventLoop) -> Revocations | None:
         if mtls.revocation is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from svc.auth.verifier import login_failed
+from svc.clock import SYSTEM_CLOCK
 from svc.errors import Problem
 from svc.tls.peer import PeerCertificate
 from svc.tls.revocation import Revocations
@@ -43,12 +45,15 @@ class Mtls:
 class ClientCertificates:
     """Maps client certificates to users: `auth.identify.Certificates`."""
 
-    def __init__(self, mtls: Mtls, revocations: Revocations | None = None) -> None:
+    def __init__(self, mtls: Mtls, revocations: Revocations | None = None, wall: Callable[[], float] = SYSTEM_CLOCK.wall) -> None:
         self._mtls = mtls
+        self._wall = wall
         self.revocations = revocations
 
     def username(self, certificate: PeerCertificate) -> str | None:
-        """None: other credentials decide. Raises Problem 401 for a certificate without a user, or a revoked one."""
+        """None: other credentials decide. Raises Problem 401 for a certificate without a user, or one that is revoked or has expired on its connection."""
+        if certificate.not_after <= self._wall():
+            raise Problem("Certificate expired", 401)
         if self.revocations is not None and not self.revocations.is_good(certificate):
             raise Problem("Certificate revoked or verification failed", 401)
         if not self._mtls.by_name:

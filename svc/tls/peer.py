@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from hashlib import sha256
+from math import inf
 from typing import Any
 
 _SHORT = {
@@ -30,6 +31,7 @@ class PeerCertificate:
         "fingerprint",
         "issuer",
         "logged_in",
+        "not_after",
         "ocsp_urls",
         "serial",
         "subject",
@@ -49,6 +51,8 @@ class PeerCertificate:
         names = [value for part in fields.get("subject", ()) for key, value in part if key == "commonName"]
         self.common_name: str | None = names[0] if len(names) == 1 else None
         """None also if there are several, which would be ambiguous."""
+        self.not_after: float = ssl.cert_time_to_seconds(fields["notAfter"]) if "notAfter" in fields else inf
+        """When it expires, seconds since the epoch."""
         self.verdict: Any = None  # of `revocation`, where that is looked up
         self.logged_in: str | None = None  # the user whose login by it has been logged
         self.ocsp_urls: tuple[str, ...] = tuple(fields.get("OCSP", ()))

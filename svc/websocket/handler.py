@@ -16,6 +16,7 @@ class Socket(Protocol):
     """
 
     request: Request
+    login_code: int  # it is closed with this code when the login of the caller ends
 
     @property
     def closed(self) -> bool:
@@ -52,6 +53,9 @@ class Socket(Protocol):
 
     def close_soon(self, code: int = 1000, reason: str = "") -> None:
         """Send a close frame without waiting. `reason` is cut to what fits."""
+
+    def login_ended(self) -> None:
+        """What let the caller in has ended: close with `login_code`."""
 
     def fail(self, error: BaseException) -> None:
         """Close with the code and the reason of an exception: 3000 for a 401, 3003 for a 403, else 1011. Exceptions other than Problem are logged."""

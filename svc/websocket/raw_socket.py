@@ -142,3 +142,6 @@ class RawReceiver:
 
     def drain(self) -> None:
         self._socket.close()
+
+    def login_ended(self) -> None:
+        self._socket.close()

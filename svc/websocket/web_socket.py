@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
+from svc.auth.logins import LOGIN_ENDED
 from svc.auth.origin_policy import explained
 from svc.errors import PeerError
 from svc.loop import contained, is_ours
@@ -37,7 +38,7 @@ from svc.protocol.websocket import (
     WebSocketProtocol,
     WebSocketState,
 )
-from svc.websocket.close_codes import GOING_AWAY, INTERNAL_ERROR, NORMAL, TRY_AGAIN_LATER, WebSocketClosed, close_frame_for
+from svc.websocket.close_codes import GOING_AWAY, INTERNAL_ERROR, NORMAL, NOT_LOGGED_IN, TRY_AGAIN_LATER, WebSocketClosed, close_frame_for
 
 if TYPE_CHECKING:
     from svc.connection.input_share import InputShare
@@ -81,6 +82,7 @@ class WebSocket:
     """A `tunnel.Receiver`; `handler.Socket` documents the interface for services."""
 
     __slots__ = (
+        "__weakref__",
         "_answer",
         "_callbacks",
         "_close_by",
@@ -107,6 +109,7 @@ class WebSocket:
         "close_code",
         "close_reason",
         "is_open",
+        "login_code",
         "on_use",
         "request",
         "serve",
@@ -130,6 +133,7 @@ class WebSocket:
         self.close_code: int | None = None
         self.close_reason = ""
         self.is_open = False  # the handshake is answered
+        self.login_code = NOT_LOGGED_IN  # closed with when the login of the caller ends
         self.on_use: Callable[[], None] | None = None  # called once, at the first use
         self.serve = serve
         self._answer = answer
@@ -236,6 +240,9 @@ class WebSocket:
         self.close_soon(code, reason)
         while not self._is_over:
             await self._changed()
+
+    def login_ended(self) -> None:
+        self.close_soon(self.login_code, LOGIN_ENDED)
 
     def close_soon(self, code: int = NORMAL, reason: str = "") -> None:
         state = self._driver.state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64encode
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from svc.auth.events import AuthEvents
 from svc.auth.identify import Identifier, Pending
+from svc.auth.logins import LoginWatches
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User
 from svc.config import Config
@@ -169,3 +171,44 @@ def test_events(world: World, tmp_path: Path) -> None:
         ("nobody", "failure"),
         (None, "failure"),
     ]
+
+
+def test_a_certificate_may_expire_on_its_connection(world: World) -> None:
+    shown = certificate("ann")
+    who = Identifier(world.directory, clock=world.clock, certificates=ClientCertificates(BY_NAME, None, world.clock.wall))
+    shown.not_after = world.clock.wall() + 10
+    assert login(who, shown).username == "ann"
+    world.clock.advance(10)
+    assert refused(who, shown) == "Certificate expired"
+
+
+class Stream:
+    ended = False
+
+    def login_ended(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize(("mtls", "fields"), [(BY_NAME, NONE), (ALWAYS_ANN, NONE), (ONLY_ADMITS, RIGHT)])
+def test_streams_end_with_the_certificate(world: World, mtls: Mtls, fields: Any) -> None:
+    """realtime §1 rule 7: also with one that only admits the connection."""
+    loop = asyncio.new_event_loop()
+    try:
+        logins = LoginWatches(world.directory, loop, world.clock)
+        certificates = ClientCertificates(mtls, None, world.clock.wall)
+        who = Identifier(world.directory, clock=world.clock, certificates=certificates, logins=logins)
+        request = Request("GET", "/", HeaderBlock(list(fields)))
+        request.peer_certificate = shown = certificate("ann")
+        shown.not_after = world.clock.wall() + 10
+        found = who.identify(request)
+        request.user = found.finish(found.work()) if type(found) is Pending else found
+        stream = Stream()
+        who.watch_login(request, stream)
+        logins._sweep()
+        assert not stream.ended and len(logins) == 1
+        world.clock.advance(10)
+        logins._sweep()
+        assert stream.ended and len(logins) == 0
+        logins.close()
+    finally:
+        loop.close()
