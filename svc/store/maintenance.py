@@ -201,8 +201,10 @@ class Maintenance:
                 if not self._may_go_on():
                     return True
                 self._move_some(database, table)
-            if table.moves is not None and not database.env.open_snapshots():
-                table.end_moves()
+            if table.moves is not None:
+                database.env.end_snapshot()  # that of other kinds of work
+                if not database.env.open_snapshots():
+                    table.end_moves()
         return False
 
     def _move_some(self, database: Database, table: Table) -> None:
