@@ -15,18 +15,17 @@ from svc.apps.faults import fault_registrations, schema_addresses
 from svc.apps.reading import read_limited
 from svc.apps.schema_files import SchemaResult, load_schema_files
 from svc.apps.schema_leftovers import LeftoverTask
+from svc.apps.schema_uniqueness import UniqueLater, UniquenessTask, define, without_unique
 from svc.apps.status import EntryStatus
 from svc.auth.roles import roles_with_rights
 from svc.errors import SchemaError
 from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
-from svc.store import Database, Store, Table
+from svc.store import Store, Table
 from svc.store.schema import TableDefinition
-from svc.store.schema_changes import TableChange, former_name, table_change
-from svc.store.writing.unique_proof import Unproved, prove_unique
+from svc.store.writing.unique_proof import unproved
 
 DEFAULT_FILES = "*.graphql"
 MAX_SIZE = 4 << 20  # bytes of a file
-TRIES = 4  # to change a table while another process writes to it: after that, other requests wait
 REST_OPTIONS = ("path", "lastModified", "webSocket", "allowFullScan", "includeExpensiveRecordCountEstimates", "sandbox")
 
 WITHOUT_REST = {"rest": False, "ws": False, "sse": False}
@@ -38,6 +37,7 @@ class SchemaEntry(LoadedEntry):
 
     definitions: list[TableDefinition]
     leftovers: LeftoverTask | None = None
+    uniqueness: UniquenessTask | None = None
 
     def activate(self) -> None:
         super().activate()
@@ -46,10 +46,14 @@ class SchemaEntry(LoadedEntry):
     async def start(self) -> None:
         if self.leftovers is not None:
             await self.leftovers.start()
+        if self.uniqueness is not None:
+            await self.uniqueness.start()
 
     def withdraw(self) -> None:
         if self.leftovers is not None:
             self.leftovers.cancel()
+        if self.uniqueness is not None:
+            self.uniqueness.cancel()
         super().withdraw()
 
 
@@ -80,9 +84,12 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
         return entry
     options = rest_options(app.config)
     defined: list[Table] = []
+    later: list[UniqueLater] = []
     for definition in result.definitions:
         try:
-            change, known, table = await _define(runtime.store.open_database(definition.database), definition)
+            database = runtime.store.open_database(definition.database)
+            late = () if app.is_serving else unproved(database, definition)
+            change, known, table = await define(database, without_unique(definition, late) if late else definition)
         except SchemaError as error:
             status.fail(f"table {definition.database}.{definition.name}: {error}")
             continue
@@ -92,6 +99,8 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
         for each in change.changes if known is not None else ():
             runtime.report(app.name, "info", f"{context.key}: {definition.database}.{definition.name}: {each.sentence}")
         defined.append(table)
+        if late:
+            later.append(UniqueLater(table, definition, late))
         if (app.config.get("rest") or app.config.get("graphql")) and definition.export is not None:
             path = rest_prefix(options) + definition.export.path
             resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
@@ -105,30 +114,13 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             except ValueError as error:
                 status.fail(f"table {definition.database}.{definition.name} is exported as /{path}: {error}")
     entry.leftovers = LeftoverTask(context, defined)
+    entry.uniqueness = UniquenessTask(context, later, entry.leftovers)
     if status.status == "error":
         served = {registration.path for registration in entry.registrations}
         addresses = [rest_prefix(options) + address for _, text in files for address in schema_addresses(text)]
         addresses = [address for address in addresses if address not in served]
         entry.registrations += fault_registrations(addresses, app.name, status, entry)
     return entry
-
-
-async def _define(database: Database, definition: TableDefinition) -> tuple[TableChange, Table | None, Table]:
-    """What changes, the table before it got its definition, and the table. Raises SchemaError."""
-    tries_left = TRIES
-    while True:
-        tries_left -= 1
-        proof = await prove_unique(database, definition) if tries_left else None
-        try:
-            known = database.tables.get(former_name(definition, database.tables))
-            records = 0 if known is None else known.entry_count(database.snapshot())
-            change = table_change(None if known is None else known.definition, definition, records)
-            return change, known, database.define_table(definition, proof=proof)
-        except Unproved:
-            continue
-        finally:
-            if proof is not None:
-                proof.close()
 
 
 def _warn_of_former_name(store: Store, definition: TableDefinition, known: Table | None, status: EntryStatus) -> None:

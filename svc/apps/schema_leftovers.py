@@ -56,6 +56,11 @@ class LeftoverTask:
         if self._work.done() and not self._work.cancelled():
             self._work.result()
 
+    async def settle(self) -> None:
+        """Wait until all is counted."""
+        if self._work is not None:
+            await asyncio.wait({self._work})
+
     def cancel(self) -> None:
         if self._work is not None:
             self._work.cancel()

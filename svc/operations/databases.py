@@ -263,6 +263,7 @@ _DESCRIPTION_NOTE = """\\
 | `record_count`, `estimated_record_range` | number of records; the range only if very many have expired and are not yet removed, and `exact_count` is not set |
 | `last_updated_record` | time of the newest write, ms since the epoch; absent if there was none, or none is known |
 | `expiration`, `replicate`, `sealed` | only where they differ from the default |
+| `not_unique_yet` | while values are compared after a start: the attributes that are to be `@unique` and are not yet |
 | `moving` | while values move to new names of attributes: `renamed_from`, and the number of `records` that are rewritten |
 | `leftovers` | what changes of the schema have left in records that does not fit it: when that was `counted`, in how many `records`, whether these were all |
 | `leftovers.found` | `kind` (`removed`, `other_type`, `fails_check`), `attribute`, `type` or check, number of `records`, up to 20 `keys` for readers |

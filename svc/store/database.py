@@ -65,7 +65,7 @@ from svc.store.writing.references import Reference
 if TYPE_CHECKING:
     from svc.store.indexes.index import IndexChange
     from svc.store.turn import Turn
-    from svc.store.writing.unique_proof import UniqueProof
+    from svc.store.writing.unique_proof import DefinitionProof
 
 logger = logging.getLogger("svc.store")
 
@@ -231,7 +231,7 @@ class Database:
             self._references = _find_references(self.tables)
         return self._references.get(table.name, ())
 
-    def define_table(self, definition: TableDefinition, *, only_new: bool = False, proof: UniqueProof | None = None) -> Table:
+    def define_table(self, definition: TableDefinition, *, only_new: bool = False, proof: DefinitionProof | None = None) -> Table:
         """Make a table, or give it a new definition (spec: schema-and-store §7). Commits, and what the turn has written before it. `only_new`: a table that is
         there, perhaps made by another process just now, stays what it is.
 
@@ -256,7 +256,9 @@ class Database:
                 if table is None:
                     table = self._create(writer, definition)
                 elif table.definition != definition:
-                    self._change(writer, table, definition, frozenset() if proof is None else proof.attributes)
+                    self._change(
+                        writer, table, definition, frozenset() if proof is None else proof.unique, {} if proof is None else proof.kept
+                    )
         except BaseException:
             if former is not None and former.name in self.tables:
                 self.tables[former.name] = former  # resources refer to this one
@@ -410,17 +412,19 @@ class Database:
         table = self.tables[definition.name] = Table(self, stored, primary, handles)
         return table
 
-    def _change(self, writer: Txn, table: Table, definition: TableDefinition, proved: Set[str]) -> None:
-        """`proved`: attributes whose values are known to be unique."""
+    def _change(self, writer: Txn, table: Table, definition: TableDefinition, proved: Set[str], kept: Mapping[str, str]) -> None:
+        """`proved`: attributes whose values are known to be unique. `kept`: former names by the new ones, of attributes whose indexes stay."""
         entries = writer.stat(table.primary)["entries"]
         change = compare(table.definition, definition, empty=entries == 0)
         if not definition.dynamic:
             note_doubts(writer, table, table_change(table.definition, definition, entries), definition)
         wanted = indexed_attributes(definition)
         handles = {name: index.handle for name, index in table.indexes.items() if name in wanted}
+        self._keep_indexes(writer, table, kept)
+        handles.update((name, table.indexes[former].handle) for name, former in kept.items())
         new = wanted.keys() - handles.keys()
         for name, index in table.indexes.items():
-            if name not in wanted:
+            if name not in wanted and name not in kept.values():
                 self._drop_index(writer, table, index)
         stored = StoredTable(table.number, definition)
         if new:
@@ -441,6 +445,13 @@ class Database:
             self._start_build(writer, table, table.indexes[name])
         writer.put(table_key(table.name), stored.to_bytes(), True, True, False, self.definitions)
         self._raise_generation(writer)
+
+    def _keep_indexes(self, writer: Txn, table: Table, kept: Mapping[str, str]) -> None:
+        """The indexes of attributes get the new names of these: their entries stay what they are."""
+        names = StoreNames(writer, self.definitions)
+        for name, former in kept.items():
+            writer.put(store_key(table.number, name), names.of(table.stored, former).encode(), True, True, False, self.definitions)
+            writer.delete(store_key(table.number, former), b"", self.definitions)
 
     def _start_moves(self, writer: Txn, table: Table, pairs: Sequence[tuple[str, str]]) -> None:
         """From here on the values of attributes are read with their new names; the records are rewritten in the background (`moves`)."""

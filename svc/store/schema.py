@@ -200,6 +200,9 @@ class DefinitionChange:
     moves: tuple[tuple[str, str], ...] = ()  # attributes whose values get another name: (old, new)
     definition: bool = False  # anything at all differs, so the definition must be stored again
     unique: tuple[str, ...] = ()  # attributes of which it is not known yet that no two records share a value
+    keepable: tuple[
+        tuple[str, str], ...
+    ] = ()  # of the moves, those whose index stays as it is if no record has a value under the new name yet
 
 
 def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) -> DefinitionChange:
@@ -226,7 +229,17 @@ def compare(old: TableDefinition, new: TableDefinition, *, empty: bool = False) 
             elif _index_identity(previous) != _index_identity(attribute) or attribute.name in moved:
                 rebuild.append(attribute.name)
     unique = () if empty else _unproved(old, new, moved)
-    return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), moves, old != new, unique)
+    keepable = tuple(
+        [(former, name) for former, name in moves if name in build and former in before and _is_same_index(old, former, new, name)]
+    )
+    return DefinitionChange(tuple(build), tuple(rebuild), tuple(before), moves, old != new, unique, keepable)
+
+
+def _is_same_index(old: TableDefinition, former: str, new: TableDefinition, name: str) -> bool:
+    """Whether the index of an attribute has the entries that it would have under its new name. A name that was declared before may be in records."""
+    before, after = old.attribute(former), new.attribute(name)
+    is_stored = before is not None and after is not None and before.stored and after.stored
+    return is_stored and old.attribute(name) is None and _index_identity(before) == _index_identity(after)  # type: ignore[arg-type]
 
 
 def _unproved(old: TableDefinition, new: TableDefinition, moved: Set[str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ TABLE_ADDED, TABLE_RENAMED = "table_added", "table_renamed"
 CHANGED, ADDED, REMOVED, RENAMED = "table_changed", "attribute_added", "attribute_removed", "attribute_renamed"
 TYPE_CHANGED, ATTRIBUTE_CHANGED = "type_changed", "attribute_changed"
 UNIQUE = "unique"
-INDEX_BUILT, INDEX_REBUILT, INDEX_DROPPED = "index_built", "index_rebuilt", "index_dropped"
+INDEX_BUILT, INDEX_REBUILT, INDEX_KEPT, INDEX_DROPPED = "index_built", "index_rebuilt", "index_kept", "index_dropped"
 
 LEFT, OTHER_TYPE, FAILS_CHECK = LEFTOVERS = ("removed", "other_type", "fails_check")
 
@@ -89,9 +89,14 @@ def table_change(old: TableDefinition | None, new: TableDefinition, records: int
     changes = [Change(TABLE_RENAMED, "", f"the table {old.name} gets this name, with all it has")] if old.name != new.name else []
     changes += [*_attribute_changes(old, new, renamed), *_table_changes(old, new)]
     count = f"{records:,} record{'' if records == 1 else 's'}"
-    changes += [Change(INDEX_BUILT, name, f"an index of {name} is built from {count}") for name in consequences.build]
+    stay = {name: former for former, name in consequences.keepable}
+    changes += [
+        Change(INDEX_KEPT, name, f"the index of {former} is that of {name}, or is built again if records have values under that name")
+        for name, former in stay.items()
+    ]
+    changes += [Change(INDEX_BUILT, name, f"an index of {name} is built from {count}") for name in consequences.build if name not in stay]
     changes += [Change(INDEX_REBUILT, name, f"the index of {name} is built again from {count}") for name in consequences.rebuild]
-    changes += [Change(INDEX_DROPPED, name, f"the index of {name} is dropped") for name in consequences.drop]
+    changes += [Change(INDEX_DROPPED, name, f"the index of {name} is dropped") for name in consequences.drop if name not in stay.values()]
     changes += [Change(UNIQUE, name, f"the values of {name} have to be unique") for name in consequences.unique]
     doubts = tuple(_doubts(old, new, renamed)) if records else ()
     return TableChange(new.database, new.name, records, tuple(changes), doubts, consequences=consequences)

@@ -61,6 +61,7 @@ class Table:
         self.caching: Any = None  # what loads records from a source, if the application has named one (`resources.RecordCache`)
         self.is_caching = False
         self.loading: dict[bytes, object] = {}  # stored keys of the records that are being fetched from the source
+        self.unproved: tuple[str, ...] = ()  # attributes that are to be unique, while their values are compared
         self.next_scan: float | None = None  # wall time, s: when expired records are removed next
         self._keeps_images = False
         self.moves: Moves | None = None  # of values to new names, while records have them under the old ones

@@ -14,7 +14,7 @@ from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import duplicates, unique_proof
-from svc.store.writing.unique_proof import Unproved, prove_unique
+from svc.store.writing.unique_proof import Unproved, prove
 from tests.support.fakes import AtOnce, TickingClock
 from tests.unit.store.writing.test_long_write import Turns
 
@@ -51,7 +51,7 @@ async def make_unique(table: Table) -> bool:
     wanted = definition(indexed=True, unique=True)
     while True:
         try:
-            proof = await prove_unique(table.database, wanted)
+            proof = await prove(table.database, wanted)
         except SchemaError:
             return False
         shared = shares_values(table)

@@ -98,7 +98,7 @@ def application(
 ) -> Iterator[Application]:
     """`files`: others of the application, by name."""
     directory = path / "app"
-    directory.mkdir(parents=True)
+    directory.mkdir(parents=True, exist_ok=True)  # a test may start it once more
     (directory / "schema.graphql").write_text(schema)
     (directory / "resources.py").write_text(dedent(code))
     for name, text in (files or {}).items():

@@ -45,7 +45,9 @@ def name_source(owner: type[Table], interface: Interface, given: Any, options: d
     if source.given is owner or getattr(source.given, "_table", None) is table:
         raise ClientError(f"{table.name} cannot be its own source")
 
-    unique = next((attribute.name for attribute in table.definition.attributes if attribute.unique), None)
+    unique = next(
+        (attribute.name for attribute in table.definition.attributes if attribute.unique or attribute.name in table.unproved), None
+    )
     if unique is not None:
         raise ClientError(
             f"{table.name} cannot have a source, because {table.name}.{unique} is @unique: its records are what the source says, also if two of them"

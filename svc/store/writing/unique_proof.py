@@ -1,6 +1,9 @@
-"""Proving beside requests that attributes can become `@unique`, before the definition says so (spec: schema-and-store §3.1, §7).
+"""Proving beside requests what a new definition rests on, before it takes effect (spec: schema-and-store §3.1, §7, §7.1).
 
-    scan       on a snapshot of its own, in slices: duplicates are an error. If there are none, values are unique as of this snapshot.
+That attributes can become `@unique`, and that no record has a value under the name that an attribute gets, so that it keeps its index.
+
+    scan       on a snapshot of its own, in slices: duplicates are an error. If there are none, values are unique as of this snapshot. A name that is
+               used is no error: the index is built again, and values that have to be unique are read.
     catch up   the log names the records that were written since. If none of them shares a value with another record, as of a newer snapshot,
                values are unique as of that one: any pair that is equal now, and was not, has one of them.
     switch     `Database.define_table` catches up once more, in the write transaction that stores the definition, with at most FEW entries of the log.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +33,9 @@ from svc.store.moves import Move, MoveNote, Moves
 from svc.store.schema import TableDefinition, compare
 from svc.store.schema_changes import former_name
 from svc.store.values.computed import computed_attributes
-from svc.store.values.records import decode
+from svc.store.values.records import COMPRESSED, MISSING, decode, projection
 from svc.store.writing.constraints import find_rival, values_of
-from svc.store.writing.duplicates import Duplicates, SeenValues, numbers_of, search_index, search_records
+from svc.store.writing.duplicates import STEP, Duplicates, SeenValues, numbers_of, search_index, search_records
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -53,8 +57,9 @@ class Unproved(Exception):
     """What a proof is about has changed since: it has to be proved again."""
 
 
-async def prove_unique(database: Database, definition: TableDefinition) -> UniqueProof | None:
-    """That nothing speaks against what `definition` makes unique, for `define_table`; to be closed. None: there is nothing to be proved before.
+async def prove(database: Database, definition: TableDefinition) -> DefinitionProof | None:
+    """That nothing speaks against what `definition` makes unique, and which indexes stay, for `define_table`; to be closed. None: there is nothing to be
+    proved before.
 
     Raises SchemaError with duplicates.
     """
@@ -78,7 +83,17 @@ async def prove_unique(database: Database, definition: TableDefinition) -> Uniqu
     return None
 
 
-def _proof_of(database: Database, definition: TableDefinition) -> UniqueProof | None:
+def unproved(database: Database, definition: TableDefinition) -> tuple[str, ...]:
+    """The attributes of a large table whose values have to be compared before they can be unique, as `definition` says."""
+    known = database.tables.get(former_name(definition, database.tables))
+    change = None if known is None or known.entry_count(database.snapshot()) <= SMALL else compare(known.definition, definition)
+    if known is None or change is None:
+        return ()
+    stay = {name for former, name in change.keepable if known.indexes[former].unique}  # nothing but the name changes
+    return tuple([name for name in change.unique if name not in stay])
+
+
+def _proof_of(database: Database, definition: TableDefinition) -> DefinitionProof | None:
     check_definition(definition)
     table = database.tables.get(former_name(definition, database.tables))
     if table is None or table.definition == definition or table.entry_count(database.snapshot()) <= SMALL:
@@ -86,51 +101,70 @@ def _proof_of(database: Database, definition: TableDefinition) -> UniqueProof | 
     change = compare(table.definition, definition)
     computed = computed_attributes(definition, {}, definition.name) if change.unique else {}
     names = [name for name in change.unique if name not in computed or computed[name].is_set]
-    if not names:
+    kept = [(former, name) for former, name in change.keepable if table.indexes[former].ready]
+    if not names and not kept:
         return None
-    values: list[_IndexedValues | _ReadValues] = []
+    moves = (*(() if table.moves is None else table.moves.note.moves), *(Move(old, new, inf) for old, new in change.moves))
+
+    def read(name: str) -> _ReadValues:
+        reader = computed[name].reader() if name in computed else reader_of(name)
+        return _ReadValues(table, name, Moves(MoveNote(moves), 0) if moves else None, reader)
+
+    facts: list[Fact] = []
+    for former, name in kept:
+        was_unique = table.indexes[former].unique
+        # Values that are unique stay so, unless others are under the new name.
+        facts.append(_UnusedName(table, former, name, partial(read, name) if name in names and was_unique else None))
+        if was_unique and name in names:
+            names.remove(name)
     for name in names:
         index = table.indexes.get(name)
-        if index is not None and index.ready and name not in change.rebuild and not change.moves:
-            values.append(_IndexedValues(table, index))
-        else:
-            moves = (*(() if table.moves is None else table.moves.note.moves), *(Move(old, new, inf) for old, new in change.moves))
-            reader = computed[name].reader() if name in computed else reader_of(name)
-            values.append(_ReadValues(table, name, Moves(MoveNote(moves), 0) if moves else None, reader))
-    return UniqueProof(table, values)
+        is_indexed = index is not None and index.ready and name not in change.rebuild and not change.moves
+        facts.append(_IndexedValues(table, index) if index is not None and is_indexed else read(name))
+    return DefinitionProof(table, facts)
 
 
-class UniqueProof:
+class DefinitionProof:
     """Of one table. `is_complete`: it holds as of a snapshot that is FEW entries of the log old at most."""
 
-    def __init__(self, table: Table, values: list[_IndexedValues | _ReadValues]) -> None:
-        self.attributes = frozenset([each.attribute for each in values])
+    def __init__(self, table: Table, facts: list[Fact]) -> None:
         self.is_complete = False
         self._table = table
         self._database = table.database
-        self._values = values
+        self._facts = facts
         self._latest_ms = 0.0
+        self._watched = sorted({name for each in facts for name in (each.attribute, each.index_name) if name})
         self._snapshot = self._database.open_snapshot()
         self._lsn = self._database.log.newest_lsn(self._snapshot)
         self._basis = self._read_basis(self._snapshot)
 
+    @property
+    def unique(self) -> frozenset[str]:
+        """The attributes whose values are unique."""
+        return frozenset([each.attribute for each in self._facts if type(each) is not _UnusedName or each.is_unique])
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The former names of attributes by their new ones, whose indexes stay."""
+        return {each.attribute: each.former for each in self._facts if type(each) is _UnusedName}
+
     def close(self) -> None:
         self._snapshot.abort()
-        for each in self._values:
+        for each in self._facts:
             each.close()
 
     def _read_basis(self, txn: Txn) -> list[bytes | None]:
         """What the definitions have of the table and of these indexes."""
         number = self._table.number
         keys = [table_key(self._table.name)]
-        for name in sorted(self.attributes):
+        for name in self._watched:
             keys += [store_key(number, name), build_key(number, name)]
         return [txn.get(key, None, self._database.definitions) for key in keys]
 
     def _is_as_known(self) -> bool:
         """Whether no other process has changed the table or its indexes, unnoticed so far."""
         stored = self._basis[0]
-        notes = [build_key(self._table.number, each.attribute) for each in self._values if type(each) is _IndexedValues]
+        notes = [build_key(self._table.number, each.index_name) for each in self._facts if each.index_name]
         is_built = all(self._snapshot.get(note, None, self._database.definitions) is None for note in notes)
         return is_built and stored is not None and StoredTable.from_bytes(stored) == self._table.stored
 
@@ -140,10 +174,8 @@ class UniqueProof:
         if not self._is_as_known():
             return
         try:
-            for each in self._values:
-                found = Duplicates()
-                yield from each.scan(self._snapshot, self._now_ms(), found)
-                found.refuse(self._table.name, each.attribute)
+            for each in list(self._facts):
+                yield from self._scan(each)
         except IndexRebuilding:
             return
         for _ in range(ROUNDS):
@@ -162,13 +194,23 @@ class UniqueProof:
             finally:
                 newer.abort()
 
+    def _scan(self, fact: Fact) -> Generator[None]:
+        found = Duplicates()
+        yield from fact.scan(self._snapshot, self._now_ms(), found)
+        if type(fact) is _UnusedName and fact.is_used:
+            self._facts.remove(fact)
+            if fact.instead is not None:
+                self._facts.append(fact.instead())
+                yield from self._scan(self._facts[-1])
+        found.refuse(self._table.name, fact.attribute)
+
     def _follow(self, newer: Txn, most: int) -> Check:
         """Whether it holds as of `newer`, too."""
         written: set[bytes] = set()
         if not (yield from written_since(self._database.log, newer, self._table.number, self._lsn, written, most=most)):
             return False
         now_ms = self._now_ms()
-        for each in self._values:
+        for each in self._facts:
             if not (yield from each.follow(self._snapshot, newer, written, now_ms)):
                 return False
         return True
@@ -185,11 +227,50 @@ class UniqueProof:
             raise Unproved
 
 
+class _UnusedName:
+    """That no record has a value under the name that an attribute gets. `is_unique`: the former values are, and so are these then. `instead`: makes what has to
+    be proved if the name is used."""
+
+    def __init__(self, table: Table, former: str, attribute: str, instead: Callable[[], _ReadValues] | None) -> None:
+        self.attribute = attribute
+        self.former = self.index_name = former
+        self.is_unique = instead is not None
+        self.is_used = False
+        self.instead = instead
+        self._table = table
+        self._name = attribute.encode()
+        self._value_of = projection((attribute,), default=MISSING)
+
+    def scan(self, txn: Txn, now_ms: float, found: Duplicates) -> Iterator[None]:
+        for count, raw in enumerate(txn.cursor(self._table.primary).iternext(False, True), 1):
+            if self._has_value(raw):
+                self.is_used = True
+                return
+            if not count % STEP:
+                yield
+
+    def _has_value(self, raw: bytes) -> bool:
+        # Nearly all records are passed without being decoded: names are in them as they are.
+        return (raw[0] & COMPRESSED > 0 or self._name in raw) and self._value_of(raw)[0] is not MISSING
+
+    def follow(self, older: Txn, newer: Txn, written: set[bytes], now_ms: float) -> Check:
+        for count, stored in enumerate(written, 1):
+            raw = newer.get(stored, None, self._table.primary)
+            if raw is not None and self._has_value(raw):
+                return False
+            if not count % LOOKED_AT:
+                yield
+        return True
+
+    def close(self) -> None:
+        pass
+
+
 class _IndexedValues:
     """Of an attribute whose index has all values."""
 
     def __init__(self, table: Table, index: Index) -> None:
-        self.attribute = index.attribute
+        self.attribute = self.index_name = index.attribute
         self._table = table
         self._index = index
 
@@ -221,6 +302,8 @@ class _IndexedValues:
 
 class _ReadValues:
     """Of an attribute without such an index. `moves`: those that are under way, and those of the new definition."""
+
+    index_name = ""
 
     def __init__(self, table: Table, attribute: str, moves: Moves | None, value_of: Callable[[bytes], Any]) -> None:
         self.attribute = attribute
@@ -261,6 +344,9 @@ class _ReadValues:
 
     def close(self) -> None:
         self._table.database.store.slices.discard(self._seen.parts)
+
+
+Fact = _UnusedName | _IndexedValues | _ReadValues
 
 
 def _at_once(check: Check) -> bool:

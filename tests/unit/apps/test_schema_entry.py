@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from svc.apps import schema_entry
+from svc.apps import schema_uniqueness
 from svc.store.writing import unique_proof
-from svc.store.writing.unique_proof import UniqueProof, Unproved
+from svc.store.writing.unique_proof import DefinitionProof, Unproved
 from tests.support.application import Application, application
 
 SCHEMA = "type Thing @table @export { id: ID @primaryKey  mail: String }"
@@ -36,15 +36,15 @@ def test_duplicates_are_an_error_and_the_table_is_served_as_before(tmp_path: Pat
 
 
 def test_a_proof_that_never_holds_is_made_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def complete(proof: UniqueProof, writer: object) -> None:
+    def complete(proof: DefinitionProof, writer: object) -> None:
         tries.append(proof)
         raise Unproved
 
-    tries: list[UniqueProof] = []
+    tries: list[DefinitionProof] = []
     monkeypatch.setattr(unique_proof, "SMALL", 0)
-    monkeypatch.setattr(UniqueProof, "complete", complete)
+    monkeypatch.setattr(DefinitionProof, "complete", complete)
     with application(tmp_path, "", SCHEMA) as app:
         assert app.ask("PUT", "/Thing/1", {"mail": "m"})[0] == 204
         assert change(app, UNIQUE) == []
-        assert len(tries) == schema_entry.TRIES - 1
+        assert len(tries) == schema_uniqueness.TRIES - 1
         assert app.ask("PUT", "/Thing/2", {"mail": "m"})[0] == 409

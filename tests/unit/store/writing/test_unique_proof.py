@@ -10,11 +10,12 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import NotUnique, SchemaError
-from svc.store import Store, Table
+from svc.store import Store, Table, database
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.keys import after, decode_key, index_key
 from svc.store.values.records import decode
 from svc.store.writing import duplicates, unique_proof
-from svc.store.writing.unique_proof import UniqueProof, Unproved, prove_unique
+from svc.store.writing.unique_proof import DefinitionProof, Unproved, prove
 from tests.support.fakes import TickingClock
 from tests.unit.store.writing.test_long_write import Turns
 
@@ -71,7 +72,7 @@ def write(table: Table, mails: dict[str, str | None], attribute: str = "mail") -
 async def make_unique(table: Table, wanted: TableDefinition = UNIQUE, between: Callable[[], None] = lambda: None) -> Table:
     """`between` is called when the proof is complete."""
     while True:
-        proof = await prove_unique(table.database, wanted)
+        proof = await prove(table.database, wanted)
         assert proof is not None
         between()
         try:
@@ -174,7 +175,7 @@ def test_a_definition_that_changes_meanwhile(turns: Turns, table: Table) -> None
 
 
 def test_a_table_that_is_dropped_meanwhile(turns: Turns, table: Table) -> None:
-    task = turns.start(prove_unique(table.database, UNIQUE))
+    task = turns.start(prove(table.database, UNIQUE))
     turns.turn()
     turns.turn()
     table.database.drop_table("T")
@@ -246,10 +247,10 @@ def test_what_has_expired_does_not_count(turns: Turns, table: Table, clock: Fake
 
 
 def test_what_needs_no_proof(turns: Turns, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert turns.finish(prove_unique(table.database, table.definition)) is None
-    assert turns.finish(prove_unique(table.database, replace(UNIQUE, name="Other"))) is None
+    assert turns.finish(prove(table.database, table.definition)) is None
+    assert turns.finish(prove(table.database, replace(UNIQUE, name="Other"))) is None
     monkeypatch.setattr(unique_proof, "SMALL", RECORDS)
-    assert turns.finish(prove_unique(table.database, UNIQUE)) is None
+    assert turns.finish(prove(table.database, UNIQUE)) is None
 
 
 def test_many_duplicates_end_the_search(turns: Turns, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,8 +267,126 @@ def test_many_duplicates_end_the_search(turns: Turns, table: Table, monkeypatch:
 
 def test_only_a_complete_proof_counts(table: Table) -> None:
     proof = unique_proof._proof_of(table.database, UNIQUE)
-    assert isinstance(proof, UniqueProof)
+    assert isinstance(proof, DefinitionProof)
     with pytest.raises(Unproved):
         table.database.define_table(UNIQUE, proof=proof)
     proof.close()
     assert table.definition != UNIQUE
+
+
+# -- names of attributes
+
+
+RENAMED = definition(Attribute("post", "String", indexed=True, renamed_from="mail"))
+
+
+@pytest.fixture
+def indexed(open_store: Callable[..., Store]) -> Table:
+    made = open_store().open_database("data").define_table(definition())
+    write(made, {f"{number:03}": f"m{number:03}" for number in range(RECORDS)})
+    return made
+
+
+def found(table: Table, value: str, attribute: str = "post") -> list[str]:
+    key = index_key(value)
+    return [decode_key(stored) for _, stored in table.indexes[attribute].scan(table.database.snapshot(), key, after(key))]  # type: ignore[misc]
+
+
+def renamed(turns: Turns, table: Table, wanted: TableDefinition = RENAMED, between: Callable[[], None] = lambda: None) -> Table:
+    made: Table = turns.finish(make_unique(table, wanted, between))
+    return made
+
+
+@pytest.fixture
+def indexed_turns(indexed: Table) -> Iterator[Turns]:
+    turns = Turns(indexed.database.store)
+    yield turns
+    turns.close()
+
+
+def test_an_index_stays_when_its_attribute_gets_another_name(indexed: Table, indexed_turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUILD_AT_ONCE", 0)
+    handle = indexed.indexes["mail"].handle
+    table = renamed(indexed_turns, indexed)
+    assert table.moves is not None and list(table.indexes) == ["post"]
+    assert table.indexes["post"].ready and table.indexes["post"].handle is handle
+    assert found(table, "m007") == ["007"]
+    write(table, {"007": "new", "008": None}, "post")
+    write(table, {"009": "old"}, "mail")  # under a name that means nothing any more
+    assert (found(table, "m007"), found(table, "new"), found(table, "m008"), found(table, "m009")) == ([], ["007"], [], [])
+    table.database.store.check()
+    while table.database.store.maintenance(1.0) or table.moves is not None:
+        pass
+    assert found(table, "m010") == ["010"] and found(table, "new") == ["007"]
+    table.database.store.check()
+
+
+def test_an_index_that_stays_is_found_after_a_restart_and_its_name_used_again(
+    indexed: Table, indexed_turns: Turns, open_store: Callable[..., Store]
+) -> None:
+    renamed(indexed_turns, indexed)
+    indexed_turns.close()
+    again = open_store().databases["data"]
+    assert found(again.tables["T"], "m007") == ["007"]
+    table = again.define_table(definition(Attribute("post", "String", indexed=True), Attribute("mail", "String", indexed=True)))
+    assert table.indexes["mail"].handle is not table.indexes["post"].handle
+    again.store.check()
+    again.drop_table("T")
+    again.store.check()
+
+
+@pytest.mark.parametrize("is_unique", [False, True])
+def test_a_name_that_is_used_has_the_index_built_again(indexed: Table, indexed_turns: Turns, is_unique: bool) -> None:
+    if is_unique:
+        indexed.database.define_table(UNIQUE)
+    write(indexed, {"new": "m007"}, "post")
+    wanted = definition(Attribute("post", "String", indexed=True, unique=is_unique, renamed_from="mail"))
+    if is_unique:
+        with pytest.raises(SchemaError, match='"m007" \\("007", "new"\\)'):
+            renamed(indexed_turns, indexed, wanted)
+        assert found(indexed, "m007", "mail") == ["007"]
+    else:
+        assert found(renamed(indexed_turns, indexed, wanted), "m007") == ["007", "new"]
+    indexed.database.store.check()
+
+
+def test_a_name_that_comes_into_use_meanwhile(indexed: Table, indexed_turns: Turns) -> None:
+    """Whenever it does, the index has what the records have."""
+    for turn in (1, 30, 90):
+        task = indexed_turns.start(make_unique(indexed, RENAMED))
+        taken = 0
+        while not task.done():
+            if taken == turn:
+                write(indexed, {"new": f"x{turn}"}, "post")
+            indexed_turns.turn()
+            taken += 1
+        assert task.result() is indexed
+        assert found(indexed, f"x{turn}") == (["new"] if taken > turn else [])
+        indexed.database.store.check()
+        while indexed.database.store.maintenance(1.0) or indexed.moves is not None:
+            pass
+        write(indexed, {"new": None})
+        indexed.database.define_table(definition(Attribute("mail", "String", indexed=True, renamed_from="post")))
+        while indexed.database.store.maintenance(1.0) or indexed.moves is not None:
+            pass
+
+
+def test_a_name_that_comes_into_use_before_the_switch(indexed: Table, indexed_turns: Turns) -> None:
+    writes = iter([{"new": "late"}])
+    table = renamed(indexed_turns, indexed, between=lambda: write(indexed, next(writes, {}), "post"))
+    assert found(table, "late") == ["new"] and found(table, "m007") == ["007"]
+    table.database.store.check()
+
+
+def test_what_is_unique_stays_so_under_another_name(indexed: Table, indexed_turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its values being compared."""
+    indexed.database.define_table(UNIQUE)
+    monkeypatch.setattr(unique_proof, "search_records", lambda *of: pytest.fail("compared"))
+    monkeypatch.setattr(unique_proof, "search_index", lambda *of: pytest.fail("compared"))
+    wanted = definition(Attribute("post", "String", indexed=True, unique=True, renamed_from="mail"))
+    assert unique_proof.unproved(indexed.database, wanted) == ()
+    table = renamed(indexed_turns, indexed, wanted)
+    with pytest.raises(NotUnique):
+        write(table, {"twin": "m007"}, "post")
+    table.database.store.commit_turn()
+    table.database.store.check()
