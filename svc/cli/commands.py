@@ -234,6 +234,18 @@ COMMANDS = (
         flags=("insecure", "json"),
     ),
     Command(
+        "backup",
+        "svc backup all | restore DIRECTORY",
+        "Back up the whole installation into a new directory, or make it again from one.",
+        _of("svc.cli.whole_backup", "backup_command"),
+        "svc backup all DIRECTORY        configuration, keys, certificates, applications and all databases with logs and blobs, beside a server\n"
+        "                                that runs or not. DIRECTORY must be new or empty; backup.json is written when it is complete\n"
+        "svc backup restore DIRECTORY    makes the installation again in the root that --ROOTPATH names, which must be new or empty\n\n"
+        "Each database is as of one moment, and none younger than another in what it needs: files first, then system, then the others.\n"
+        "What the configuration names outside the root is told and not in it. A single database: svc create_backup, svc restore_backup.",
+        choices=("all", "restore"),
+    ),
+    Command(
         "renew-certs",
         "svc renew-certs",
         "Make a new server certificate, signed by the authority of this installation.",

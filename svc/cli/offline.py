@@ -62,7 +62,7 @@ def _create(config: Config, call: Mapping[str, Any]) -> Any:
     path = config.database_path(name) / name
     if not (path / "data.mdb").is_file():
         raise NotFound(f"database '{name}' does not exist")
-    with _watched("create_backup") as watch, BackupSource.at(path, _blob_paths(config)) as source:
+    with watched("create_backup") as watch, BackupSource.at(path, _blob_paths(config)) as source:
         info = _backups(config, call).create(source, exclude_blobs=call["exclude_blobs"], watch=watch)
     return {"backup_id": info.backup_id, "size": info.size, "timestamp": info.timestamp}
 
@@ -79,7 +79,7 @@ def _verify(config: Config, call: Mapping[str, Any]) -> Any:
 
     number = int(call["backup_id"])
     try:
-        with _watched("verify_backup") as watch:
+        with watched("verify_backup") as watch:
             _backups(config, call).verify(number, checksum=call["verify_checksum"], watch=watch)
     except BadBackup as error:
         raise BadBackup(f"Backup {number} is bad: {error}") from None
@@ -102,7 +102,7 @@ def _restore(config: Config, call: Mapping[str, Any]) -> Any:
 
     number = call["backup_id"]
     name = call["target_database"] or call["database"]
-    with _watched("restore_backup") as watch:
+    with watched("restore_backup") as watch:
         info = restore_offline(
             _backups(config, call),
             config.database_path(name),
@@ -136,7 +136,7 @@ def _blob_paths(config: Config) -> list[Path]:
 
 
 @contextmanager
-def _watched(title: str) -> Iterator[Watch]:
+def watched(title: str) -> Iterator[Watch]:
     """A bar on standard error if that is a terminal."""
     from svc.store.backup import Watch
 

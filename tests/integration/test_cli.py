@@ -445,6 +445,23 @@ def test_backups_with_and_without_a_server(tmp_path: Path) -> None:
         machine.run("stop")
 
 
+def test_a_whole_installation_beside_its_server_and_at_another_place(machine: Machine, tmp_path: Path) -> None:
+    machine.fine("upsert", "table=Plant", 'records=[{"id": "kept", "species": "fern"}]')
+    assert machine.fine("backup", "all", str(tmp_path / "b")).startswith(f"{tmp_path / 'b'}: system, data, ")
+    machine.fine("delete", "table=Plant", 'ids=["kept"]')
+    other = Machine(tmp_path, tmp_path / "other")
+    other.fine("backup", "restore", str(tmp_path / "b"))
+    assert other.fine("check").count(": fine; ") == 2
+    other.fine("start")
+    try:
+        assert other.answer("search_by_id", "table=Plant", 'ids=["kept"]', 'get_attributes=["*"]')[0]["species"] == "fern"
+        answer = httpx.post(f"{other.url}/", json={"operation": "user_info"}, auth=("admin", PASSWORD), timeout=LIMIT)
+        assert answer.json()["username"] == "admin"
+    finally:
+        other.run("stop")
+    assert machine.answer("search_by_id", "table=Plant", 'ids=["kept"]', 'get_attributes=["*"]') == []
+
+
 def test_a_copy_of_a_database_that_is_being_used(machine: Machine, tmp_path: Path) -> None:
     machine.fine("upsert", "table=Plant", 'records=[{"id": "copied", "species": "fern"}]')
     copy = tmp_path / "copies" / "data"
