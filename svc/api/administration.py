@@ -230,15 +230,13 @@ class _History:
         held = store.snapshots.hold(table.database, reader=f"the history of {table.name}")
         try:
             slice_ends = await store.slices.take()
-            for entry in table.database.log.read_table(held.use(), table.number):
+            for entry in held.read(lambda txn: table.database.log.read_table(txn, table.number)):
                 if entry is not None and entry.version >= self._start:
                     if self._end is not None and entry.version >= self._end:
                         return
                     yield _shown(entry)
-                    held.use()  # given up, if nobody went on for half a minute
                 if store.clock.monotonic() >= slice_ends:
                     slice_ends = await store.slices.take()
-                    held.use()
         finally:
             held.abort()
 

@@ -12,7 +12,6 @@ from svc.api.frozen import freeze
 from svc.api.records import Record
 from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import Transaction, open_transaction
-from svc.errors import Overloaded
 from svc.http.row_stream import QueryExecution
 from svc.query.execution import result_columns
 from svc.query.explain import explain
@@ -235,12 +234,6 @@ class Results(Items):
             held=transaction.hold(table.database) if transaction is not None and transaction.is_lasting else None,
         )
         execution.keep()
-        snapshots = table.database.store.snapshots
-        try:
-            snapshots.search_begins()
-        except Overloaded:
-            execution.close()
-            raise
         try:
             while True:
                 if execution.gather():
@@ -251,7 +244,6 @@ class Results(Items):
                         return
                 await execution.wait_for_slice()
         finally:
-            snapshots.search_ends()
             execution.close()
 
     def _item(self, row: Any) -> Any:
@@ -266,11 +258,10 @@ class Results(Items):
         transaction.is_lasting = True  # this gives way to others between its steps
         store = table.database.store
         now = store.clock.monotonic
-        held = transaction.hold(table.database)
-        rows = overlaid_rows(planned.plan.query, table, held.use(), written, allow_full_scan=True)
+        held = transaction.hold(table.database).share()
         end = now() + SLICE
         try:
-            for batch in rows:
+            for batch in held.read(lambda txn: overlaid_rows(planned.plan.query, table, txn, written, allow_full_scan=True)):
                 for row in batch:
                     yield self._item(row)
                     held.use()  # raises if it was given up while nobody went on
@@ -278,7 +269,7 @@ class Results(Items):
                     end = await store.slices.take()
                     held.use()
         finally:
-            rows.close()  # type: ignore[attr-defined]
+            held.abort()
 
     async def first(self) -> Any:
         """The first item; None without any."""

@@ -27,6 +27,7 @@ from svc.auth.roles import ALL_RIGHTS
 from svc.errors import AccessViolation, BadBody, ClientError, RecordExists
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
+from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.list_faults import ListFaults, named
@@ -451,16 +452,19 @@ class Table(TableAdministration, Resource):
         snapshot = table.database.snapshot()
         found = Found(table.database.log.newest_lsn(snapshot), still_found_by(rows.plan))
         writes = _transaction_of(context).writes
-        steps = served.delete_each(writes, execute(rows.plan, snapshot), found)
+        run = execute(rows.plan, snapshot)
+        steps = served.delete_each(writes, run, found)
         if served.store.slices.run(steps):
             return Ready(True)
-        return self._delete_in_slices(steps, table.database.take_snapshot())
+        return self._delete_in_slices(
+            steps, LastingRun(run, table.database, lambda: f"a deletion of records of {table.name} by an application")
+        )
 
-    async def _delete_in_slices(self, steps: Iterator[None], snapshot: Any) -> bool:
+    async def _delete_in_slices(self, steps: Iterator[None], lasting: LastingRun) -> bool:
         try:
-            await self._served.store.slices.exhaust(steps)
+            await self._served.store.slices.exhaust(lasting.steps(steps))
         finally:
-            snapshot.abort()
+            lasting.close()
         return True
 
     def update(self, changes: Any = None, target: Any = None) -> Any:

@@ -121,7 +121,7 @@ class Transaction:
                 database.snapshot()
         if self._held is None:
             self._held = {}
-        held = self._store.snapshots.hold(database, fresh=held is not None, reader="a transaction of an application", yields=True)
+        held = self._store.snapshots.hold(database, fresh=held is not None, reader="a transaction of an application")
         self._held[database] = held
         return held
 

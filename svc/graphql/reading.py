@@ -7,13 +7,13 @@ answered in the same turn, without a task; the rest takes a slice at a time.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from svc.content.json_type import JsonRows
 from svc.content.values import json_form
-from svc.errors import Problem, ServerError
+from svc.errors import Problem, ServerError, SnapshotLost
 from svc.graphql.answer import Answer
 from svc.graphql.code_fields import call_resource, items_of, selected
 from svc.graphql.faults import fault_at, problem_of_abort, with_location
@@ -95,7 +95,7 @@ class Reading:
                         waiting.close()
                     self.close()
                     raise
-                return self._go_on(waiting)
+                return _Rest(self, self._go_on(waiting), waiting)
         return None
 
     async def _go_on(self, waiting: Waiting) -> None:
@@ -163,6 +163,20 @@ class Reading:
                 self._held[reading] = self._store.snapshots.hold(reading, reader=reader)
             self._execution.borrow(self._held[reading])
 
+    def _snapshot_of(self, database: Database) -> HeldSnapshot:
+        """What fields of later turns read; if it was given up, the current data."""
+        held = self._held.get(database)
+        if held is not None:
+            try:
+                held.use()
+                return held
+            except SnapshotLost:
+                self._store.snapshots.report_moved(database, held.reader)
+        self._held[database] = held = self._store.snapshots.hold(
+            database, fresh=True, reader="a GraphQL query" if held is None else held.reader
+        )
+        return held
+
     # --- steps -----------------------------------------------------------------------------------------------------------------------
 
     def _run(self) -> Steps:
@@ -213,7 +227,7 @@ class Reading:
             if field.width > WIDE:
                 yield self._in_thread(self._tables.prepare, field, resource, target)
             database = resource.table.database
-            txn = self._held[database].use() if self._is_held else database.snapshot()
+            txn = self._snapshot_of(database).use() if self._is_held else database.snapshot()
             yield from self._written(field, self._tables.planned(field, resource, target, txn))
             return
         target = self._tables.admitted(field, resource)
@@ -234,9 +248,7 @@ class Reading:
         most, which is the value of the field; null without one."""
         answer = self.answer
         database = self._database = rows.table.database
-        held = self._held.get(database)
-        if held is None and self._is_held:
-            held = self._held[database] = self._store.snapshots.hold(database, fresh=True)
+        held = self._snapshot_of(database) if self._is_held else None
         execution = self._execution = QueryExecution(
             rows,
             native=False,
@@ -335,6 +347,26 @@ class Reading:
     def _count(self, rows: int) -> None:
         state = self._request.state
         state.rows = (state.rows or 0) + rows
+
+
+class _Rest:
+    """What is left of a run, to be awaited. If it never is, because the client has gone before, the run is closed."""
+
+    def __init__(self, reading: Reading, rest: Coroutine[Any, Any, None], waiting: Waiting) -> None:
+        self._reading: Reading | None = reading
+        self._rest = rest
+        self._waiting = waiting
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        self._reading = self._waiting = None
+        return self._rest.__await__()
+
+    def __del__(self) -> None:
+        if self._reading is not None:
+            self._rest.close()
+            if inspect.iscoroutine(self._waiting):
+                self._waiting.close()
+            self._reading.close()
 
 
 def _batch_of(field: Field, values: int) -> int:

@@ -12,10 +12,11 @@ from svc.content.handler_type import HandlerType
 from svc.http.compression import VARY
 from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC, TABULAR, ResponseParts
-from svc.http.row_stream import HEAVY, QueryExecution, RowStream
+from svc.http.row_stream import HEAVY, QueryExecution, RowStream, reader_of
 from svc.messages import HeaderPairs, Request, Response
 from svc.query.execution import result_columns
 from svc.query.explain import Explanation
+from svc.query.lasting_run import LastingRun
 from svc.query.terms import iter_terms
 from svc.resources import PlannedQuery, RequestTarget
 
@@ -135,23 +136,26 @@ class RowResponses(ResponseParts):
 
     async def _explained(self, request: Request, rows: PlannedQuery, writer: ContentType) -> Response:
         """The plan with the measured counts of a run, instead of the records (`Prefer: explain`)."""
-        snapshot = rows.table.database.take_snapshot()
+        database = rows.table.database
+        explanation = Explanation(rows.plan, database.snapshot())
+        lasting = LastingRun(explanation.rows, database, lambda: reader_of(request))
         try:
-            explanation = Explanation(rows.plan, snapshot)
             scan = 0.0
             while True:
+                snapshot = lasting.use()
                 started = self._now()
                 done = explanation.step()
                 scan += self._now() - started
                 if done:
                     break
-                await rows.table.database.store.slices.take()
-            result = explanation.result() | {
+                await database.store.slices.take()
+            result = explanation.result(snapshot) | {
                 "planMilliseconds": round(rows.plan_seconds * 1000, 3),
                 "scanMilliseconds": round(scan * 1000, 3),
             }
         finally:
-            snapshot.abort()
+            explanation.rows.close()
+            lasting.close()
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY, ("Preference-Applied", "explain")]
         pairs.append(PUBLIC if request.user is None else PRIVATE)
         response = self._respond(request, writer, writer.encode(result), 200, pairs)

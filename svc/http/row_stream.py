@@ -11,7 +11,6 @@ A failure after the first byte becomes the last element of the document if its f
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -22,12 +21,12 @@ from svc.loop import contained
 from svc.messages import CallState, Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
+from svc.query.lasting_run import LastingRun
 from svc.query.totals import total_plan
 from svc.resources import PlannedQuery
+from svc.store.env import Txn
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.records import COMPRESSED, decode, decode_json, payload_size
-
-logger = logging.getLogger("svc.rest")
 
 BATCH_ROWS = 128  # encoded in well under a millisecond
 SLICE = 0.002  # seconds of work on one request before other requests are served
@@ -52,11 +51,9 @@ class QueryExecution:
 
     __slots__ = (
         "_batch",
-        "_generation",
-        "_held",
-        "_is_borrowed",
+        "_counting",
         "_is_costly",
-        "_is_counted",
+        "_lasting",
         "_native",
         "_now",
         "_reader",
@@ -88,25 +85,22 @@ class QueryExecution:
         batch: int = BATCH_ROWS,
     ) -> None:
         """`native`: values with types of their own are wanted, not their JSON form. `whole`: the answer needs all rows before it begins.
-        `batch`: rows that are made at one time. `reader`: named in the log if its snapshot has to be released. `held`: a snapshot of the caller's, who
-        releases it. An invalid query raises here."""
+        `batch`: rows that are made at one time. `reader`: named in the log if its snapshot has to be released. `held`: a snapshot of the caller's, which
+        is read. An invalid query raises here."""
         self._rows = rows
         self._reader = reader
-        self._generation = -1  # of the definitions, when the snapshot was kept
-        self._is_counted = False
         self._native = native
         self._batch = batch
         self._visible = rows.visible
         self._now = now
-        self._held: HeldSnapshot | None = None
+        self._lasting: LastingRun | None = None  # when it is to go on in later turns
+        self._counting: LastingRun | None = None  # of a second run, which counts
         self._wall_ms = wall_ms
         self.closed = True  # until there is something to close
         self.is_streaming = False  # of its only row
-        self._is_borrowed = held is not None
-        if held is not None:
-            self._held = held
-            self._generation = rows.table.database.generation
         self.run = execute(rows.plan, rows.table.database.snapshot() if held is None else held.use(), json=not native)
+        if held is not None:
+            self.borrow(held)
         self.shaped = rows.plan.is_shaped
         self.joins = self.run.joins
         self._is_costly = self.run.is_costly
@@ -127,8 +121,8 @@ class QueryExecution:
         run, found, whole, now = self.run, self.found, self.whole, self._now
         began = time = now()
         deadline = began + SLICE
-        if self._held is not None:
-            self._use()
+        if self._lasting is not None:
+            self._lasting.use()
         batch = self._batch
         while not run.done:
             found += run.step(batch)
@@ -160,43 +154,27 @@ class QueryExecution:
 
     def keep(self) -> None:
         """Keep the turn's snapshot for later turns."""
-        if self._held is None:
-            self._hold()
+        if self._lasting is None:
+            self._lasting = LastingRun(self.run, self._rows.table.database, self._describe)
 
     def borrow(self, held: HeldSnapshot) -> None:
-        """Go on with a snapshot of the caller's, who holds the turn's own for later turns, and releases it."""
-        self._held = held
-        self._is_borrowed = True
-        self._generation = self._rows.table.database.generation
+        """Read in later turns, too, in a snapshot that the caller holds: the one that was read so far."""
+        self._lasting = LastingRun(self.run, self._rows.table.database, self._describe, held)
 
-    def _hold(self, *, fresh: bool = False) -> HeldSnapshot:
-        database = self._rows.table.database
-        self._generation = database.generation
-        reader = self._reader if isinstance(self._reader, str) else _reader_of(self._reader)
-        self._held = held = database.store.snapshots.hold(database, fresh=fresh, reader=reader)
-        self._is_borrowed = False
-        return held
+    def _describe(self) -> str:
+        return self._reader if isinstance(self._reader, str) else reader_of(self._reader)
 
-    def _use(self) -> None:
-        """Use the kept snapshot for a step. One that was released by the store is replaced by a new one, if the rows have an order by which the rest
-        can be found there; else raises SnapshotLost, also if the answer has already sent the number of rows."""
-        held = self._held
-        assert held is not None, "the snapshot must be kept"
-        try:
-            held.use()
-        except SnapshotLost:
-            database = self._rows.table.database
-            database.snapshot()  # picks up changes of other processes
-            if self._is_counted or self._generation != database.generation or not self.run.move(self._hold(fresh=True).use()):
-                raise
-            logger.info("database %s: %s continues with the current data", database.name, held.reader)
+    def _use(self) -> Txn:
+        """The kept snapshot, for a step."""
+        assert self._lasting is not None, "the snapshot must be kept"
+        return self._lasting.use()
 
     async def wait_for_slice(self) -> None:
         """Wait for the next slice of work: one long request gets it in each turn."""
         await self._rows.table.database.store.slices.take()
 
     def step(self) -> list[Any]:
-        """The next rows, maybe none: see `done`. `keep` must have been called. Raises SnapshotLost if the store has released the snapshot."""
+        """The next rows, maybe none: see `done`. `keep` must have been called. Raises SnapshotLost as `LastingRun.use` does."""
         self._use()
         if not self._is_costly:
             return self.run.step(BATCH_ROWS)
@@ -208,21 +186,25 @@ class QueryExecution:
 
     def count(self) -> Callable[[], int | None]:
         """A function to be called until it returns how many rows there are in all: a second run on the same snapshot, a slice at each call."""
-        held = self._held
-        assert held is not None, "the snapshot must be kept"
-        self._is_counted = True
-        run = execute(self._rows.plan, held.use())
+        lasting = self._lasting
+        assert lasting is not None, "the snapshot must be kept"
+        run = execute(self._rows.plan, lasting.use())
+        if lasting.has_moved and self.found:
+            raise SnapshotLost("The rows could not be counted, the snapshot of the first of them was given up")
+        counting = self._counting = lasting.beside(run)
+        lasting.is_fixed = counting.is_fixed = True
         counted = 0
 
         def count_slice() -> int | None:
             nonlocal counted
-            held.use()
+            counting.use()
             deadline = self._now() + SLICE
             while not run.done:
                 counted += len(run.step_pairs(COUNT_ROWS))
                 if self._now() >= deadline and not run.done:
                     self._count(SLICE)
                     return None
+            counting.close()
             return counted
 
         return count_slice
@@ -240,12 +222,14 @@ class QueryExecution:
             known = plan.offset + len(self.found)  # this is the last page
             return lambda: known
         self._is_costly = True
-        txn = self._rows.table.database.snapshot() if self._held is None else self._held.use()
+        txn = self._rows.table.database.snapshot() if self._lasting is None else self._lasting.use()
         run = execute(total_plan(plan, txn), txn)
 
         def count_slice() -> int | None:
-            if self._held is not None:
-                self._held.use()
+            if self._counting is None and self._lasting is not None:
+                self._counting = self._lasting.beside(run)
+            if self._counting is not None:
+                self._counting.use()
             began = self._now()
             rows: list[Any] = []
             while not run.done:
@@ -254,6 +238,9 @@ class QueryExecution:
                     self._count(spent)
                     return None
             run.close()
+            if self._counting is not None:
+                self._counting.close()
+                self._counting = None
             return int(rows[0]["count"])
 
         return count_slice
@@ -350,8 +337,9 @@ class QueryExecution:
         if not self.closed:
             self.closed = True
             self.run.close()
-            if self._held is not None and not self._is_borrowed:
-                self._held.abort()
+            for lasting in (self._lasting, self._counting):
+                if lasting is not None:
+                    lasting.close()
 
     def __del__(self) -> None:
         # An answer that was cancelled before its first step releases its snapshot here.
@@ -431,7 +419,8 @@ class RowStream:
         self._execution.close()
 
 
-def _reader_of(request: Request) -> str:
+def reader_of(request: Request) -> str:
+    """What the log calls the reader of a snapshot."""
     user = "an anonymous user" if request.user is None else f"the user {request.user.username}"
     return f"the answer to {request.method} {request.target[:_SHOWN]} for {user} at {request.peer or 'a local socket'}"
 

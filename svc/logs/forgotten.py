@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from svc.logs.application_code import ApplicationCode, Place, line_of
 from svc.logs.core import Logs
-from svc.logs.seldom import Seldom
+from svc.seldom import Seldom
 
 _NEVER_AWAITED = r"coroutine .*was never awaited"
 _CREATED_AT = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)

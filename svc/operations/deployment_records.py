@@ -99,7 +99,7 @@ class DeploymentRecords:
         found: list[dict[str, Any]] = []
         held = self._node.store.snapshots.hold(self.table.database)
         try:
-            for _, raw in self.table.scan(held.use()):
+            for _, raw in held.read(self.table.scan):
                 record = self.shown(decode(raw))
                 if wanted(record):
                     found.append(record)

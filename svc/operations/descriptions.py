@@ -116,26 +116,20 @@ def _describe_leftovers(table: Table, note: LeftoverNote, may: TableRights) -> d
 def _record_count(table: Table, *, exact: bool) -> Generator[None, None, tuple[int, int]]:
     """(number of records, the least it can be). The store knows how many there are; those that have expired are counted off."""
     database = table.database
-    held = None
+    held = database.store.snapshots.hold(database)
     expired = looked_at = 0
-    counts = table.expired_counts(database.snapshot())
     try:
-        for count in counts:
+        for count in held.read(table.expired_counts):
             expired += count
             looked_at += 1
             if looked_at >= EXACT and not exact:
                 # As many of them as there may be: each of the others may have expired.
-                entries = table.entry_count(database.snapshot())
-                return entries - expired, 0
+                return table.entry_count(held.use()) - expired, 0
             if not looked_at % _COUNT_STEP:
-                if held is None:
-                    held = database.store.snapshots.hold(database)
                 yield
-                held.use()
-        entries = table.entry_count(database.snapshot() if held is None else held.use())
+        entries = table.entry_count(held.use())
     finally:
-        if held is not None:
-            held.abort()
+        held.abort()
     return entries - expired, entries - expired
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from svc.clock import Clock
 from svc.logs import Logs
 from svc.logs.application_code import Place
-from svc.logs.seldom import Seldom
+from svc.seldom import Seldom
 
 METRIC = "held-loop"
 APPLICATION, SERVICE = "application", "service"  # types of the metric: whose code it was

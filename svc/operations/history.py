@@ -100,8 +100,7 @@ async def _by_user(call: Call, table: Table, names: list[str]) -> Any:
         seen: dict[str, None] = {}
 
         def collect() -> Iterator[None]:
-            with_users = table.database.log.read_table(held.use(), table.number)
-            for entry in with_users:
+            for entry in held.read(lambda txn: table.database.log.read_table(txn, table.number)):
                 if entry is not None and entry.user is not None:
                     seen.setdefault(entry.user)
                 yield

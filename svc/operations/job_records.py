@@ -149,8 +149,8 @@ class JobRecords:
         table = self.table
         held = self._node.store.snapshots.hold(table.database)
         try:
-            entries = _entries(table, "created_datetime", encode_key(from_ms), encode_key(to_ms) + b"\0", held.use())
-            for stored, _ in entries:
+            low, high = encode_key(from_ms), encode_key(to_ms) + b"\0"
+            for stored, _ in held.read(lambda txn: _entries(table, "created_datetime", low, high, txn)):
                 raw = table.get_by(stored, held.use())
                 yield None if raw is None else decode(raw)
         finally:

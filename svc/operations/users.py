@@ -27,6 +27,7 @@ from svc.operations.own_password import changed_meanwhile, verify_current
 from svc.operations.roles import is_role_name
 from svc.store import Table, Transaction
 from svc.store.env import Txn
+from svc.store.snapshots import HeldSnapshot
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.records import decode
 
@@ -51,12 +52,16 @@ def list_users(call: Call) -> Any:
     users = _users(call)
     shown: list[dict[str, Any]] = []
     roles = {record["id"]: _shown_role(record) for record in call.node.directory.iter_role_records()}
-    steps = _show_each(users, shown, roles)
-    return shown if call.node.store.slices.run(steps) else _list_later(call, users, shown, steps)
+    held = call.node.store.snapshots.hold(users.database, reader=call.reader)
+    steps = _show_each(held.read(users.scan), shown, roles)
+    if not call.node.store.slices.run(steps):
+        return _list_later(call, held, shown, steps)
+    held.abort()
+    return shown
 
 
-def _show_each(users: Table, shown: list[dict[str, Any]], roles: Mapping[str, Any]) -> Iterator[None]:
-    for number, (_, raw) in enumerate(users.scan(users.database.snapshot())):
+def _show_each(users: Iterator[tuple[bytes, bytes]], shown: list[dict[str, Any]], roles: Mapping[str, Any]) -> Iterator[None]:
+    for number, (_, raw) in enumerate(users):
         record = decode(raw)
         role = record.get("role")
         shown.append(
@@ -71,12 +76,11 @@ def _show_each(users: Table, shown: list[dict[str, Any]], roles: Mapping[str, An
             yield
 
 
-async def _list_later(call: Call, users: Table, shown: list[dict[str, Any]], steps: Iterator[None]) -> list[dict[str, Any]]:
-    snapshot = users.database.take_snapshot()
+async def _list_later(call: Call, held: HeldSnapshot, shown: list[dict[str, Any]], steps: Iterator[None]) -> list[dict[str, Any]]:
     try:
         await call.node.store.slices.exhaust(steps)
     finally:
-        snapshot.abort()
+        held.abort()
     return shown
 
 

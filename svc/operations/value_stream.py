@@ -40,12 +40,11 @@ class Values:
     joins = False  # no value has a list of related records, however long, inside
     shaped = True  # they are no stored records
 
-    def __init__(self, held: HeldSnapshot, steps: Steps, now: Callable[[], float], *, owns: bool = True) -> None:
-        """`owns`: the snapshot is closed at the end."""
-        self._held = held
-        self._steps = steps(held.use())
+    def __init__(self, held: HeldSnapshot, steps: Steps, now: Callable[[], float]) -> None:
+        """`held`: of the caller; the values are those of its snapshot, also when it has been closed."""
+        self._held = held.share()
+        self._steps = self._held.read(steps)
         self._now = now
-        self._owns = owns
         self.found: list[Any] = []
         self.done = False
         self.closed = False
@@ -71,8 +70,7 @@ class Values:
         if not self.closed:
             self.closed = True
             self._steps = iter(())
-            if self._owns:
-                self._held.abort()
+            self._held.abort()
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True):
@@ -97,16 +95,19 @@ async def answer_list(call: Call, database: Database, steps: Steps, columns: tup
         count = None
         if writer.needs_count:
             count = 0
-            counted = Values(held, steps, now, owns=False)
+            counted = Values(held, steps, now)
             while not counted.done:
                 await slices.take()
                 count += len(counted.step())
+            counted.close()
         values.found = found
         rows = writer.row_writer(Shape(columns), count)
         return Response(RowStream(values, rows, _report), pairs=stream_pairs(writer))  # type: ignore[arg-type]  # it asks no more of an execution
     except BaseException:
         values.close()
         raise
+    finally:
+        held.abort()
 
 
 async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str, Steps]]) -> Any:
@@ -114,6 +115,7 @@ async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str
     slices, now = call.node.store.slices, call.node.clock.monotonic
     await slices.take()
     held = call.node.store.snapshots.hold(database, reader=call.reader)
+    values = Values(held, _no_values, now)
     try:
         writer = streaming_type(call)
         streams = isinstance(writer, JsonType)
@@ -121,13 +123,12 @@ async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str
         count = 0
         end = now() + SLICE
         for name, steps in lists:
-            values = Values(held, steps, now, owns=False)
+            values.close()
+            values = Values(held, steps, now)
             while not values.done:
                 if now() >= end:
                     if streams and writer is not None:
-                        stream = _stream_lists(held, lists, writer, now)
-                        held = call.node.store.snapshots.hold(database, reader=call.reader)  # for the end of this function
-                        return Response(stream, pairs=stream_pairs(writer))
+                        return Response(_stream_lists(held.share(), lists, writer, now), pairs=stream_pairs(writer))
                     await slices.take()
                     end = now() + SLICE
                 some = values.step()
@@ -137,14 +138,19 @@ async def answer_lists(call: Call, database: Database, lists: Sequence[tuple[str
                     raise ClientError(f"The answer has more than {MOST_VALUES} entries: ask for JSON, or narrow the search")
         return found
     finally:
+        values.close()
         held.abort()
+
+
+def _no_values(txn: Txn) -> Iterator[Any]:
+    return iter(())
 
 
 def _stream_lists(held: HeldSnapshot, lists: Sequence[tuple[str, Steps]], writer: ContentType, now: Callable[[], float]) -> Iterator[bytes]:
     try:
         before = b"{"
         for name, steps in lists:
-            values = Values(held, steps, now, owns=False)
+            values = Values(held, steps, now)
             yield before + encode_json(name) + b":"
             before = b","
             yield from RowStream(values, writer.row_writer(), _report)  # type: ignore[arg-type]

@@ -180,9 +180,22 @@ class AggregateRows:
     def weight(self, value: object) -> int:
         return 1
 
+    def let_go(self) -> None:
+        """The snapshot was given up: keep nothing that refers to it. `move` goes on with another one."""
+        if self._source is not None:
+            self._examined += self._source.examined
+        self._source = None
+        if self._work is not None or not self._has_begun:
+            self._work, self._has_begun = None, False
+            self._collector = _NOTHING
+        self._lookups.let_go()
+
     def move(self, txn: Any) -> bool:
-        """Always False: the counts so far are of the first snapshot, and cannot be continued with another one."""
-        return False
+        """Go on with another snapshot: what is not counted to the end is counted again from the beginning, for none of it was returned."""
+        self.let_go()
+        self._examined += self._lookups.examined
+        self._lookups = Lookups(txn, self._budget)
+        return True
 
     def next_cursor(self) -> None:
         """None: pages of groups are read with `limit`, there is no cursor."""

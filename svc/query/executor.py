@@ -36,6 +36,7 @@ FIRST_SLICE = 32  # the first step of a filtered plan: most queries with a limit
 FEWEST = 8  # the first step of a plan with relationships to many: each entry may have to look up very many records
 MANY_RELATED = 1024  # related records in one step, after which the next one is shorter
 _NO_ROWS = EmptySource()
+_GIVEN_UP = EmptySource(done=False)  # there are more rows, in another snapshot
 
 
 class RecordRows:
@@ -67,6 +68,7 @@ class RecordRows:
         "_slice",
         "_source",
         "_testing",
+        "_under_test",
         "_unshaped",
         "_wanted",
         "done",
@@ -87,14 +89,14 @@ class RecordRows:
         self._skip = plan.offset
         self._wanted = plan.limit  # rows still to return, None: all
         self._last: Pair | None = None  # the last row of the page
-        self._seen: Pair | None = None  # the last record that the source has found
+        self._seen: Pair | None = None  # the last record that was found and tested
+        self._under_test: Pair | None = None  # the last one of the batch that is being tested
         self._moved: Pair | bool | None = False  # the same at the last `move`
         self._json = json
         self._examined = 0  # before the last `move`
         self._collector: Collector | None = None
         if compiled.sort_keys is not None:
-            # One more than the page, to know whether there is another one.
-            self._collector = Collector(None if plan.limit is None else plan.offset + plan.limit + 1)
+            self._collector = self._new_collector()
         self._collected = self._collected_bytes = 0
         self._testing: Steps[list[Pair]] | None = None  # a filter at work
         self._collecting: Steps[tuple[list[bytes], list[Pair]]] | None = None  # a filter and sort keys at work
@@ -109,6 +111,11 @@ class RecordRows:
         self.is_costly = compiled.joins or compiled.sort_keys is not None
         self._before = self._held_before = 0  # related records, and bytes, when the selection began
         self.keeps_rows = False  # the caller holds the rows of all steps
+
+    def _new_collector(self) -> Collector:
+        plan = self._plan
+        # One more than the page, to know whether there is another one.
+        return Collector(None if plan.limit is None else plan.offset + plan.limit + 1)
 
     @property
     def examined(self) -> int:
@@ -203,17 +210,30 @@ class RecordRows:
             self.done = self._is_found = True
         return found
 
+    def let_go(self) -> None:
+        """The snapshot was given up: keep nothing that refers to it. `move` goes on with another one."""
+        source = self._source
+        is_found = source.done and self._preparation is None and self._testing is None and self._collecting is None
+        self._examined += source.examined
+        self._source = _NO_ROWS if is_found else _GIVEN_UP
+        self._testing = self._collecting = self._shaping = self._preparation = None  # what these were at is found, or shaped, again
+        self._lookups.let_go()
+
     def move(self, txn: Any) -> bool:
-        """Go on with another snapshot, behind the last record that was looked at. False, with nothing done, if the source has no order in which
-        that has a place, if what was looked up in other tables cannot be again, or if nothing was found since the last time."""
+        """Go on with another snapshot, behind the last record that was dealt with. False if the source has no order in which that has a place, if what
+        was looked up in other tables cannot be again, or if nothing was found since the last time."""
         plan, compiled, seen = self._plan, self._compiled, self._seen
-        if self._testing is not None or self._collecting is not None:  # what they look at was found in the other snapshot
-            return False
+        self.let_go()
         lookups = Lookups(txn, self._budget)
-        if self._source.done and self._preparation is None:  # what is left is in memory
+        if self._source is _NO_ROWS:  # what is left is in memory
             if compiled.scanned:
                 return False
             source: RowSource = _NO_ROWS
+        elif self._collector is not None:  # nothing was returned so far
+            self._budget.replace_kept(self._kept_bytes(), 0)
+            self._collector = self._new_collector()
+            self._collected = self._collected_bytes = 0
+            source = compiled.start(lookups)
         else:
             if seen is self._moved:
                 return False
@@ -224,8 +244,7 @@ class RecordRows:
                     return False
                 compiled = compiled_plan(rest, self._json)
             source = compiled.start(lookups)
-        self._examined = self.examined
-        self._shaping = None  # it begins again
+        self._examined += self._lookups.examined
         self._lookups.close()
         self._compiled, self._lookups, self._source, self._moved = compiled, lookups, source, seen
         self._preparation = lookups.preparation(compiled.scanned) if compiled.scanned else None
@@ -288,13 +307,14 @@ class RecordRows:
                 self._before = lookups.examined
                 pairs = source.take(self._slice)
                 if pairs:
-                    self._seen = pairs[-1]
+                    self._under_test = pairs[-1]
                 testing = test.steps(pairs, lookups)
             try:
                 next(testing)
             except StopIteration as ready:
                 pairs = ready.value
                 self._testing = None
+                self._seen = self._under_test
             else:
                 self._testing = testing
                 return
@@ -323,8 +343,6 @@ class RecordRows:
                 self._end_batch()
                 self._before = lookups.examined
                 pairs = source.take(self._slice if compiled.joins else SLICE)
-                if pairs:
-                    self._seen = pairs[-1]
                 collecting = _keyed(compiled, pairs, lookups)
             try:
                 next(collecting)

@@ -79,30 +79,29 @@ def explain(plan: Plan, txn: object = None) -> dict[str, Any]:
 class Explanation:
     """`explain` with an execution: call `step` until it is true."""
 
-    __slots__ = ("_count", "_plan", "_rows", "_txn")
+    __slots__ = ("_count", "_plan", "rows")
 
     def __init__(self, plan: Plan, txn: object) -> None:
         self._plan = plan
-        self._txn = txn
-        self._rows: AnyRows = execute(plan, txn)
+        self.rows: AnyRows = execute(plan, txn)
         self._count = 0
 
     def step(self) -> bool:
         """Run for a slice; True when the end is reached."""
-        rows = self._rows
+        rows = self.rows
         if not rows.done:
             self._count += len(rows.step_pairs(AT_ONCE))
         return rows.done
 
-    def result(self) -> dict[str, Any]:
-        """The plan with `access` in words, `estimatedRows`, `actualRows` and `examined`, the entries and records looked at."""
+    def result(self, txn: object) -> dict[str, Any]:
+        """`txn`: for the estimates. The plan with `access` in words, `estimatedRows`, `actualRows` and `examined`, the entries and records looked at."""
         plan = self._plan
         return {
-            **explain(plan, self._txn),
+            **explain(plan, txn),
             "access": describe_plan(plan),
-            "estimatedRows": _estimated_rows(plan, _transaction(plan.table, self._txn)),
+            "estimatedRows": _estimated_rows(plan, _transaction(plan.table, txn)),
             "actualRows": self._count,
-            "examined": self._rows.examined,
+            "examined": self.rows.examined,
         }
 
 

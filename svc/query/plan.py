@@ -208,6 +208,9 @@ class AnyRows(Protocol):
     def step_pairs(self, max_rows: int) -> list[Any]:
         """The same as `step`, but (stored primary key, raw record) whatever the plan selects; of an aggregate, its rows."""
 
+    def let_go(self) -> None:
+        """Keep nothing that refers to the read transaction, which has ended. Then `move`, or `close`."""
+
     def move(self, txn: Any) -> bool:
         """Go on with another read transaction, behind what was looked at; that before may be aborted. False: that cannot be done."""
 

@@ -86,6 +86,12 @@ class Lookups:
         self._memos.clear()
         self._weights.clear()
 
+    def let_go(self) -> None:
+        """Release the transaction and what was looked up in it; the weights of rows that were made stay."""
+        weights, self._weights = self._weights, {}
+        self.close()
+        self._weights = weights
+
     def follower(self, link: Link) -> Follower:
         found = self._followers.get(link.end)
         if found is None:

@@ -33,8 +33,8 @@ class RowSource(Protocol):
 class EmptySource:
     __slots__ = ("done", "examined")
 
-    def __init__(self) -> None:
-        self.done = True
+    def __init__(self, *, done: bool = True) -> None:
+        self.done = done
         self.examined = 0
 
     def take(self, limit: int) -> list[Pair]:

@@ -9,9 +9,8 @@ A subscription goes through stages, each of which puts events into its queue whi
 No commits are queued for a subscription that is not live: the log has them. So a slow reader holds no memory, and from the LSN of the snapshot on
 no event can be missing or come twice.
 
-A snapshot that is not read for half a minute is closed (`store.snapshots`), and when many are held already, none is kept over a turn: LMDB has a
-limited number of readers. The rest is then read on another snapshot, and the stage records up to which key which snapshot was read: of each record
-only what is later than its snapshot follows.
+A snapshot that is not read for half a minute, or least recently of very many, is given up (`store.snapshots`). The rest is then read on another
+snapshot, and the stage records up to which key which snapshot was read: of each record only what is later than its snapshot follows.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ STEP = 16  # records or entries between two readings of the clock
 LOG_BATCH = 200  # log entries read at a time
 COALESCE_ENTRIES = 2000  # log entries within which events of one record are coalesced
 MAX_SORTED_KEYS = 100_000  # keys found through an index that are sorted; if there are more, the table is scanned in key order
-MAX_HELD_SNAPSHOTS = 100  # snapshots held in the whole store, above which each turn reads on a new one
 MAX_PAST_EVENTS = 1000  # events found by reading backwards (spec: realtime §1 rule 5)
 
 Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
@@ -130,11 +128,7 @@ class CurrentRecords:
             self._finish()
             return progress
         if self._held is None:
-            snapshots = database.store.snapshots
-            if self._rows is not None or len(snapshots) < MAX_HELD_SNAPSHOTS:
-                self._held = snapshots.hold(database)
-            else:
-                self._release_snapshot()
+            self._held = database.store.snapshots.hold(database, reader="the beginning of a subscription", on_lost=self._release_snapshot)
         return Progress.URGENT if self._rows is not None else progress
 
     def close(self) -> None:
@@ -151,7 +145,7 @@ class CurrentRecords:
             try:
                 return self._held.use()
             except SnapshotLost:
-                self._release_snapshot()
+                pass  # and released
         txn = self._table.database.snapshot()
         if not self._began:
             self._began = True

@@ -15,6 +15,7 @@ from svc.messages import Caller, Request, Response, WritePrecondition
 from svc.query import AnyRows
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
+from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Query
 from svc.query.plain_parameters import maybe_empty_parameter
 from svc.resources.list_faults import ListFaults, named_write, not_an_object
@@ -23,7 +24,6 @@ from svc.resources.table_reading import TableReading
 from svc.resources.target import RequestTarget, id_path
 from svc.store import Transaction
 from svc.store.entity_tags import Precondition
-from svc.store.env import Txn
 from svc.store.values.validation import EMPTY_KEYS, check_key
 from svc.store.writing.commit import commit
 from svc.store.writing.transaction import LONG_WRITES
@@ -297,9 +297,11 @@ class TableWriting(TableReading):
         cls.store.queue_of(database).check()
         snapshot = database.snapshot()
         found = Found(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
-        steps = cls.delete_each(transaction, execute(rows.plan, snapshot), found)
+        run = execute(rows.plan, snapshot)
+        steps = cls.delete_each(transaction, run, found)
         if not cls.store.slices.run(steps):
-            return cls._delete_in_slices(steps, database.take_snapshot(), transaction, request)
+            lasting = LastingRun(run, database, lambda: f"a deletion of records of {cls.table.name}")
+            return cls._delete_in_slices(steps, lasting, transaction, request)
         return then(commit(transaction, request, len(request.content)), lambda _: _deleted(transaction))
 
     @classmethod
@@ -315,11 +317,11 @@ class TableWriting(TableReading):
             run.close()
 
     @classmethod
-    async def _delete_in_slices(cls, steps: Iterator[None], snapshot: Txn, transaction: Transaction, request: Request) -> Response:
+    async def _delete_in_slices(cls, steps: Iterator[None], lasting: LastingRun, transaction: Transaction, request: Request) -> Response:
         try:
-            await cls.store.slices.exhaust(steps)
+            await cls.store.slices.exhaust(lasting.steps(steps))
         finally:
-            snapshot.abort()
+            lasting.close()
         waiting = commit(transaction, request, len(request.content))
         if waiting is not None:
             await waiting

@@ -106,6 +106,7 @@ class Database:
         self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
         self.env.on_snapshot = store.on_work
+        self.env.on_full = lambda: store.snapshots.free_slot(self)
         self._handles = StoreHandles(self.env)
         self.fetch_locks = FetchLocks(path)
         try:
@@ -127,12 +128,8 @@ class Database:
         return self.env.snapshot()
 
     def open_snapshot(self) -> Txn:
-        """A private read transaction, for results that outlive a turn. The caller calls `abort()`; until then it pins pages."""
+        """A private read transaction, for work within this turn. The caller calls `abort()`. What goes on in later turns: `Snapshots.hold`."""
         return self.env.open_snapshot()
-
-    def take_snapshot(self) -> Txn:
-        """The turn's snapshot, which becomes the caller's own: for a result begun on it that outlives the turn. The caller calls `abort()`."""
-        return self.env.take_snapshot()
 
     # -- the turn's writes
 

@@ -3,7 +3,8 @@
 One `Environment` is one LMDB environment, which is one database. Within a turn of the loop it hands out at most two transactions:
 
 - the *snapshot*, a read transaction that all reads of the turn share. It ends with the turn, because a long reader keeps LMDB from
-  reusing pages;
+  reusing pages, unless something that goes on in later turns holds it (`hold_snapshot`): then it is also the snapshot of later turns, until
+  something has been committed. So there is one held transaction for each commit at most, and not one for each holder;
 - the *writer*, the write transaction of the turn. Each request writes in a child of it (`child`), so that one request can be undone
   alone; `commit` makes all of them durable with one fsync.
 
@@ -119,7 +120,8 @@ class Environment:
 
     `on_foreign_commit` is called, with nothing of ours waiting to be committed, when another process has committed since the last poll. `snapshot` then is
     of the commit that is being followed. It may read and open stores, not write. If it raises, it is called again at the next poll.
-    `on_snapshot`: called when a turn begins its snapshot. `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
+    `on_snapshot`: called when a turn begins its snapshot. `on_full`: called when all reader slots are taken; True: there is one again.
+    `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
 
@@ -130,6 +132,8 @@ class Environment:
         "_dirty",
         "_env",
         "_gate",
+        "_held",
+        "_held_newest",
         "_helper",
         "_is_beginning",
         "_is_behind",
@@ -145,6 +149,7 @@ class Environment:
         "has_stopped",
         "holder",
         "on_foreign_commit",
+        "on_full",
         "on_snapshot",
         "page_bytes",
         "path",
@@ -156,6 +161,8 @@ class Environment:
     ) -> None:
         self.path = path
         self._snapshot: Txn | None = None
+        self._held: set[Txn] = set()
+        self._held_newest: Txn | None = None  # what later turns may share
         self._writer: Txn | None = None
         self._beginning: Txn | None = None  # the writer, while what other processes committed before it is being followed
         self._is_following = False
@@ -171,6 +178,7 @@ class Environment:
         self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
         self.on_snapshot: Callable[[], None] | None = None
+        self.on_full: Callable[[], bool] | None = None
         self._copies: set[RawCopy] = set()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -223,17 +231,25 @@ class Environment:
     def snapshot(self) -> Txn:
         """The read transaction that all reads of this turn share. Valid until `end_snapshot`; a commit does not change what it sees."""
         if self._snapshot is None:
-            self._snapshot = self.open_snapshot()
+            txn = self.open_snapshot()
+            held = self._held_newest
+            if held is not None and held.id() == txn.id():
+                txn.abort()
+                txn = held
+            self._snapshot = txn
             self._is_behind = False
             if self.on_snapshot is not None:
                 self.on_snapshot()
         return self._snapshot
 
     def open_snapshot(self) -> Txn:
-        """A read transaction of the caller's own, for results that outlive a turn. The caller aborts it."""
+        """A read transaction of the caller's own, for work within this turn or on another thread. The caller aborts it."""
         try:
             while True:
-                txn = self._env.begin()
+                try:
+                    txn = self._env.begin()
+                except lmdb.ReadersFullError as error:
+                    txn = self._begin_after(error)
                 number = txn.id()
                 if number == self.current or self._is_following:
                     return txn
@@ -245,21 +261,57 @@ class Environment:
         except lmdb.Error as error:
             raise self._problem(error) from error
 
-    def take_snapshot(self) -> Txn:
-        """The turn's snapshot, given away: for a result that turns out to outlive the turn it was begun in. The caller aborts it."""
-        txn, self._snapshot = self.snapshot(), None
+    def _begin_after(self, error: lmdb.ReadersFullError) -> Txn:
+        if self.on_full is None or not self.on_full():
+            raise error
+        return self._env.begin()
+
+    def hold_snapshot(self, *, fresh: bool = False) -> Txn:
+        """The turn's snapshot, which from now on outlives the turn: for work that goes on later. `fresh`: one of what is committed by now. The same one is
+        returned to all who ask for the same state. End it with `release_snapshot`, once."""
+        if fresh:
+            txn = self.open_snapshot()
+            same = next((known for known in (self._snapshot, self._held_newest) if known is not None and known.id() == txn.id()), None)
+            if same is not None:
+                txn.abort()
+                txn = same
+        else:
+            txn = self.snapshot()
+        self._held.add(txn)
+        self._held_newest = txn
         return txn
 
+    def release_snapshot(self, txn: Txn) -> None:
+        """End a held snapshot; if it is the turn's, with the turn."""
+        self._held.discard(txn)
+        if self._held_newest is txn:
+            self._held_newest = None
+        if self._snapshot is not txn:
+            txn.abort()
+
+    @property
+    def copies(self) -> int:
+        """Copies under way, each with a read transaction."""
+        return len(self._copies)
+
     def end_snapshot(self) -> None:
-        """Drop the turn's snapshot, if there is one."""
-        if self._snapshot is not None:
-            self._snapshot.abort()
-            self._snapshot = None
+        """Let go of the turn's snapshot, if there is one."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None and snapshot not in self._held:
+            snapshot.abort()
+
+    def _end_snapshots(self) -> None:
+        """The same, and what is held is not shared with later turns: stores are about to be opened that it does not know (rule 3)."""
+        self.end_snapshot()
+        self._held_newest = None
 
     def last_commit(self) -> int:
         """LMDB's number of the newest commit of any process: 0.3 us."""
         try:
-            txn = self._env.begin()
+            try:
+                txn = self._env.begin()
+            except lmdb.ReadersFullError as full:
+                txn = self._begin_after(full)
         except lmdb.Error as error:
             raise self._problem(error) from error
         number: int = txn.id()
@@ -506,7 +558,7 @@ class Environment:
     def open_stores(self, names: Iterable[str]) -> list[Handle | None]:
         """The handles of stores that exist; None for each that does not. Not while a writer is open (rule 3)."""
         assert self._writer is None, "a store of another transaction cannot be opened while this one is under way"
-        self.end_snapshot()
+        self._end_snapshots()
         self._end_beginning()
         handles: list[Handle | None] = []
         self._enter(wait=True)
@@ -530,7 +582,7 @@ class Environment:
 
         `duplicates`: a key may have several values, which are sorted and at most 511 bytes long.
         """
-        self.end_snapshot()
+        self._end_snapshots()
         try:
             handle = self._env.open_db(name.encode(), self.writer(), dupsort=duplicates)
         except lmdb.Error as error:
@@ -540,6 +592,7 @@ class Environment:
 
     def remove_store(self, handle: Handle) -> None:
         """Remove a store with the open writer, and close its handle at once, also if the writer is aborted then: nothing may use it any more."""
+        self._held_newest = None
         try:
             self.writer().drop(handle, True)
         except lmdb.Error as error:

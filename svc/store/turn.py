@@ -276,6 +276,8 @@ class Turn:
         """Drop the shared snapshots: what is read after this is read as of then."""
         for database in list(self.databases.values()):
             database.env.end_snapshot()
+        if self.snapshots.lost:
+            self.snapshots.let_go()
 
     # -- versions
 

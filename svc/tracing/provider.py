@@ -26,7 +26,7 @@ from svc.clock import Clock
 from svc.config import Config
 from svc.errors import ConfigError
 from svc.http.dispatch import Dispatcher
-from svc.logs.seldom import Seldom
+from svc.seldom import Seldom
 from svc.tracing.dispatcher import TracedDispatcher
 
 CLOSE_SECONDS = 5.0  # for what is still to be exported when the instance ends

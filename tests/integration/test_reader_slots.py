@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,19 +11,12 @@ import pytest
 
 from svc.errors import Problem
 from svc.store.database import Database
-from svc.store.env import Environment
 from tests.support.node import Node
 from tests.support.operations import OperationsNode
+from tests.support.snapshots import reader_slots
 from tests.unit.operations.test_searches import fill
 
 QUERIES = 5_000
-
-
-def reader_slots(environment: Environment) -> int:
-    """How many of LMDB's reader slots this process occupies: one for each read transaction whose object exists, ended or not, and for each that
-    is kept for reuse."""
-    own = str(os.getpid())
-    return sum([line.split()[:1] == [own] for line in environment._env.readers().splitlines()])
 
 
 JSON = "application/json"

@@ -34,6 +34,7 @@ from svc.store.system import ensure_system
 from svc.store.values.keys import encode_key, storage_key
 from tests.support.hub import Sibling, StillLoop, carry_out
 from tests.support.profile import examples
+from tests.support.snapshots import give_up_snapshots
 
 _ATTRIBUTES = (Attribute("id", primary_key=True), Attribute("a", "Int", indexed=True), Attribute("n", "Int"))
 PLAIN = TableDefinition("Plain", attributes=_ATTRIBUTES)
@@ -430,7 +431,6 @@ class SubscriptionMachine(RuleBasedStateMachine):
         consumer.source = self.hub.subscribe(request)
         consumer.source.on_ready = consumer.on_ready
         consumer.source.read(self.clock.monotonic() + 1)  # takes the snapshot, which else would be of a later moment
-        consumer.mixed = start == "current" and not history.MAX_HELD_SNAPSHOTS
         if start == "current":
             consumer.current = [(key, self._shown(consumer, record.data), record.expires) for key, record in self._records(consumer)]
         self.consumers.append(consumer)
@@ -526,15 +526,13 @@ class SubscriptionMachine(RuleBasedStateMachine):
         if position is not None and not consumer.mixed:
             self.gone.append((consumer.made, position))
 
-    @rule(most_held=st.sampled_from((0, 100)))
-    def snapshots_are_taken_away(self, most_held: int) -> None:
-        self.patch.setattr(history, "MAX_HELD_SNAPSHOTS", most_held)
+    @rule()
+    def snapshots_are_taken_away(self) -> None:
         for consumer in self.consumers:
             stages = consumer.source.stages
             if stages and isinstance(stages[0], history.CurrentRecords):
                 consumer.mixed = True
-        for held in list(self.store.snapshots._held):
-            held.abort()
+        give_up_snapshots(self.store)
 
     @rule()
     def reopen(self) -> None:

@@ -17,8 +17,8 @@ from svc.api.context import AnyContext, Context
 from svc.errors import ClientError, Problem, ServerError
 from svc.query import AnyRows
 from svc.query.execution import execute
+from svc.query.lasting_run import LastingRun
 from svc.resources import PlannedQuery
-from svc.store.env import Txn
 from svc.store.values.keys import Key, encode_key, storage_key
 from svc.store.values.records import expiry_of, is_partial
 
@@ -85,9 +85,10 @@ class Search:
         if not self._table.expiry.has_due(snapshot, now_ms):
             return rows
         found: dict[bytes, bytes] = {}
-        steps = self._stale(execute(rows.plan, snapshot), now_ms, found)
+        run = execute(rows.plan, snapshot)
+        steps = self._stale(run, now_ms, found)
         if not self._store.slices.run(steps):
-            return self._look_later(steps, self._table.database.take_snapshot(), found)
+            return self._look_later(steps, LastingRun(run, self._table.database, lambda: f"a search of {self._table.name}"), found)
         return self._due(found) if found else rows
 
     def _stale(self, run: AnyRows, now_ms: float, found: dict[bytes, bytes]) -> Iterator[None]:
@@ -103,11 +104,11 @@ class Search:
         finally:
             run.close()
 
-    async def _look_later(self, steps: Iterator[None], snapshot: Txn, found: dict[bytes, bytes]) -> Any:
+    async def _look_later(self, steps: Iterator[None], lasting: LastingRun, found: dict[bytes, bytes]) -> Any:
         try:
-            await self._store.slices.exhaust(steps)
+            await self._store.slices.exhaust(lasting.steps(steps))
         finally:
-            snapshot.abort()
+            lasting.close()
         return self._due(found) if found else self._plan()
 
     def _due(self, found: dict[bytes, bytes]) -> Any:

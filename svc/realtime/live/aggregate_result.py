@@ -59,6 +59,7 @@ class AggregateResult(RecomputedResult):
         rows: dict[bytes, tuple[Any, bytes]] = {}
         try:
             run = execute(self.spec.plan, held.use())
+            held.on_lost = run.let_go
             while not run.done:
                 held.use()
                 if self.is_closed:

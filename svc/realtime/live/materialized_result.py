@@ -238,6 +238,8 @@ class MaterializedResult(RecomputedResult):
         position = owner.position(self.table.database)
         if self.is_known and len(self._rows) > MAX_COMPARED:
             self._reset_rows()
+        if not self.is_known:
+            self._rows, self._ids = {}, {}  # of a run that was not finished
         rows = self._rows
         most = MAX_ROWS_WITH_CONTENT if self._is_recomputed else MAX_ROW_KEYS
         held = owner.store.snapshots.hold(self.table.database, fresh=True)
@@ -247,9 +249,14 @@ class MaterializedResult(RecomputedResult):
         raws: dict[bytes, bytes] = {}
         size = 0
         try:
-            txn = held.use()
-            lookups = Lookups(txn)
-            run = execute(spec.plan, txn)
+            lookups = Lookups(held.use())
+            run = execute(spec.plan, held.use())
+
+            def let_go() -> None:
+                run.let_go()
+                lookups.let_go()
+
+            held.on_lost = let_go
             while not run.done:
                 held.use()
                 if self.is_closed:

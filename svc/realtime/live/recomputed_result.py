@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
 
 from svc.clock import Clock
-from svc.errors import QueryTooLarge
+from svc.errors import QueryTooLarge, SnapshotLost
 from svc.realtime.event import EndReason
 from svc.realtime.live.events import RowEvent, Snapshot
 from svc.realtime.live.query_spec import LiveQuerySpec
@@ -72,7 +72,11 @@ class RecomputedResult(LiveResult):
     def steps(self) -> Generator[None, None, None]:
         """Bring the result up to date; not called again before it has ended."""
         while self.has_work and not self.is_closed:
-            yield from self._update_steps()
+            try:
+                yield from self._update_steps()
+            except SnapshotLost:
+                self.needs_run = True  # once more
+                yield
 
     def updated(self) -> None:
         """All steps are taken: push the events, and notify subscribers that wait for a snapshot."""

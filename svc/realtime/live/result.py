@@ -142,7 +142,9 @@ class StatelessResult(LiveResult):
         newest = self.table.database.log.newest(held.use())
         position = 0 if newest is None else newest.lsn
         self.attach(subscription, position, position)
-        return RunSnapshot(held, execute(self.spec.plan, held.use()), self.read, self.table.key_of, self.owner.now)
+        run = execute(self.spec.plan, held.use())
+        held.on_lost = run.let_go
+        return RunSnapshot(held, run, self.read, self.table.key_of, self.owner.now)
 
     def record_changed(self, change: RecordChange) -> None:
         before, after = change.before, change.after

@@ -1,6 +1,6 @@
 """Disk faults: what an error of LMDB or of a file means for a request.
 
-`store_problem` maps an error to NoSpace or StoreFailure, and writes path and cause to the log.
+`store_problem` maps an error to NoSpace or StoreFailure, and writes path and cause to the log: once a second, however many requests meet it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from pathlib import Path
 
 import lmdb
 
+from svc.clock import SYSTEM_CLOCK
 from svc.errors import NoSpace, Problem, StoreFailure
+from svc.seldom import SECOND, Seldom
 
 log = logging.getLogger("svc.store")
 
@@ -20,6 +22,7 @@ MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction;
 
 
 LmdbError = lmdb.Error
+_seldom = Seldom(SYSTEM_CLOCK.monotonic, SECOND)
 _PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
 NO_SPACE_ERRORS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -27,13 +30,13 @@ NO_SPACE_ERRORS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
     """The answer to a request that met this error: NoSpace or StoreFailure, with the remedy. The log gets the path and the cause."""
     if isinstance(error, lmdb.MapFullError):
-        log.critical("database %s: its map is full (%s); open it with a larger map", path, error)
+        _log(logging.CRITICAL, path, error, "its map is full (%s); open it with a larger map")
         return NoSpace("No space left for this write: the database has reached the size of its map")
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)  # lmdb's own errors have none if made in Python
     if code in NO_SPACE_ERRORS or (code == errno.EIO and _is_full(path)):
-        log.critical("database %s: no space left on its volume (%s); free space there, writing goes on by itself", path, error)
+        _log(logging.CRITICAL, path, error, "no space left on its volume (%s); free space there, writing goes on by itself")
         return NoSpace("No space left for this write: the volume of the database is full")
-    log.error("database %s: %s: %s", path, type(error).__name__, error)
+    _log(logging.ERROR, path, error, f"{type(error).__name__}: %s")
     if isinstance(error, lmdb.ReadersFullError):
         return StoreFailure("Too many results are being read at the same time, try again later")
     if isinstance(error, lmdb.DbsFullError):
@@ -43,6 +46,12 @@ def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
     if isinstance(error, lmdb.PanicError):
         return StoreFailure("The database stopped after a failed disk write: check its volume, then restart the service")
     return StoreFailure("The database could not be read or written: check its volume and the log of the service")
+
+
+def _log(level: int, path: Path, error: Exception, text: str) -> None:
+    times = _seldom.count((path, text))
+    if times is not None:
+        log.log(level, "database %s: %s%s", path, text % error, f" ({times} times since it was said)" if times > 1 else "")
 
 
 def _is_full(path: Path) -> bool:

@@ -315,17 +315,17 @@ class LongWrite:
         if not self._store.has_listeners(self._database):
             return
         try:
-            snapshot = self._env.open_snapshot()
+            held = self._store.snapshots.hold(self._database, fresh=True, reader="the news of a long write", is_kept=True)
         except Problem:
             logger.exception("listeners are not notified of %d changes of %s", self._entries, self._database.name)
             return
         try:
-            entries = self._database.log.read(snapshot, self._first, self._first + self._entries)
+            entries = self._database.log.read(held.use(), self._first, self._first + self._entries)
             while batch := list(islice(entries, _CHUNK)):
                 self._store.publish(self._database, batch)
                 yield
         finally:
-            snapshot.abort()
+            held.abort()
 
     # -- the ways back
 

@@ -32,6 +32,7 @@ from svc.store.log.written_since import written_since
 from svc.store.moves import Move, MoveNote, Moves
 from svc.store.schema import TableDefinition, compare
 from svc.store.schema_changes import former_name
+from svc.store.snapshots import HeldSnapshot
 from svc.store.values.computed import computed_attributes
 from svc.store.values.records import COMPRESSED, MISSING, decode, projection
 from svc.store.writing.constraints import find_rival, values_of
@@ -134,9 +135,13 @@ class DefinitionProof:
         self._facts = facts
         self._latest_ms = 0.0
         self._watched = sorted({name for each in facts for name in (each.attribute, each.index_name) if name})
-        self._snapshot = self._database.open_snapshot()
-        self._lsn = self._database.log.newest_lsn(self._snapshot)
-        self._basis = self._read_basis(self._snapshot)
+        self._held = self._hold()
+        self._lsn = self._database.log.newest_lsn(self._held.use())
+        self._basis = self._read_basis(self._held.use())
+
+    def _hold(self) -> HeldSnapshot:
+        reader = f"a proof about all records of {self._table.name}"
+        return self._database.store.snapshots.hold(self._database, fresh=True, reader=reader, is_kept=True)
 
     @property
     def unique(self) -> frozenset[str]:
@@ -149,7 +154,7 @@ class DefinitionProof:
         return {each.attribute: each.former for each in self._facts if type(each) is _UnusedName}
 
     def close(self) -> None:
-        self._snapshot.abort()
+        self._held.abort()
         for each in self._facts:
             each.close()
 
@@ -165,7 +170,8 @@ class DefinitionProof:
         """Whether no other process has changed the table or its indexes, unnoticed so far."""
         stored = self._basis[0]
         notes = [build_key(self._table.number, each.index_name) for each in self._facts if each.index_name]
-        is_built = all(self._snapshot.get(note, None, self._database.definitions) is None for note in notes)
+        txn = self._held.use()
+        is_built = all(txn.get(note, None, self._database.definitions) is None for note in notes)
         return is_built and stored is not None and StoredTable.from_bytes(stored) == self._table.stored
 
     def steps(self) -> Generator[None]:
@@ -179,24 +185,24 @@ class DefinitionProof:
         except IndexRebuilding:
             return
         for _ in range(ROUNDS):
-            newer = database.open_snapshot()
+            newer = self._hold()
             try:
-                if self._basis != self._read_basis(newer):
+                if self._basis != self._read_basis(newer.use()):
                     return
-                lsn = database.log.newest_lsn(newer)
+                lsn = database.log.newest_lsn(newer.use())
                 if lsn - self._lsn <= FEW:
                     self.is_complete = True
                     return
-                if not (yield from self._follow(newer, MOST_WRITTEN)):
+                if not (yield from self._follow(newer.use(), MOST_WRITTEN)):
                     return
-                newer, self._snapshot = self._snapshot, newer
+                newer, self._held = self._held, newer
                 self._lsn = lsn
             finally:
                 newer.abort()
 
     def _scan(self, fact: Fact) -> Generator[None]:
         found = Duplicates()
-        yield from fact.scan(self._snapshot, self._now_ms(), found)
+        yield from fact.scan(self._held.use(), self._now_ms(), found)
         if type(fact) is _UnusedName and fact.is_used:
             self._facts.remove(fact)
             if fact.instead is not None:
@@ -211,7 +217,7 @@ class DefinitionProof:
             return False
         now_ms = self._now_ms()
         for each in self._facts:
-            if not (yield from each.follow(self._snapshot, newer, written, now_ms)):
+            if not (yield from each.follow(self._held.use(), newer, written, now_ms)):
                 return False
         return True
 

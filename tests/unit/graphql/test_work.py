@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from svc.content.values import json_form
+from svc.errors import ClientError
 from svc.graphql import reading
 from svc.graphql.answer import Answer, held_bytes
+from svc.graphql.reading import Reading
 from svc.query.budget import QueryLimits, set_limits
 from svc.store import Table
 from tests.support.graphql import Shop, open_shop
@@ -192,7 +194,7 @@ def test_another_operation_of_a_kept_document_is_made_on_a_thread(shop: Shop, mo
 def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> None:
     instance = shop.app._instance
     snapshots = instance.server.store.snapshots
-    before, held, others = len(snapshots), held_bytes(), asyncio.all_tasks(instance.loop)
+    before, held, others = snapshots.readers, held_bytes(), asyncio.all_tasks(instance.loop)
     pending = shop.app.send("POST", "/graphql", {"query": "{ a: Product { id } Many { number } b: Product { id } Waiting { number } }"})
     for _ in range(turns):
         instance.loop.call_soon(instance.loop.stop)
@@ -201,12 +203,30 @@ def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> Non
         instance.rest()
     (task,) = asyncio.all_tasks(instance.loop) - others or {None}
     if task is not None:
-        assert len(snapshots) == before + 1
+        assert snapshots.readers > before
         instance.loop.call_soon(task.cancel)  # as the server does when a client leaves
         instance.rest()
-        assert len(snapshots) == before
-        assert held_bytes() == held
+        assert snapshots.readers == before and held_bytes() == held
     pending.cancel()
+
+
+def test_a_request_that_is_cancelled_before_it_goes_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = shop.app._instance
+    snapshots = instance.server.store.snapshots
+    before = snapshots.readers
+    start = Reading.start
+    rest: list[Any] = []
+
+    def begin(self: Reading) -> Any:
+        rest.append(start(self))
+        assert snapshots.readers > before
+        raise ClientError("gone")
+
+    monkeypatch.setattr(Reading, "start", begin)
+    assert shop.ask("{ a: Product { id } Many { number } }")[0] == 400
+    assert rest[0] is not None
+    rest.clear()
+    assert snapshots.readers == before
 
 
 def test_wide_selections_of_code_are_made_a_few_rows_at_a_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

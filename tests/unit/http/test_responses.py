@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import urljoin
 
 import cbor2
-import lmdb
 import msgspec
 import pytest
 
+from svc.errors import SnapshotLost
 from svc.http.conditional import http_date
 from svc.http.response_parts import RestOptions
 from svc.http.row_responses import next_page
@@ -155,19 +155,19 @@ def test_what_gives_way_is_answered_alike(node: Node, monkeypatch: pytest.Monkey
 
 def test_an_answer_given_up_before_it_began_lets_go_of_its_snapshot(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node.rest._responses, "_now", count().__next__)
-    taken = []
-    database = node.store.databases["data"]
-    take = database.take_snapshot
-    monkeypatch.setattr(database, "take_snapshot", lambda: taken.append(take()) or taken[-1])
+    held = []
+    snapshots = node.store.snapshots
+    hold = snapshots.hold
+    monkeypatch.setattr(snapshots, "hold", lambda *given, **options: held.append(hold(*given, **options)) or held[-1])
     wire = node.connect()
     wire.sock.incoming.append(b"GET /Product/?price=ge=0&sort(-name) HTTP/1.1\r\nHost: localhost\r\n\r\n")
     wire.connection.on_readable()
     wire.connection.close_now()
     while node.turn():
         pass
-    assert len(taken) == 1
-    with pytest.raises(lmdb.Error):
-        taken[0].stat()
+    assert len(held) == 1 and len(snapshots) == 0
+    with pytest.raises(SnapshotLost):
+        held[0].use()
 
 
 class Lines:

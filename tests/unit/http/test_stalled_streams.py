@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from svc.clock import FakeClock
 from svc.connection.bodies import HIGH_WATER
 from svc.http.row_stream import QueryExecution
 from svc.store.schema import Attribute
-from svc.store.snapshots import IDLE
+from svc.store.snapshots import IDLE, SnapshotLimits
 from svc.store.writing.bulk_write import load_records
 from tests.support.fakes import TickingClock
 from tests.support.node import Node, Wire
+from tests.support.snapshots import reader_slots
 
 SCHEMA = "type Note @table @export { id: ID @primaryKey  n: Int @indexed  text: String }"
 COUNT = 6000
@@ -95,12 +97,86 @@ def test_no_more_is_read_than_the_client_takes(node: Node) -> None:
 
 
 def test_a_client_that_goes_away_lets_go_of_its_snapshot_at_once(node: Node) -> None:
-    wires = [ask(node, room=10_000) for _ in range(3)]
+    wires = []
+    for number in range(3):
+        change_note(node, number)
+        wires.append(ask(node, room=10_000))
     env = node.store.databases["data"].env
     assert env.open_snapshots() == 3
     for left, wire in zip((2, 1, 0), wires, strict=True):
         wire.connection.close_now()
         assert env.open_snapshots() == left
+
+
+def change_note(node: Node, number: int) -> None:
+    """Another state of the database."""
+    assert node.connect().ask("PUT", "/Note/n05999", json.dumps({"n": 5999, "text": f"{number:0200}"}).encode())[0] == 204
+
+
+STALLED = (
+    ("/Note/", "application/json"),
+    ("/Note/?n=ge=0", "application/cbor"),
+    ("/Note/?select(id,text)", "text/csv"),
+    ("/Note/?sort(-n)", "application/json"),
+    ("/Note/?n=ge=0&sort(text)", "application/json"),
+)
+
+
+def test_answers_of_one_state_share_a_reader_slot(node: Node) -> None:
+    env = node.store.databases["data"].env
+    before = reader_slots(env)
+    wires = [ask(node, 100, *STALLED[number % len(STALLED)]) for number in range(60)]
+    assert reader_slots(env) <= before + 2, "one for all of them, one for the turn"
+    for wire in wires:
+        take(node, wire, 1 << 30)
+        assert wire.sock.sent.startswith(b"HTTP/1.1 200 ") and wire.sock.sent.endswith(b"0\r\n\r\n")
+        wire.connection.close_now()
+    assert reader_slots(env) <= before + 2
+
+
+@pytest.mark.parametrize(("target", "accept"), STALLED)
+def test_answers_beyond_the_bound_go_on_in_other_snapshots(
+    node: Node, target: str, accept: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each with all records; the slots that are taken are bounded, and so are the lines in the log."""
+    monkeypatch.setattr(node.store.snapshots, "limits", SnapshotLimits(most=3))
+    env = node.store.databases["data"].env
+    whole = ask(node, 1 << 30, target, accept)
+    length = len(body_of(whole.sock.sent))
+    whole.connection.close_now()
+    before = reader_slots(env)
+    wires = []
+    for number in range(12):
+        change_note(node, number)
+        wires.append(ask(node, 100, target, accept))
+        assert reader_slots(env) <= before + 4 and len(node.store.snapshots) <= 3
+        assert node.connect().ask("GET", "/Note/n00007")[0] == 200
+    for wire in wires:
+        take(node, wire, 1 << 30)
+        assert len(body_of(wire.sock.sent)) == length
+        wire.connection.close_now()
+    assert reader_slots(env) <= before + 4
+    assert caplog.text.count("is given up") <= 1 >= caplog.text.count("continues with the current data"), (
+        "a line a second, and the clock stands"
+    )
+
+
+def test_a_read_does_without_a_free_slot(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever has taken all slots: what is held for a stream goes first."""
+    env = node.store.databases["data"].env
+    wire = ask(node, 100)
+    env.end_snapshot()
+    taken = []
+    with pytest.raises(lmdb.ReadersFullError):
+        while True:
+            taken.append(env._env.begin())
+    try:
+        assert node.connect().ask("GET", "/Note/n00007")[0] == 200
+    finally:
+        taken.clear()
+    take(node, wire, 1 << 30)
+    assert len(json.loads(body_of(wire.sock.sent))) == COUNT
+    wire.connection.close_now()
 
 
 def take_snapshot_away(node: Node, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,7 +27,7 @@ def explained(text, table=PRODUCTS):
     while not explanation.step():
         steps += 1
     assert steps < 10
-    return explanation.result()
+    return explanation.result(None)
 
 
 def test_conditions_in_the_order_of_execution():
@@ -106,4 +106,4 @@ def test_every_kind_of_value_has_a_json_form(name, number):
     explanation = Explanation(found, None)
     while not explanation.step():
         pass
-    json.dumps(explanation.result())
+    json.dumps(explanation.result(None))

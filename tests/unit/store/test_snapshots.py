@@ -1,6 +1,7 @@
 """svc.store.snapshots: a snapshot that nobody uses, or that costs too much, is taken away."""
 
 from collections.abc import Callable
+from dataclasses import replace as replace_definition
 from random import randbytes
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import SnapshotLost
 from svc.store import Store, Table
-from svc.store.snapshots import IDLE, LONG, SnapshotLimits
+from svc.store.snapshots import IDLE, LET_GO_AT_ONCE, LONG, SnapshotLimits
+from svc.store.values.keys import encode_key
+from tests.support.snapshots import reader_slots
 from tests.unit.store.conftest import SEAT
 
 
@@ -45,7 +48,10 @@ def test_it_is_kept_as_long_as_it_is_used(store: Store, seats: Table, clock: Fak
 
 def test_it_is_given_up_when_it_is_idle(store: Store, seats: Table, clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     put(store, seats, "A")
-    idle, used = store.snapshots.hold(seats.database), store.snapshots.hold(seats.database)
+    idle = store.snapshots.hold(seats.database)
+    put(store, seats, "B")
+    store.end_turn()
+    used = store.snapshots.hold(seats.database)
     rows = seats.scan(idle.use())
     next(rows)
     clock.advance(IDLE / 2)
@@ -189,3 +195,135 @@ def test_what_is_open_for_long_is_reported_once(store: Store, seats: Table, cloc
     ]
     held.abort()
     seats.database.env.release()
+
+
+# --- shared, and bounded ----------------------------------------------------------------------------------------------------------------
+
+
+def test_readers_of_one_state_share_it_over_turns(store: Store, seats: Table) -> None:
+    put(store, seats, "A")
+    env = seats.database.env
+    held = [store.snapshots.hold(seats.database)]
+    for fresh in (False, True):
+        store.end_turn()
+        held.append(store.snapshots.hold(seats.database, fresh=fresh))
+        held.append(held[0].share())
+    assert len({each.use() for each in held}) == 1 == len(store.snapshots) == env.open_snapshots()
+    assert seats.database.snapshot() is held[0].use(), "turns read it, too"
+    put(store, seats, "B")
+    store.end_turn()
+    assert seats.database.snapshot() is not held[0].use()
+    newer = store.snapshots.hold(seats.database, fresh=True)
+    assert len(store.snapshots) == 2
+    for each in (*held, newer):
+        each.abort()
+    store.end_turn()
+    assert env.open_snapshots() == 0 == len(store.snapshots)
+
+
+def test_it_is_not_shared_by_turns_that_know_new_stores(store: Store, seats: Table) -> None:
+    """LMDB: no transaction may use a store that was opened after it has begun."""
+    held = store.snapshots.hold(seats.database)
+    table = seats.database.define_table(replace_definition(SEAT, name="Other"))
+    assert list(table.scan(seats.database.snapshot())) == []
+    assert seats.database.snapshot() is not held.use()
+    held.abort()
+
+
+def test_the_one_used_least_recently_gives_way(limited_to_three: Store, clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+    store = limited_to_three
+    seats = seats_of(store)
+    lost: list[str] = []
+    held = []
+    for key in "ABC":
+        put(store, seats, key)
+        store.end_turn()
+        held.append(store.snapshots.hold(seats.database, reader=key, on_lost=lambda key=key: lost.append(key)))  # type: ignore[misc]
+        clock.advance(1)
+    held[0].use()
+    held[0].share(on_lost=lambda: lost.append("A too"))
+    for key in "DE":
+        put(store, seats, key)
+        clock.advance(1)
+        store.end_turn()
+        assert len(store.snapshots) == 3
+        held.append(store.snapshots.hold(seats.database, reader=key))
+        assert len(store.snapshots) == 3
+    store.end_turn()
+    assert lost == ["B", "C"]
+    with pytest.raises(SnapshotLost, match="Very many"):
+        held[1].use()
+    assert held[0].use() is not None
+    assert "database data: B: Very many results are being read, the snapshot is given up" in caplog.text
+    for each in held:
+        each.abort()
+
+
+def test_its_readers_let_go_of_it_some_in_each_turn(limited_to_three: Store) -> None:
+    store = limited_to_three
+    seats = seats_of(store)
+    put(store, seats, "A")
+    lost: list[int] = []
+    held = [store.snapshots.hold(seats.database, on_lost=lambda: lost.append(1)) for _ in range(2 * LET_GO_AT_ONCE + 1)]
+    assert store.snapshots.give_up_oldest(seats.database)
+    with pytest.raises(SnapshotLost):
+        held[0].use()
+    assert len(lost) == 1, "at its next use"
+    seen = []
+    for _ in range(4):
+        store.end_turn()
+        seen.append(len(lost))
+    assert seen == [1 + LET_GO_AT_ONCE, *[1 + 2 * LET_GO_AT_ONCE] * 3]
+    assert not store.snapshots.give_up_oldest(seats.database)
+
+
+def test_one_of_the_server_itself_is_kept(limited_to_three: Store, clock: FakeClock) -> None:
+    store = limited_to_three
+    seats = seats_of(store)
+    kept = store.snapshots.hold(seats.database, is_kept=True)
+    clock.advance(IDLE)
+    assert store.snapshots.abort_due() == 0
+    held = []
+    for key in "ABCDE":
+        put(store, seats, key)
+        store.end_turn()
+        held.append(store.snapshots.hold(seats.database))
+    assert kept.use() is not None and len(store.snapshots) == 3
+    copy = seats.database.env.open_copy()
+    put(store, seats, "F")
+    held.append(store.snapshots.hold(seats.database, fresh=True))
+    assert len(store.snapshots) == 3, "a copy counts: one less"
+    copy.close()
+    for each in (kept, *held):
+        each.abort()
+
+
+def test_what_is_read_from_it_is_closed_with_it(store: Store, seats: Table) -> None:
+    for key in "ABC":
+        put(store, seats, key)
+    held = store.snapshots.hold(seats.database)
+    rows = held.read(seats.scan)
+    assert next(rows)[0] == encode_key("A")
+    store.snapshots.give_up_oldest(seats.database)
+    store.end_turn()
+    with pytest.raises(SnapshotLost):
+        next(rows)
+    assert reader_slots(seats.database.env) <= 2
+
+
+def test_one_line_a_second_says_it(limited_to_three: Store, clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+    store = limited_to_three
+    seats = seats_of(store)
+    for key in "ABCDEFGHIJ":
+        put(store, seats, key)
+        store.end_turn()
+        store.snapshots.hold(seats.database)
+    assert caplog.text.count("given up") == 1
+    clock.advance(1)
+    store.snapshots.give_up_oldest(seats.database)
+    assert caplog.text.count("given up") == 2 and "(and 6 others before)" in caplog.text
+
+
+@pytest.fixture
+def limited_to_three(open_store: Callable[..., Store]) -> Store:
+    return open_store(snapshot_limits=SnapshotLimits(most=3), write_async=True)

@@ -403,7 +403,7 @@ def test_a_snapshot_that_is_not_read_is_closed(case):
     clients = [case.follow("name==x"), case.follow("name==x&sort(id)")]
     for client in clients:
         client.take(1)
-    assert len(case.made.store.snapshots) == 2
+    assert case.made.store.snapshots.readers == 2
     case.made.clock.advance(31)
     case.made.store.snapshots.abort_due()
     assert len(case.made.store.snapshots) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svc.clock import FakeClock
-from svc.logs.seldom import MAX_KEYS, Seldom
+from svc.seldom import MAX_KEYS, Seldom
 
 
 def test_a_line_a_minute_with_the_number_of_those_left_out() -> None:
