@@ -17,7 +17,7 @@ from svc.content.unchanged import Restore, restore_cells, restore_of
 from svc.content.values import is_blob
 from svc.errors import BadBody, ClientError
 from svc.http.decoding import RequestDecoder
-from svc.http.media_types import blob_type, media_type_of, parameters_of, split_charset
+from svc.http.media_types import blob_type, check_content_type, media_type_of, parameters_of, split_charset
 from svc.http.raw_content import is_raw_content
 from svc.loop import then
 from svc.messages import HeaderBlock, Request
@@ -25,7 +25,7 @@ from svc.resources import Resource, TableResource
 from svc.store.blobs import create_blob
 from svc.store.schema import Attribute
 from svc.store.slices import Slices
-from svc.store.values.records import decode_payload_json, encode_payload
+from svc.store.values.records import decode, decode_payload_json, encode_payload
 
 if TYPE_CHECKING:
     from svc.http.forms import AttributeOf, Form
@@ -49,12 +49,23 @@ class BodyType:
     __slots__ = ("content_type", "generation", "media_type", "parameters", "reader", "restore")
 
     def __init__(self, block: HeaderBlock, types: ContentTypes) -> None:
+        """Raises BadBody for a `Content-Type` that is malformed, or there twice."""
         self.content_type = content_type = block.get("content-type")
+        if content_type:
+            check_content_type(content_type)
         self.media_type = media_type_of(content_type)
         self.parameters: Mapping[str, str] = parameters_of(content_type or "")
         self.reader = types.reader(self.media_type) if self.media_type else None
         self.restore = restore_of(self.reader)  # JSON's without a type
         self.generation = types.generation
+
+
+def body_type(block: HeaderBlock, types: ContentTypes) -> BodyType:
+    """Raises BadBody for a `Content-Type` that is malformed, or there twice."""
+    known: BodyType | None = block.memo.get("body")
+    if known is None or known.generation != types.generation:
+        known = block.memo["body"] = BodyType(block, types)
+    return known
 
 
 class Bodies:
@@ -83,7 +94,7 @@ class Bodies:
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:
         """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (spec: http §2.5)."""
-        content_type = request.block.get("content-type")
+        content_type = body_type(request.block, self._types).content_type
         if request.upload is not None:
             upload, request.upload = request.upload, None  # else the files of a refused upload would live as long as the connection
             request.restore = restore_cells
@@ -135,7 +146,7 @@ class Bodies:
         types, body = self._types, request.content
         known = request.block.memo.get("body")
         if known is None or known.generation != types.generation:
-            known = request.block.memo["body"] = BodyType(request.block, types)
+            known = request.block.memo["body"] = BodyType(request.block, types)  # as `body_type`: a call less
         content_type, media_type, reader, restore = known.content_type, known.media_type, known.reader, known.restore
         if not body:
             raise BadBody(f"{request.method} needs a body")
@@ -175,10 +186,12 @@ def is_form(content_type: str | None, types: ContentTypes) -> bool:
 
 
 def holds_raw_bytes(attribute: Attribute, content_type: str | None, types: ContentTypes) -> bool:
-    """Whether an upload to this attribute is stored as raw bytes, without decoding."""
+    """Whether an upload to this attribute is stored as raw bytes, without decoding. What is uploaded to a Blob is a file of whatever type it says."""
     media_type = media_type_of(content_type)
     if media_type == MULTIPART:
         return False
+    if attribute.type == "Blob" and not attribute.elements:
+        return True
     return media_type == BINARY_TYPE or (attribute.type in ("Bytes", "Blob") and (not media_type or types.reader(media_type) is None))
 
 
@@ -226,6 +239,8 @@ def _is_shown_as(value: Any, content_type: str | None, body: bytes, writer: Cont
             return False
         data = value["data"]
         return bool(data.has_content(body) if is_blob(data) else (data.encode() if isinstance(data, str) else data) == body)
+    if is_blob(value) and split_charset(value.type)[0] == split_charset(content_type or BINARY_TYPE)[0] and value.has_content(body):
+        return True
     if writer is None:
         return False
     return bool(writer.encode(value if writer.native else decode_payload_json(encode_payload(value))) == body)
@@ -238,14 +253,19 @@ async def _untyped(body: bytes, slices: Slices | None) -> Any:
         return raw_content(None, "", body)
 
 
-def one_row(request: Request, data: list[Any], resource: type[Resource]) -> Any:
+def one_row(request: Request, data: list[Any], resource: type[Resource], key: Any) -> Any:
     """The record in a CSV body for the address of one record, which must have one row (spec: http §7.3); for a table's record also that of other types whose
-    bodies are always lists. Other lists as they are."""
+    bodies are always lists. Other lists as they are. `key`: of the record, whose own content the body may be (spec: http §7.4)."""
     content_type = request.block.get("content-type")
     media_type = media_type_of(content_type)
     is_rows = media_type == TABULAR
-    if not is_rows and issubclass(resource, TableResource):
-        is_rows = media_type in LINES or is_sequence(parameters_of(content_type or ""))
+    if issubclass(resource, TableResource):
+        is_rows = is_rows or media_type in LINES or is_sequence(parameters_of(content_type or ""))
+        raw = resource.table.get_raw(key) if is_rows else None
+        if raw is not None:
+            stored = decode(raw)
+            if "contentType" in stored and _is_shown_as(stored, content_type, request.content, None):
+                return raw_content(content_type, media_type, request.content)
     if not is_rows:
         return data
     if len(data) != 1:

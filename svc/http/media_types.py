@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 from svc.content.texts import maybe_charset
+from svc.errors import BadBody
+from svc.store.values.conversion import printable
+
+# Parameters are read generously, as senders write them. Nothing is matched in two ways: the time is linear.
+_TOKEN = r"[!#$%&'+\-.^_`|~0-9A-Za-z]++"
+_CONTENT_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}[ \t]*+(?:;[ \t]*+(?:[^\s;,\"]++(?:\"[^\"]*+\")?+)?+[ \t]*+)*+")
 
 
 def media_type_of(content_type: str | None) -> str:
     return "" if content_type is None else content_type.partition(";")[0].strip().lower()
+
+
+def check_content_type(content_type: str) -> None:
+    """Raise BadBody for the value of a `Content-Type` field that is none: as a type that nobody knows it would make the body raw content.
+
+    >>> check_content_type('text/csv; charset="utf-8"; header=present;')
+    >>> check_content_type("application/json charset=utf-8")
+    Traceback (most recent call last):
+    ...
+    svc.errors.BadBody: Content-Type "application/json charset=utf-8" is no media type, as application/json; charset=utf-8 is
+    """
+    if _CONTENT_TYPE.fullmatch(content_type) is None:
+        what = "names several types" if "," in content_type else "is no media type, as application/json; charset=utf-8 is"
+        raise BadBody(f'Content-Type "{printable(content_type[:100])}" {what}')
 
 
 def parameters_of(content_type: str) -> dict[str, str]:

@@ -439,7 +439,7 @@ class Rest:
 
     def _with_data(self, verb: str, request: Request, resource: type[Resource], target: RequestTarget, data: Any) -> Any:
         if type(data) is list and target.id_text is not None:
-            data = one_row(request, data, resource)
+            data = one_row(request, data, resource, target.id)
         redirect = None
         responses = self._responses
         if verb == "post" and is_html_form(request) and responses.preferences(request).page:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, NotFound
-from svc.http.bodies import holds_raw_bytes, is_form
+from svc.http.bodies import body_type, holds_raw_bytes, is_form
 from svc.http.conditional import write_precondition
 from svc.http.media_types import blob_type
 from svc.messages import Request
@@ -83,7 +83,7 @@ def receive(request: Request, resources: Resources, types: ContentTypes) -> Uplo
     if precondition is not None:
         precondition.check(resource.table.get_raw(record.id))
     attribute = resource.properties[name]
-    content_type = request.block.get("content-type")
+    content_type = body_type(request.block, types).content_type
     if is_form(content_type, types):
         return _form_sink(request, types, resource, lambda part: attribute)
     if attribute.type != "Blob" or attribute.elements or not holds_raw_bytes(attribute, content_type, types):
@@ -97,7 +97,7 @@ def _form_sink(
     request: Request, types: ContentTypes, resource: type[TableResource], attribute_of: Callable[[str], Attribute | None]
 ) -> FormUpload | None:
     """The sink for the body of a form; None: it is not a form, or has to be decoded first."""
-    content_type = request.block.get("content-type")
+    content_type = body_type(request.block, types).content_type
     if content_type is None or not is_form(content_type, types) or "content-encoding" in request.block.fields:
         return None
     from svc.http.forms import FormUpload  # few servers get forms, and the library need not be there before

@@ -94,9 +94,102 @@ def test_other_attributes_are_collected(node: Node, wire: Wire) -> None:
     assert upload(wire, target="/Photo/a/raw", Content_Type="image/png") == 204
     assert wire.ask("GET", "/Photo/a/raw")[2] == CONTENT
     assert upload(wire, b'"text"' + b" " * 60_000, target="/Photo/a/title", Content_Type="application/json") == 204
-    assert upload(wire, b'"text"' + b" " * 60_000, target="/Photo/a/image", Content_Type="application/json") == 204
-    assert wire.ask("GET", "/Photo/a/image")[1]["content-type"] == "text/plain; charset=utf-8"
     assert files_of(node) == 0
+
+
+OF_STRUCTURED_TYPES = {
+    "application/json": b'{"a": 1}',
+    "text/csv": b"a,b\r\n1,\r\n",
+    "application/cbor": b"\xa1aa\x01",
+    "application/x-msgpack": b"\x81\xa1a\x01",
+    "application/x-ndjson": b"{}\n{}\n",
+    "application/x-www-form-urlencoded": b"a=1",
+    "text/yaml": b"a: 1",
+}
+
+
+@pytest.mark.parametrize("kind", OF_STRUCTURED_TYPES)
+def test_at_the_address_of_a_blob_every_type_is_content(node: Node, wire: Wire, kind: str) -> None:
+    small = OF_STRUCTURED_TYPES[kind]
+    for content in (small, small + b" " * 100_000, b"not of this type \xff"):
+        for way in (lambda target, content=content: wire.ask("PUT", target, content, {"Content-Type": kind})[0],
+                    lambda target, content=content: upload(wire, content, target=target, Content_Type=kind)):  # fmt: skip
+            assert way("/Photo/a/image") == 204
+            status, fields, body = wire.ask("GET", "/Photo/a/image")
+            assert (status, fields["content-type"].partition(";")[0], body) == (200, kind, content)
+            assert wire.ask("PUT", "/Photo/a/image", body, {"Content-Type": fields["content-type"]})[0] == 204
+            assert wire.ask("GET", "/Photo/a/image")[2] == content
+
+
+BAD_TYPES = [
+    "undefined",
+    "null",
+    "application/json charset=utf-8",
+    "application/json, application/json",
+    "application/json,text/csv",
+    "/",
+    "a/",
+    "*/*",
+    'text/csv; charset="x',
+    "x" * 300,
+    "json",
+    "application/json; a b",
+]
+
+
+@pytest.mark.parametrize("kind", BAD_TYPES)
+def test_a_type_that_is_none(node: Node, wire: Wire, kind: str) -> None:
+    assert wire.ask("PUT", "/Photo/a", b'{"title":"t"}', {"Content-Type": "application/json"})[0] == 204
+    kinds = {"Content-Type": kind}
+    ways = "PUT /Photo/a", "PATCH /Photo/a", "POST /Photo/", "PUT /Photo/a/title", "PUT /Photo/a/image", "QUERY /Photo/"
+    for method, target in map(str.split, ways):
+        status, _, body = node.connect().ask(method, target, b'{"title":"u"}', kinds)
+        assert (status, json.loads(body)["code"]) == (400, "BAD_BODY") and json.loads(body)["detail"].startswith("Content-Type ")
+    if len(kind) < 300:
+        assert upload(node.connect(), Content_Type=kind) == 400
+    assert json.loads(wire.ask("GET", "/Photo/")[2]) == [{"title": "t", "id": "a"}]
+
+
+def test_a_type_on_two_lines(node: Node, wire: Wire) -> None:
+    head = b"PUT /Photo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Type: application/json\r\nContent-Type: text/csv\r\n\r\n{}"
+    assert wire.send(head).startswith(b"HTTP/1.1 400")
+    assert wire.ask("GET", "/Photo/a")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "application/json; charset=utf-8",
+        "APPLICATION/JSON",
+        "application/json;",
+        'application/json;charset="utf-8" ; x=y',
+        "application/json; utf-8",
+    ],
+)
+def test_types_as_clients_write_them(wire: Wire, kind: str) -> None:
+    assert wire.ask("PUT", "/Photo/a", b'{"title":"t"}', {"Content-Type": kind})[0] == 204
+    assert json.loads(wire.ask("GET", "/Photo/a")[2]) == {"title": "t", "id": "a"}
+
+
+RAW = {
+    "text/csv": ("a,b\r\n1,2\r\n", "a,b\r\n1,2\r\n3,4\r\n", "contentType,data\r\nx,y\r\n", "a\r\n"),
+    "application/x-ndjson": ('{"a":1}\n', '{"a":1}\n{"a":2}\n'),
+    "application/json": ('{"a":1}', "{}", "[1]"),
+    "application/x-www-form-urlencoded": ("a=1",),
+}
+
+
+@pytest.mark.parametrize("kind", RAW)
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_raw_records_of_structured_types_come_back(wire: Wire, kind: str, method: str) -> None:
+    for text in RAW[kind]:
+        record = {"contentType": kind, "data": text, "title": "kept"}
+        assert wire.ask("PUT", "/Photo/a", json.dumps(record).encode())[0] == 204
+        _, fields, body = wire.ask("GET", "/Photo/a")
+        assert (fields["content-type"].partition(";")[0], body.decode()) == (kind, text)
+        status, _, _ = wire.ask(method, "/Photo/a", body, {"Content-Type": fields["content-type"]})
+        assert status == 204 or (status == 400 and text == "[1]")
+        assert json.loads(wire.ask("GET", "/Photo/a?select(*)")[2]) == record | {"id": "a"}
 
 
 def test_a_property_that_takes_long_to_decode_is_answered_like_a_short_one(node: Node, wire: Wire) -> None:
@@ -123,6 +216,11 @@ def test_a_property_with_the_content_of_its_record_is_stored(tmp_path: Path) -> 
     assert wire.ask("PUT", "/Page/a/icon", b"pixels", fields)[0] == 204
     for target in ("/Page/a", "/Page/a/icon"):
         assert wire.ask("GET", target)[2] == b"pixels"
+    form = b'--x\r\nContent-Disposition: form-data; name="icon"; filename="i"\r\nContent-Type: application/json\r\n\r\n{"a":1}\r\n--x--'
+    assert wire.ask("PUT", "/Page/b", form, {"Content-Type": "multipart/form-data; boundary=x"})[0] == 204
+    assert wire.ask("PUT", "/Page/b/icon", b'{"a":1}', {"Content-Type": "application/json"})[0] == 204
+    shown = json.loads(wire.ask("GET", "/Page/b")[2])
+    assert shown["icon"]["contentType"] == "application/json", "the file is still one"
     node.close()
 
 
