@@ -7,6 +7,7 @@ files: web/**     urlPath: (none)      web/a/b.css -> /a/b.css
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,11 @@ from svc.apps.packages import DIRECTORY as PACKAGES
 
 IGNORED = frozenset((".git", ".svc", ".venv", "venv", "__pycache__", "node_modules", PACKAGES))
 """Names of directories that hold no files of the application."""
+
+VOLUME = ".."
+"""What the names begin with that a volume of Kubernetes (ConfigMap, Secret) has for itself: its files lie in a directory `..2026_01_05_10_00_00.1`, to which
+the link `..data` leads, and each name of the volume is a link `..data/<name>`. So one rename of `..data` changes all of them at once."""
+VOLUME_LINK = "..data"
 
 _WILD = re.compile(r"[*?\[]")
 _ONLY = ("all", "files", "directories")
@@ -84,7 +90,7 @@ class FileSet:
 
     def contains(self, name: str) -> bool:
         """Whether a file of this name, a path below the application with slashes, is or would be one of them."""
-        if any(part in IGNORED for part in name.split("/")):
+        if any(part in IGNORED or part.startswith(VOLUME) for part in name.split("/")):
             return False
         return any(each.fullmatch(name) for each in self._expressions) and not any(each.fullmatch(name) for each in self._ignored)
 
@@ -225,8 +231,20 @@ def _depth(pattern: str, fixed: str) -> int:
     return pattern.count("/") - (fixed.count("/") if fixed else -1)
 
 
+def is_of_volume(link: str | os.PathLike[str]) -> bool:
+    """Whether a link is a name of a volume, and not reached through another link: so following it comes to an end."""
+    try:
+        if not os.readlink(link).startswith(f"{VOLUME_LINK}/"):
+            return False
+        directory = os.path.dirname(link)
+        return os.path.realpath(directory) == directory
+    except OSError:
+        return False
+
+
 def _walk(directory: Path, depth: int) -> Iterator[Path]:
-    """All files and directories below, but for those of IGNORED; links are followed by what opens them, not here. `depth`: 1 for its members alone."""
+    """All files and directories below, but for those of IGNORED and of VOLUME; links are followed by what opens them, and here only those to directories of a
+    volume. `depth`: 1 for its members alone."""
     waiting = [(directory, depth)]
     while waiting:
         place, left = waiting.pop()
@@ -235,8 +253,8 @@ def _walk(directory: Path, depth: int) -> Iterator[Path]:
         except OSError:
             continue
         for path in members:
-            if path.name in IGNORED:
+            if path.name in IGNORED or path.name.startswith(VOLUME):
                 continue
             yield path
-            if left > 1 and path.is_dir() and not path.is_symlink():
+            if left > 1 and path.is_dir() and (not path.is_symlink() or is_of_volume(path)):
                 waiting.append((path, left - 1))

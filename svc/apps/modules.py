@@ -10,6 +10,7 @@ import builtins
 import importlib
 import importlib.abc
 import importlib.util
+import os
 import re
 import sys
 import traceback
@@ -28,6 +29,7 @@ from svc.api.served import serve
 from svc.api.table_settings import GLOBAL as SETTINGS
 from svc.api.table_settings import TableSettings
 from svc.apps.compiled import code_of, write_compiled
+from svc.apps.files import VOLUME
 from svc.apps.load_limit import load_limit
 from svc.loop import is_ours
 from svc.resources import Registration, make_registration
@@ -71,6 +73,7 @@ class ApplicationModules:
         """`server`: the `server` that the modules see. `settings`: takes what their code sets on tables."""
         self._interface = interface
         self._directory = directory.resolve()
+        self._given = Path(os.path.abspath(directory))
         interface.versions += 1
         self.package = f"{PACKAGE}.{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{id(interface):x}_{interface.versions}"
         self._globals: dict[str, Any] = interface.module_globals()
@@ -93,6 +96,9 @@ class ApplicationModules:
         self._make_package()
         try:
             relative = path.resolve().relative_to(self._directory).with_suffix("")
+            if any(part.startswith(VOLUME) for part in relative.parts):  # the file is known by the name that the volume gives it
+                named = Path(os.path.abspath(path))
+                relative = named.relative_to(self._directory if named.is_relative_to(self._directory) else self._given).with_suffix("")
         except ValueError:
             raise ModuleFault("it is a link to a file that is not in the directory of the application") from None
         if any("." in part for part in relative.parts):

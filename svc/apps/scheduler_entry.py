@@ -57,8 +57,8 @@ def _load_module(context: EntryContext, code: CodeVersion, spec: JobSpec) -> Mod
     """The module of a job's function. Raises ModuleFault, ValueError."""
     directory = context.app.directory.resolve()
     if spec.file:
-        path = (directory / spec.file).resolve()
-        if not path.is_relative_to(directory):
+        path = directory / spec.file
+        if not path.resolve().is_relative_to(directory):
             raise ValueError(f"handler: '{spec.file}' leads out of the application")
         if not path.is_file():
             raise ValueError(f"handler: there is no file {spec.file}")

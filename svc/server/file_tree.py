@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from svc.apps.files import IGNORED
+from svc.apps.files import IGNORED, VOLUME, VOLUME_LINK, is_of_volume
 
 MAX_FILES = 200_000  # of one application; more are not looked at
 MAX_DIRECTORIES = 20_000
@@ -45,7 +45,8 @@ def is_temporary(name: str) -> bool:
 class FileTree:
     """`files`: path below `root` with slashes -> its mark. `directories`: path, "" for the root itself -> its number; all that are looked at.
 
-    All methods read the disk: for a helper thread. Names that are no text are left out, and so are links to directories, as in `files` of an entry.
+    All methods read the disk: for a helper thread. Names that are no text are left out, and so are links to directories, but for those of a volume, as in
+    `files` of an entry.
     """
 
     def __init__(self, root: Path, excluded: Sequence[Path] = ()) -> None:
@@ -135,6 +136,7 @@ class FileTree:
         self._forget_below(name)
         for each in before:
             self.files.pop(each, None)
+        self.links = {path: each for path, each in self.links.items() if not _is_below(each, name)}
         self._add_directory(name)
         after = {each: mark for each, mark in self.files.items() if _is_below(each, name)}
         return {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
@@ -167,10 +169,10 @@ class FileTree:
         """Add the files of a directory. Returns the directories in it."""
         for entry in entries:
             name = f"{here}/{entry.name}" if here else entry.name
-            if entry.name in IGNORED or is_temporary(entry.name) or not _is_text(entry.name):
+            if entry.name in IGNORED or entry.name.startswith(VOLUME) or is_temporary(entry.name) or not _is_text(entry.name):
                 continue
             try:
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=entry.is_symlink() and is_of_volume(entry.path)):
                     if name not in self._excluded:
                         yield name
                     continue
@@ -190,6 +192,8 @@ class FileTree:
         """Whether a file or directory of this name is not looked at. This reads no disk."""
         parts = name.split("/")
         if any(part in IGNORED for part in parts) or is_temporary(parts[-1]) or not _is_text(name):
+            return True
+        if any(part.startswith(VOLUME) for part in (parts[:-1] if parts[-1] == VOLUME_LINK else parts)):
             return True
         return any(_is_below(name, directory) for directory in self._excluded)
 

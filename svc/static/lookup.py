@@ -157,7 +157,9 @@ class Lookup:
                 yield Found(each, path, version_of(status))
 
     def allows(self, name: str) -> bool:
-        """Whether a name that a link leads to may be served: one of the set, with an address of its own."""
+        """Whether a name that a link leads to may be served: one of the set, with an address of its own. Directories that a mounted volume has for itself do
+        not count: they are never part of an address (`apps.files.VOLUME`)."""
+        name = "/".join([part for part in name.split("/") if not part.startswith("..")])
         if not self._files.contains(name):
             return False
         for root in self._files.roots():

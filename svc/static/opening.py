@@ -70,15 +70,18 @@ def open_beneath(directory: str, name: str, allows: Callable[[str], bool]) -> in
         if error.errno not in _LINK:
             _check(error)
             return None
-    target = os.path.realpath(f"{directory}/{name}")
     prefix = directory.rstrip("/") + "/"
-    if not target.startswith(prefix) or not allows(target[len(prefix) :]):
-        return None
-    try:
-        return _open(directory, target[len(prefix) :])
-    except OSError as error:
-        _check(error)
-        return None
+    for is_last in (False, True):
+        target = os.path.realpath(f"{directory}/{name}")
+        if not target.startswith(prefix) or not allows(target[len(prefix) :]):
+            return None
+        try:
+            return _open(directory, target[len(prefix) :])
+        except OSError as error:
+            if is_last or error.errno != errno.ENOENT:  # else a mounted volume was exchanged meanwhile
+                _check(error)
+                return None
+    return None
 
 
 def _open(directory: str, name: str) -> int | None:
