@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from svc.api import threads
 from svc.apps import load_limit
 from svc.config.settings import BY_NAME
-from svc.content import csv_reader, json_split, multipart
+from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.protocol import http2_flood_limits, websocket
 from svc.query import calls, grouping, nodes, url
@@ -19,6 +21,7 @@ from svc.realtime.live import queries, query_spec
 from svc.scheduler import job
 from svc.store import database, definitions
 from svc.store.values import keys, validation
+from tests.support.node import Node
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
 MIB = 1 << 20
@@ -40,8 +43,8 @@ FIGURES = {
     "parts of a form": f"{multipart.MAX_PARTS}",
     "all parts of a form that are not files": f"{multipart.MAX_FIELDS // MIB} MiB",
     "columns of CSV": f"{csv_reader.MAX_COLUMNS:,}",
-    "nesting of JSON": f"{json_split.MAX_DEPTH} levels",
-    "query string": f"{url.MAX_TEXT:,} characters",
+    "nesting of JSON and MessagePack; of CBOR": f"at least {json_split.MAX_DEPTH} levels; {cbor_reader.MAX_DEPTH}",
+    "query string": f"{url.MAX_TEXT:,} characters; with method and path not more than the request line",
     "groups, calls and braces in each other": f"{calls.MAX_DEPTH} levels",
     "names in a path, each of which may be a join": f"{calls.MAX_PATH}",
     "attributes to sort by": f"{nodes.MAX_SORT_KEYS}",
@@ -52,6 +55,7 @@ FIGURES = {
     "groups of `group()` and `facet()`": f"{grouping.MAX_GROUPS:,}",
     "key": f"{keys.MAX_KEY_CHARACTERS} characters, {keys.MAX_KEY_BYTES:,} bytes",
     "values in the lists and objects of one record": f"{validation.MAX_VALUES:,}",
+    "lists and objects of a record in each other": f"{validation.MAX_DEPTH} levels",
     "indexed attributes of a table": f"{definitions.MAX_INDEXES}",
     "name of a table": f"{definitions.MAX_NAME_BYTES} bytes",
     "tables and indexes of a database, together": f"{database.MAX_TABLE_STORES:,}",
@@ -82,6 +86,57 @@ def test_each_row_is_compared() -> None:
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_figure_is_that_of_the_code(name: str) -> None:
     assert rows()[name] == FIGURES[name]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    made = Node(tmp_path_factory.mktemp("limits"))
+    yield made
+    made.close()
+
+
+def form(parts: int) -> bytes:
+    return b"".join([b'--b\r\nContent-Disposition: form-data; name="p%d"\r\n\r\nx\r\n' % n for n in range(parts)]) + b"--b--\r\n"
+
+
+def columns(count: int) -> bytes:
+    return ",".join([f"c{n}" for n in range(count)]).encode() + b"\n" + b"1," * (count - 1) + b"1"
+
+
+def put(body: bytes, media_type: str = "application/json", target: str = "/Product/1") -> tuple[str, str, bytes, dict[str, str]]:
+    return "PUT", target, body, {"Content-Type": media_type}
+
+
+def get(query: str) -> tuple[str, str, bytes, dict[str, str]]:
+    return "GET", f"/Product/?{query}", b"", {}
+
+
+def nested(levels: int, before: bytes = b"") -> bytes:
+    return b'{"long":"' + before + b'","a":' + b"[" * levels + b"]" * levels + b"}"
+
+
+FORM, CSV, CBOR = "multipart/form-data; boundary=b", "text/csv", "application/cbor"
+NESTING = "nesting of JSON and MessagePack; of CBOR"
+WITHIN_AND_BEYOND = [
+    ("parts of a form", put(form(500), FORM), put(form(501), FORM)),
+    ("columns of CSV", put(columns(10_000), CSV), put(columns(10_001), CSV)),
+    (NESTING, put(b"{}"), put(nested(501, b"x" * 200_000))),
+    (NESTING, put(b"\xa0", CBOR), put(b"\xa1aa" + b"\x81" * 401 + b"\x01", CBOR)),
+    ("lists and objects of a record in each other", put(nested(64)), put(nested(65))),
+    ("values in the lists and objects of one record", put(b'{"a":[' + b"1," * 199_000 + b"1]}"), put(b'{"a":[' + b"1," * 200_000 + b"1]}")),
+    ("key", put(b"{}", target="/Product/" + "k" * 659), put(b"{}", target="/Product/" + "k" * 660)),
+    ("query string", get("name==" + "x" * 16_000), get("name==" + "x" * 16_384)),
+    ("groups, calls and braces in each other", get("(" * 32 + "name==x" + ")" * 32), get("(" * 33 + "name==x" + ")" * 33)),
+    ("names in a path, each of which may be a join", get("name==x"), get("name==x&a" + ".a" * 64 + "==1")),
+    ("attributes to sort by", get("name==x&sort(" + "name," * 31 + "id)"), get("name==x&sort(" + "name," * 32 + "id)")),
+]
+
+
+@pytest.mark.parametrize(("row", "within", "beyond"), WITHIN_AND_BEYOND, ids=[row for row, _, _ in WITHIN_AND_BEYOND])
+def test_what_happens_beyond_it(node: Node, row: str, within: Any, beyond: Any) -> None:
+    said = next(line for line in PAGE.splitlines() if line.startswith(f"| {row} |")).split("|")[-2]
+    assert node.connect().ask(*within)[0] in (200, 204)
+    assert str(node.connect().ask(*beyond)[0]) in said
 
 
 def test_settings_exist() -> None:
