@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from svc.connection.file_range import FileRange
+from svc.errors import Problem
 from svc.loop import contained
 from svc.messages import Feed, HeaderPairs, Request, Response
 
@@ -49,15 +50,23 @@ class BodyChannel(BodySink, Protocol):
         """Bytes that have not been taken from it."""
 
 
-Decision = Response | BodySink | None
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """The body is collected, but of more than `size` bytes it is answered with `error`; at once, if it is announced to have more."""
+
+    size: int
+    error: Problem
+
+
+Decision = Response | BodySink | BodyLimit | None
 
 
 class Application(Protocol):
     """Handles the requests of connections: `dispatch.Dispatcher`."""
 
     def receive(self, exchange: Exchange) -> Decision | Awaitable[Decision]:
-        """Called with a complete head, before the body: a response refuses the body, None has it collected, a sink takes it. `handle` follows,
-        with the result of the sink as `request.upload`. Called once; never raises."""
+        """Called with a complete head, before the body: a response refuses the body, None or a limit has it collected, a sink takes it.
+        `handle` follows, with the result of the sink as `request.upload`. Called once; never raises."""
 
     def handle(self, exchange: Exchange) -> Response | None:
         """The response, or None: `exchange.respond()` will be called later. Never raises."""

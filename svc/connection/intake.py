@@ -2,6 +2,8 @@
 
 It is collected, unless the application, asked with the head, refuses it or names a `BodySink` that takes it as it comes. While a sink is full, or
 the application has not decided and a good piece is here, the peer is held back.
+
+What all intakes hold in memory is bounded (`max_bodies`). Beyond that the largest body of the caller who holds most is refused (`room`).
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from svc.connection.exchange import BodyChannel, BodySink, Decision, Exchange
-from svc.errors import Overloaded
+from svc.connection.exchange import BodyChannel, BodyLimit, BodySink, Decision, Exchange
+from svc.connection.room import heaviest
+from svc.errors import Overloaded, Problem
 from svc.loop import contained
-from svc.messages import Response
+from svc.messages import Request, Response
 
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
@@ -28,13 +31,14 @@ JOINED = 8 << 20  # bytes of a body that is put together at once
 class BodyIntake:
     """Receives the body of one request, from its head until the request is complete, or until the connection `drop`s it."""
 
-    __slots__ = ("_exchange", "_is_complete", "_is_early", "_is_over", "_is_undecided", "_pieces", "_shared", "_sink", "_size")
+    __slots__ = ("_exchange", "_is_complete", "_is_early", "_is_over", "_is_undecided", "_limit", "_pieces", "_shared", "_sink", "_size")
 
     def __init__(self, shared: SharedState, exchange: Exchange) -> None:
         self._shared = shared
         self._exchange = exchange
         self._pieces: list[bytes] = []
         self._size = 0
+        self._limit: BodyLimit | None = None
         self._sink: BodySink | None = None  # takes the body, or has taken it and is not done
         self._is_undecided = False  # the application has not decided yet; `_pieces` has the bytes received
         self._is_complete = False  # ... all of it
@@ -70,7 +74,7 @@ class BodyIntake:
                 self._on_decision(decision)
             except BaseException as error:
                 self._exchange.connection.defect(contained(error))
-        elif decision is not None and not isinstance(decision, Response):
+        elif decision is not None and not isinstance(decision, Response | BodyLimit):
             decision.discard()
 
     def _on_decision(self, decision: Decision) -> None:
@@ -79,6 +83,12 @@ class BodyIntake:
         if isinstance(decision, Response):
             connection.answer(exchange, decision)
             return
+        if isinstance(decision, BodyLimit):
+            self._limit, decision = decision, None
+            announced = exchange.request.block.fields.get("content-length", "")
+            if self._size > self._limit.size or (announced.isdecimal() and int(announced) > self._limit.size):
+                self._refuse(self._limit.error)
+                return
         connection.send_continue(exchange)
         connection.resume_body(exchange)
         if decision is not None:
@@ -107,28 +117,48 @@ class BodyIntake:
             if self._is_early and self._sink is sink:
                 self._count(cast("BodyChannel", sink).held)
             return
-        shared = self._shared
-        shared.bodies += len(data)
-        self._size += len(data)
         self._pieces.append(data)
-        if self._is_undecided and self._size > READ_AHEAD:
+        size = self._size + len(data)
+        if self._limit is not None and size > self._limit.size:
+            self._refuse(self._limit.error)
+            return
+        if self._is_undecided and size > READ_AHEAD:
             exchange.connection.pause_body(exchange)
-        if shared.bodies > shared.max_bodies:
-            self._refuse()
+        self._count(size)
 
     def _count(self, held: int) -> None:
-        """A channel holds so many bytes."""
+        """It holds so many bytes, or its channel does."""
         shared = self._shared
+        if not self._size:
+            shared.intakes.add(self)
         shared.bodies += held - self._size
         is_more, self._size = held > self._size, held
         if is_more and shared.bodies > shared.max_bodies:
-            self._exchange.connection.application.cancelled(self._exchange)
-            self._refuse()
+            make_room(shared)
 
-    def _refuse(self) -> None:
+    @property
+    def size(self) -> int:
+        """Bytes it holds."""
+        return self._size
+
+    @property
+    def request(self) -> Request:
+        return self._exchange.request
+
+    def give_way(self) -> None:
+        self._refuse(Overloaded("Too many request bodies at one time"))
+
+    def _refuse(self, error: Problem) -> None:
         exchange = self._exchange
-        error = Overloaded("Too many request bodies at one time")
-        exchange.connection.answer(exchange, exchange.connection.application.error_response(error, exchange.request))
+        application = exchange.connection.application
+        try:
+            response = application.error_response(error, exchange.request)
+            if self._is_early or exchange.task is not None:
+                application.cancelled(exchange)
+            exchange.connection.answer(exchange, response)
+        except Exception as defect:  # the caller may be another request
+            exchange.connection.defect(defect)
+        self.drop()
 
     def on_end(self) -> None:
         """The peer has sent all of it."""
@@ -217,7 +247,14 @@ class BodyIntake:
 
     def _forget_pieces(self) -> None:
         self._shared.bodies -= self._size
+        self._shared.intakes.discard(self)
         self._pieces, self._size = [], 0
+
+
+def make_room(shared: SharedState) -> None:
+    """Refuse bodies until the others are within the bound."""
+    while shared.bodies > shared.max_bodies and shared.intakes:
+        heaviest(shared.intakes, lambda intake: intake.request, lambda intake: intake.size).give_way()
 
 
 def _joined(pieces: list[bytes]) -> bytes:

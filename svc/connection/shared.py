@@ -17,6 +17,7 @@ from svc.protocol.http1 import Limits
 
 if TYPE_CHECKING:
     from svc.clock import Clock
+    from svc.connection.intake import BodyIntake
 
 MAX_HELD = 256 << 20  # bytes of unread output of all connections, beyond which the connections that hold most are closed
 
@@ -86,6 +87,7 @@ class SharedState:
         self._ends_input = input is None
         self.input = InputShare(clock.monotonic) if input is None else input
         self.bodies = 0
+        self.intakes: set[BodyIntake] = set()  # those that hold them
         self.max_held = max_held  # bytes of output that peers do not take, of all connections together
         self.held = 0
         self._complained_at = -inf  # when the last warning about `max_held` was logged

@@ -9,6 +9,8 @@ from concurrent.futures import Executor
 from typing import Any
 
 from svc.auth.identify import Identifier
+from svc.auth.users import User, user_of
+from svc.connection.exchange import BodyLimit
 from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, Problem
 from svc.graphql.event_transport import EventTransport
@@ -22,7 +24,8 @@ from svc.graphql.request_parameters import Parameters, from_address, from_body, 
 from svc.graphql.responses import error_response, forget_record, response_type
 from svc.graphql.socket_transport import SocketTransport
 from svc.graphql.subscriptions import Subscriptions
-from svc.http.bodies import LONG_BODY, Bodies
+from svc.graphql.visible import may_do_anything
+from svc.http.bodies import LONG_BODY, QUERY_MAX, Bodies, query_limit
 from svc.http.compression import VARY, Compression
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of
@@ -97,8 +100,8 @@ class GraphQLEndpoint:
             if not media_type or self._types.reader(media_type) is None:
                 raise ClientError(f"{media_type or 'A body without a type'} cannot hold a GraphQL request; send application/json", 415)
             if request.user is None and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
-                raise AccessViolation(None, f"Must login: without it a body has at most {LONG_BODY} bytes, and no content coding")
-            value = self._bodies.read(request)
+                raise _too_long_for(None)
+            value = self._bodies.read(request, max_bytes=QUERY_MAX)
             if inspect.isawaitable(value):
                 return then(value, lambda value: self._run(request, from_body(value)))
             return self._run(request, from_body(value))
@@ -107,6 +110,13 @@ class GraphQLEndpoint:
                 return page().response(request, self._compression)
             return self._run(request, from_address(request.query))
         raise MethodNotAllowed(f"{method[:40]} is no method of {ADDRESS}", METHODS)
+
+    def receive(self, request: Request) -> BodyLimit:
+        """How a body is collected that is not here yet: a long one only of callers who may do something here."""
+        user = user_of(request)
+        if user is None or not may_do_anything(self.execution.names, user):
+            return BodyLimit(LONG_BODY, _too_long_for(user))
+        return query_limit(request)
 
     def serve_socket(self, socket: WebSocket, request: Request) -> Any:
         """Serve a WebSocket on a port of its own. Raises Abort for a handshake that is refused."""
@@ -162,3 +172,9 @@ class GraphQLEndpoint:
         if type(body) is bytes and len(body) <= self._compression.threshold_for(request.block):
             return response
         return self._compression.apply(request, response)
+
+
+def _too_long_for(user: User | None) -> AccessViolation:
+    if user is None:
+        return AccessViolation(None, f"Must login: without it a body has at most {LONG_BODY} bytes, and no content coding")
+    return AccessViolation(user, f"Nothing is allowed to this user here: a body has at most {LONG_BODY} bytes")

@@ -86,6 +86,15 @@ def visible_resources(names: Names, user: User | None) -> Generator[None, None, 
     return (yield from _View(names, user).steps())
 
 
+def may_do_anything(names: Names, user: User) -> bool:
+    """Whether some exported resource may answer `user`: where code of an application decides, it may. O(resources)."""
+    for registration in names.all().values():
+        resource = registration.resource
+        if user.super_user or resource.own_rights or (issubclass(resource, TableResource) and rights(user, resource.table).any):
+            return True
+    return False
+
+
 class _View:
     def __init__(self, names: Names, user: User | None) -> None:
         self._names = names

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from svc.connection.exchange import BodyLimit
 from svc.content.content_type import ContentType, run
 from svc.content.json_type import decode_json, decode_json_slices, without_mark
 from svc.content.msgpack_type import is_sequence
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
 LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
+QUERY_MAX = (
+    8 << 20
+)  # bytes of the body of a query: of QUERY, of a GraphQL document with its variables, and of methods whose bodies mean nothing
 BINARY_TYPE = "application/octet-stream"
 MULTIPART = "multipart/form-data"
 TABULAR = "text/csv"  # a body of this type is always a list of rows
@@ -68,6 +72,11 @@ def body_type(block: HeaderBlock, types: ContentTypes) -> BodyType:
     return known
 
 
+def query_limit(request: Request, size: int = QUERY_MAX) -> BodyLimit:
+    """How a body is collected that is not to be stored."""
+    return BodyLimit(size, ClientError(f"The body of {request.method[:40]} is longer than {size} bytes, the limit here", 413))
+
+
 class Bodies:
     """Reads the bodies of requests. A long body returns an awaitable of its value."""
 
@@ -90,7 +99,7 @@ class Bodies:
             return self._decoded(request, lambda: self._value(request, None), max_bytes)
         if "content-encoding" not in request.block.fields:
             return self._value(request, resource.table.attributes, resource.store.slices)
-        return self._decoded(request, lambda: self._value(request, resource.table.attributes, resource.store.slices))
+        return self._decoded(request, lambda: self._value(request, resource.table.attributes, resource.store.slices), max_bytes)
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:
         """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (spec: http §2.5)."""

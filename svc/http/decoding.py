@@ -196,10 +196,11 @@ _DECODERS: dict[str, Callable[[bytes, _DecodedOutput], Steps]] = {
 class _Decoding:
     """One body on its way through its codings."""
 
-    __slots__ = ("_output", "_sent", "_steps", "result")
+    __slots__ = ("_output", "_sent", "_steps", "gives_way", "result")
 
     def __init__(self, header_value: str, body: bytes, max_bytes: int) -> None:
         self.result = body
+        self.gives_way = False  # there is no room for it any more
         self._sent = len(body)
         self._output = _DecodedOutput(max_bytes, self._sent)
         self._steps = self._run(parse_codings(header_value), max_bytes)
@@ -236,6 +237,7 @@ class RequestDecoder:
         self._max_bytes = max_bytes
         self._max_total = max_total
         self.held = 0  # bytes decoded by those that are not finished
+        self._unfinished: set[_Decoding] = set()
 
     def decode(self, header_value: str, body: bytes, max_bytes: int | None = None) -> bytes | Awaitable[bytes]:
         """The body without its codings, which `Content-Encoding` names. If that takes more than a slice, an awaitable, which works a slice a turn.
@@ -250,14 +252,19 @@ class RequestDecoder:
 
     async def _go_on(self, decoding: _Decoding) -> bytes:
         held = 0
+        self._unfinished.add(decoding)
         try:
             while True:
                 self.held += decoding.held - held
                 held = decoding.held
-                if self.held > self._max_total:
+                if self.held > self._max_total:  # the largest has to give way, not the one that comes last
+                    max(self._unfinished, key=lambda each: each.held).gives_way = True
+                if not decoding.gives_way:
+                    await sleep(0)
+                if decoding.gives_way:
                     raise Overloaded("Too many request bodies at one time")
-                await sleep(0)
                 if decoding.advance():
                     return decoding.result
         finally:
             self.held -= held
+            self._unfinished.discard(decoding)

@@ -22,7 +22,9 @@ from svc.auth.origin_policy import explained
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
 from svc.clock import Clock
+from svc.connection.exchange import BodyLimit
 from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
+from svc.http.bodies import query_limit
 from svc.http.cors import Cors
 from svc.http.event_stream import CodeEvents, is_event_stream
 from svc.http.listeners import Chain, ChainPass
@@ -141,13 +143,13 @@ class Dispatcher:
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
 
     def receive(self, exchange: Exchange) -> Any:
-        """How to receive a body: a Response refuses it, a sink takes it, None has it collected. An awaitable if that has to wait."""
+        """How to receive a body: a Response refuses it, a sink takes it, None or a limit has it collected. An awaitable if that has to wait."""
         request = exchange.request
         if self._chain is not None and self._chain.concerns(request):
             return self._receive_for_chain(self._chain, request)
         try:
             if request.method == "OPTIONS":
-                return None
+                return query_limit(request)
             who = self._identify(request)
             if type(who) is Pending:
                 return self._receive_verified(request, who)
@@ -643,7 +645,7 @@ def _for_listeners(decision: Any, comes_first: bool) -> Any:
     """How a body is received that resources want to receive in this way. Where listeners come first nothing is refused yet, and forms are collected: they
     could not be read again."""
     if comes_first and decision is not None and not isinstance(decision, Upload):
-        if not isinstance(decision, Response):
+        if not isinstance(decision, Response | BodyLimit):
             decision.discard()
         return None
     return decision

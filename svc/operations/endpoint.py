@@ -14,6 +14,7 @@ from svc import __version__
 from svc.analytics.recorder import UNKNOWN
 from svc.auth.identify import host_name
 from svc.auth.users import user_of
+from svc.connection.exchange import BodyLimit
 from svc.content.content_type import ContentType
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
@@ -106,6 +107,9 @@ class OperationsEndpoint:
                 raise ClientError("A body of unknown length needs credentials in the head; send Content-Length", 411)
             if len(length) > 9 or int(length) > ANONYMOUS_BODY:
                 raise AccessViolation(None)
+        user = user_of(request)
+        if user is not None and user.role is None:
+            return BodyLimit(ANONYMOUS_BODY, AccessViolation(user))
         return None
 
     def options(self, request: Request) -> Response:

@@ -17,7 +17,7 @@ from svc.auth.tickets import Tickets
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
-from svc.http.bodies import LONG_BODY, Bodies, accept_patch, one_row
+from svc.http.bodies import LONG_BODY, QUERY_MAX, Bodies, accept_patch, one_row, query_limit
 from svc.http.compression import Compression
 from svc.http.conditional import write_precondition
 from svc.http.decoding import RequestDecoder
@@ -204,14 +204,17 @@ class Rest:
         return self._login.form(request)
 
     def receive(self, request: Request) -> Any:
-        """What becomes of a body that is not here yet: a sink, or None to have it collected. Raises Problem."""
+        """What becomes of a body that is not here yet: a sink, or None or a limit to have it collected. Raises Problem."""
         if self._is_login(request):
             return self._login.receive(request)
         path = request.pathname
-        if path in self.endpoints or (path in self._fallbacks and self._resources.find(path, "rest", False) is None):
+        if path in self.endpoints:
+            own = getattr(self.endpoints[path], "receive", None)
+            return query_limit(request, LONG_BODY) if own is None else own(request)
+        if path in self._fallbacks and self._resources.find(path, "rest", False) is None:
             if path == TICKET_PATH and request.user is None:
                 raise AccessViolation
-            return None
+            return query_limit(request, LONG_BODY)
         return receive(request, self._resources, self.types)
 
     def _is_login(self, request: Request) -> bool:
@@ -432,7 +435,7 @@ class Rest:
             refuse_range(request)
         if not request.content and verb in resource.without_body and request.upload is None:
             return self._with_data(verb, request, resource, target, None)
-        data = self._bodies.read(request, resource)
+        data = self._bodies.read(request, resource, QUERY_MAX if verb == "query" else None)
         if inspect.isawaitable(data):  # asked here because `then` costs two more calls
             return then(data, lambda data: self._with_data(verb, request, resource, target, data))
         return self._with_data(verb, request, resource, target, data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
 from svc.errors import BadBody, NotFound
-from svc.http.bodies import body_type, holds_raw_bytes, is_form
+from svc.http.bodies import body_type, holds_raw_bytes, is_form, query_limit
 from svc.http.conditional import write_precondition
 from svc.http.media_types import blob_type
 from svc.messages import Request
@@ -22,6 +22,7 @@ from svc.store.blobs import Upload
 from svc.store.schema import Attribute
 
 if TYPE_CHECKING:
+    from svc.connection.exchange import BodyLimit
     from svc.http.forms import FormUpload
 
 _VERBS = {"PUT": "put", "PATCH": "patch", "POST": "post"}  # whose bodies are written to tables
@@ -51,21 +52,21 @@ def refuse_range(request: Request) -> None:
         raise BadBody(f"{request.method} with Content-Range: parts cannot be written, send the whole content")
 
 
-def receive(request: Request, resources: Resources, types: ContentTypes) -> Upload | FormUpload | None:
-    """A sink for the body; None: it is to be collected. Raises Problem: it is not wanted."""
+def receive(request: Request, resources: Resources, types: ContentTypes) -> Upload | FormUpload | BodyLimit | None:
+    """A sink for the body; None or a limit: it is to be collected. Raises Problem: it is not wanted."""
     verb = _VERBS.get(request.method)
     if verb is None and request.method != "QUERY":
-        return None
+        return query_limit(request)
     found = addressed(resources, request, "rest", bind=False)
     if found is None:
         raise NotFound("Not found")
     resource, target = found
     resource.admit(request)
     if not issubclass(resource, TableResource):
-        return None
+        return None if verb is not None else query_limit(request)
     if verb is None:
         resource.authorize("query", target, None, request)
-        return None
+        return query_limit(request)
     if verb not in resource.verbs:
         return None
     name = upload_name(resource, target) if verb == "put" and target.property is None else None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from svc.connection.room import heaviest
 from svc.messages import Request, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, negotiate
 from svc.websocket import opening_handshake
@@ -124,10 +125,14 @@ class WebSocketRegistry:
         self.open.discard(socket)
         self._ended(orderly)
 
-    def hold(self, size: int) -> bool:
-        """Change the number of bytes held of incomplete messages by `size`. False: that is too much."""
+    def hold(self, size: int) -> None:
+        """Change the number of bytes held of incomplete messages by `size`. If that is too much, the largest of the caller who holds most give way."""
         self._collected += size
-        return self._collected <= self._max_collected
+        while self._collected > self._max_collected and size > 0:
+            socket = heaviest(self.open, lambda socket: socket.request, lambda socket: socket.collected)
+            if not socket.collected:
+                return
+            socket.give_way()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self.keep(self.loop.create_task(work))

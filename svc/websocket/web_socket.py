@@ -71,7 +71,7 @@ class WebSocketContext(Protocol):
 
     def closed(self, socket: WebSocket, orderly: bool) -> None: ...
 
-    def hold(self, size: int) -> bool: ...
+    def hold(self, size: int) -> None: ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None: ...
 
@@ -518,13 +518,26 @@ class WebSocket:
         self._end(LOST, "", orderly=self._is_orderly)
 
     def _account(self) -> None:
-        """Report the bytes held of an incomplete message; when all together are too many, the WebSocket that needs more is closed."""
+        """Report the bytes held of an incomplete message."""
         collected = self._driver.collected
         change, self._collected = collected - self._collected, collected
-        if not self._shared.hold(change) and change > 0:
-            failed = Failed(TRY_AGAIN_LATER, "Too many large messages at a time")
+        self._shared.hold(change)
+
+    @property
+    def collected(self) -> int:
+        """Bytes held of an incomplete message."""
+        return self._collected
+
+    def give_way(self) -> None:
+        """All that is held of such messages is too much: close this one."""
+        failed = Failed(TRY_AGAIN_LATER, "Too many large messages at a time")
+        self._shared.hold(-self._collected)
+        self._collected = 0
+        if self._driver.state is WebSocketState.OPEN:
             self._driver.fail(failed.code, failed.reason)
             self._on_end(failed)
+        else:
+            self._cut_off(failed.code, failed.reason)
 
     # --- the end -----------------------------------------------------------------------------------------------------------------------
 

@@ -269,3 +269,23 @@ def test_a_client_that_goes_away_frees_its_share() -> None:
         assert decoder.held == 0
 
     asyncio.run(run())
+
+
+def test_the_largest_body_gives_way_to_the_one_that_comes_last() -> None:
+    async def run() -> None:
+        decoder = RequestDecoder(64 * MIB, 3 * MIB)
+        large, small = (gzip.compress(random.Random(1).randbytes(size), 1) for size in (8 * MIB, MIB))
+        first = decoder.decode("gzip", large)
+        assert not isinstance(first, bytes)
+        task = asyncio.ensure_future(first)
+        for _ in range(1 + 5 * MIB // (2 * SLICE)):
+            await asyncio.sleep(0)
+        assert 0 < decoder.held < 3 * MIB
+        last = decoder.decode("gzip", small)
+        assert not isinstance(last, bytes)
+        assert len(await last) == MIB
+        with pytest.raises(Overloaded):
+            await task
+        assert decoder.held == 0
+
+    asyncio.run(run())

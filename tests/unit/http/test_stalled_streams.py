@@ -317,6 +317,8 @@ def test_many_long_searches_share_the_slices(tmp_path: Path, monkeypatch: pytest
         for wire in wires:
             wire.sock.incoming.append(b"GET /Note/?n=ge=0&text=nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
             node.connections.loop.readers[wire.sock]()  # type: ignore[attr-defined]
+        while node.connections.input.line:  # until all have begun
+            node.turn()
         while not all(wire.sock.sent for wire in wires):
             slices.clear()
             node.turn()
