@@ -178,7 +178,7 @@ class Compression:
             if not choice.identity:
                 raise NotAcceptable("This content is sent without a content coding only")
             return response
-        _add_vary(pairs)
+        add_vary(pairs, ("Accept-Encoding",))
         coding = choice.coding
         if coding is None:
             if not choice.identity:
@@ -216,16 +216,21 @@ def _may_be_coded(pairs: HeaderPairs) -> bool | None:
 _DECIDED = frozenset({"content-encoding", "content-range", "content-digest", "content-md5"})  # the last two are about the bytes as sent
 
 
-def _add_vary(pairs: HeaderPairs) -> None:
+def add_vary(pairs: HeaderPairs, fields: tuple[str, ...]) -> None:
+    """Add fields of a request to those that a response depends on."""
     if VARY in pairs:
         return
+    missing = list(fields)
+    last = -1
     for position, (name, value) in enumerate(pairs):
         if name.lower() == "vary":
+            last = position
             members = {member.strip().lower() for member in value.split(",")}
-            if members.isdisjoint(("*", "accept-encoding")):
-                pairs[position] = (name, f"{value}, Accept-Encoding")
-            return
-    pairs.append(("Vary", "Accept-Encoding"))
+            missing = [] if "*" in members else [field for field in missing if field.lower() not in members]
+    if last < 0:
+        pairs.append(("Vary", ", ".join(missing)))
+    elif missing:
+        pairs[last] = (pairs[last][0], ", ".join([pairs[last][1], *missing]))
 
 
 # The length is that of the body without a coding, and ranges are cut from there too: they cannot complete a coded body.

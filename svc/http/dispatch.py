@@ -29,6 +29,7 @@ from svc.http.cors import Cors
 from svc.http.event_stream import CodeEvents, is_event_stream
 from svc.http.listeners import Chain, ChainPass
 from svc.http.response_check import check_response
+from svc.http.response_parts import PRIVATE, keep_from_others
 from svc.loop import contained, is_ours, then
 from svc.messages import Abort, Feed, HeaderPairs, Request, Response, Upgrade
 from svc.store.blobs import Upload
@@ -44,6 +45,9 @@ def _timing(hundredths: int) -> tuple[str, str]:
 
 _TIMINGS_MADE = 1000  # hundredths of a millisecond: most answers take less than these 10 ms
 _TIMINGS = [_timing(hundredths) for hundredths in range(_TIMINGS_MADE)]
+
+
+_WRITES = frozenset({"PUT", "PATCH", "DELETE", "OPTIONS"})  # no cache keeps answers to these
 
 
 class Handler(Protocol):
@@ -586,6 +590,8 @@ class Dispatcher:
             self._watch_stream(request, response)
         if "origin" in request.block.fields:
             self._cors.decorate(request, pairs)
+        if (request.user is not None or request._session is not None) and PRIVATE not in pairs and request.method not in _WRITES:
+            keep_from_others(pairs)
         request.answered = now = self._now()
         hundredths = int((now - request.arrived) * 100_000.0)
         pairs.append(_TIMINGS[hundredths] if hundredths < _TIMINGS_MADE else _timing(hundredths))

@@ -10,7 +10,7 @@ from svc.clock import Clock
 from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
 from svc.errors import NotAcceptable
-from svc.http.compression import VARY, Compression
+from svc.http.compression import VARY, Compression, add_vary
 from svc.http.conditional import last_modified
 from svc.http.media_types import encode_text
 from svc.http.preferences import Preferences, preferences_of
@@ -23,6 +23,15 @@ from svc.store.values.records import version_of
 PRIVATE = ("Cache-Control", "private, no-cache")
 PUBLIC = ("Cache-Control", "public, no-cache")  # shared caches may keep it and have to ask each time: rights and records change
 TABULAR = "text/csv"  # the content type that needs the columns before the first row
+
+
+def keep_from_others(pairs: HeaderPairs) -> None:
+    """Have no cache give an answer to an identified caller to another one, unless it says itself what caches may do (spec: http §4.3)."""
+    for name, _ in pairs:
+        if name.lower() in ("cache-control", "expires"):
+            return
+    pairs.append(PRIVATE)
+    add_vary(pairs, ("Authorization", "Cookie"))
 
 
 @dataclass(frozen=True)

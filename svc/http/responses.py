@@ -23,7 +23,6 @@ from svc.http.preferences import Preferences
 from svc.http.raw_content import blob_response
 from svc.http.record_responses import RecordResponses
 from svc.http.response_check import check_response
-from svc.http.response_parts import PRIVATE
 from svc.http.row_responses import RowResponses
 from svc.loop import then
 from svc.messages import HeaderPairs, Headers, Request, Response
@@ -90,8 +89,6 @@ class ResponseBuilder(RecordResponses, RowResponses):
     def _items(self, request: Request, writer: ContentType, streamed: StreamedItems) -> Any:
         """The items of an iterator, sent while they are made."""
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
-        if request.user is not None:
-            pairs.append(PRIVATE)
         if isinstance(writer, HandlerType):
             if not writer.streams:
                 return self._gathered_items(request, writer, streamed, pairs)
@@ -126,8 +123,6 @@ class ResponseBuilder(RecordResponses, RowResponses):
         if version is not None and version < inf:
             tag = etag_of_version(version)
             pairs.append(("ETag", f'"{tag}"'))
-        if request.user is not None:
-            pairs.append(PRIVATE)
         if version is not None and version < inf and request.method in ("GET", "HEAD"):
             preferences = self.preferences(request)
             matched = matched_tag(request.block, tag, version, preferences.coding)

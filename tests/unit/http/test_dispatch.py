@@ -69,6 +69,9 @@ class Anybody:
     def identify(self, request: Request) -> None:
         return None
 
+    def watch_login(self, request: Request, stream: object) -> None:
+        pass
+
 
 class World:
     def __init__(self) -> None:
