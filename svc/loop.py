@@ -106,6 +106,16 @@ class TurnSelector(selectors.BaseSelector):
     def close(self) -> None:
         self._inner.close()
 
+    def fileno(self) -> int:
+        """Its own descriptor, -1 if it has none."""
+        fileno: Callable[[], int] | None = getattr(self._inner, "fileno", None)
+        return -1 if fileno is None else fileno()
+
+    def leave(self, end: Callable[[], bool]) -> None:
+        """In a forked child, which has no loop: call `end` instead of the next poll."""
+        self.end_turn = end
+        self.watch, self.watch_from, self.is_sampled = None, math.inf, False
+
 
 def new_loop(clock: Clock = SYSTEM_CLOCK) -> tuple[asyncio.SelectorEventLoop, TurnSelector]:
     """A loop and its selector; set `selector.end_turn` before running it."""

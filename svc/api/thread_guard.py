@@ -21,6 +21,19 @@ def note_loop_thread() -> None:
     here.is_helper = False
 
 
+_FORKED_CHILD = (
+    "this process was forked by code of an application: it has neither tables nor ports of svc. Read what it needs before and pass it as arguments,"
+    " write what it returns afterwards"
+)
+_reasons: list[str] = []
+
+
+def note_forked_child() -> None:
+    """This process is a child of the one that has the instance."""
+    here.is_helper = True
+    _reasons[:] = [_FORKED_CHILD]
+
+
 USING_TABLES = (
     "tables cannot be read or written on this thread: a function of run_in_thread, and a plain function of a web framework, runs beside the event loop."
     " Read what it needs before and pass it as arguments, write what it returns afterwards, or make it async"
@@ -32,6 +45,6 @@ REGISTERING = (
 
 
 def refuse_helper(message: str = USING_TABLES) -> None:
-    """Raise RuntimeError on a helper thread."""
+    """Raise RuntimeError on a helper thread, and in a forked child."""
     if here.is_helper:
-        raise RuntimeError(message)
+        raise RuntimeError(*_reasons or (message,))

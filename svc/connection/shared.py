@@ -26,6 +26,8 @@ class OpenConnection(Protocol):
     """A `base.SocketConnection`, as the end of the turn sees it."""
 
     deadline: float
+    closed: bool
+    sock: Any
 
     @property
     def held(self) -> int: ...

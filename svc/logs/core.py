@@ -167,6 +167,12 @@ class Logs:
         """A logger with this tag. `section` names the subsystem or component whose `logging` section applies; default: the main one."""
         return Logger(self, section, (tag_text(tag),) if tag else (), thread)
 
+    def give_up_pending(self) -> None:
+        """In a forked child: what waits is written by the parent, what comes at once."""
+        self.on_pending = None
+        for file in self._files.values():
+            file.give_up_pending()
+
     def log(self, section: str) -> SectionLog:
         """The SectionLog of a section; the same object for ever."""
         found = self._logs.get(section)

@@ -66,6 +66,11 @@ class LogFile:
             if self._waiting > LARGEST_BATCH:
                 self.flush()
 
+    def give_up_pending(self) -> None:
+        """In a forked child: the lines are the parent's to write, and a thread of it may have the lock."""
+        self._lock = threading.RLock()
+        self._lines, self._waiting = [], 0
+
     def flush(self) -> None:
         """Write the batch. Never raises: what cannot be written is counted as lost."""
         with self._lock:

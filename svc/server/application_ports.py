@@ -7,7 +7,7 @@ instance serves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -226,6 +226,13 @@ class ApplicationPorts:
             if fault not in self._said:
                 self._said.add(fault)
                 self._warn(fault)
+
+    def sockets(self) -> Iterator[Any]:
+        """Those of `server.http` and `server.socket`, and of connections."""
+        for ports in self.others:
+            yield from ports.sockets()
+        for server in self._sockets:
+            yield from server.sockets()
 
     # --- while the instance runs -----------------------------------------------------------------------------------------------------
 

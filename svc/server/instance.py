@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -41,7 +41,7 @@ from svc.logs import Logs, capture_logging, capture_output
 from svc.logs.application_code import ApplicationCode
 from svc.logs.forgotten import Forgotten
 from svc.logs.redact import without_credentials
-from svc.loop import Turns, contained, new_loop
+from svc.loop import Turns, TurnSelector, contained, new_loop
 from svc.mounted import Mounts
 from svc.operations.cluster import known_nodes
 from svc.operations.held_loop import HeldLoop
@@ -66,6 +66,7 @@ from svc.server.building import (
     warnings_of,
 )
 from svc.server.current_stubs import CurrentStubs
+from svc.server.forked_child import ForkedChild
 from svc.server.http_date import HttpDate
 from svc.server.interfaces import (
     make_application_dispatcher,
@@ -88,6 +89,7 @@ from svc.websocket import UpgradeListeners
 from svc.websocket.resource_sockets import SocketEndpoint
 
 HELPER_THREADS = 2
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 GC_THRESHOLD = 20_000  # new objects until the collector runs: requests leave no cycles, and a large body alone makes thousands of objects
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 
@@ -150,13 +152,14 @@ class Server:
         self._turns: Turns
         self.slow_turns: SlowTurns | None = None
         self._held_loop: HeldLoop | None = None
+        own_turns: TurnSelector | None = None
         if host is None:
-            self.loop, selector = new_loop(clock)
-            self._turns = selector
+            self.loop, own_turns = new_loop(clock)
+            self._turns = own_turns
             self.loop.set_exception_handler(self.report_loop_error)
             self._release_warnings = self._forgotten.watch()
             self._held_loop = HeldLoop(self.logs, clock, lambda *event: self.analytics.recorder.record(*event))
-            self.slow_turns = SlowTurns(selector, clock, code, self._held_loop, self.logger)
+            self.slow_turns = SlowTurns(own_turns, clock, code, self._held_loop, self.logger)
         else:
             self.loop, self._turns = host
         self._tracing = open_tracing(config, clock)
@@ -268,9 +271,15 @@ class Server:
             sweeps=(self.interface.running.sweep, self.application_ports.sweep),
         )
         self._turns.end_turn = self._end_turn
+        self._forked_child = ForkedChild(config, self.store, self.logs, self._sockets_open, own_turns)
 
     def _all_ports(self) -> tuple[ServerPorts, ...]:
         return (self.application_port, self.operations_port, *self.application_ports.others)
+
+    def _sockets_open(self) -> Iterator[Any]:
+        for ports in (self.application_port, self.operations_port):
+            yield from ports.sockets()
+        yield from self.application_ports.sockets()
 
     # --- building --------------------------------------------------------------------------------------------------------------------
 
@@ -550,9 +559,10 @@ class Server:
                 return 1
             self.application_port.start()
             self.operations_port.start()
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            for number in STOPPING:
                 self.loop.add_signal_handler(number, self._shutdown.stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, self.logs.reopen)
+            self._forked_child.note_signals((*STOPPING, signal.SIGHUP))
             if self.config.logging.console:
                 self._release_output = capture_output(self.logs)
             assert self.slow_turns is not None
@@ -697,6 +707,7 @@ class Server:
         self.logs.on_pending = None
 
     def _release(self) -> None:
+        self._forked_child.close()
         self.store.close()
         self.logs.thread = "main"
         self.logger.notify("svc stopped.")

@@ -6,7 +6,7 @@ An instance has two servers, the rows APPLICATION and OPERATIONS; they listen, s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,6 +224,11 @@ class ServerPorts:
         for listener in self.listeners:
             listener.discard()
         self.listeners.clear()
+
+    def sockets(self) -> Iterator[Any]:
+        """The listening ones and those of connections: each has a `fileno`."""
+        yield from (listener.sock for listener in self.listeners)
+        yield from (connection.sock for connection in self.connections.open if not connection.closed)
 
     # --- while it serves -------------------------------------------------------------------------------------------------------------
 

@@ -66,6 +66,10 @@ class SocketServer:
         """The sockets of the port once more, for the server of the next version."""
         return [listener.share() for listener in self._listeners]
 
+    def sockets(self) -> list[Any]:
+        """The listening ones."""
+        return [listener.sock for listener in self._listeners]
+
     def start(self) -> None:
         if self.is_open and not self._is_started:
             self._is_started = True

@@ -38,13 +38,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import lmdb
 
 from svc.errors import Problem, StoreFailure
 from svc.store.disk.database_copy import RawCopy
 from svc.store.disk.database_locks import DatabaseInUse, OpenLock
+from svc.store.disk.descriptors import keep_from_programs
 from svc.store.disk.faults import MAX_STORES, store_problem
 from svc.store.disk.space_reserve import SpaceReserve
 from svc.store.disk.writer_gate import WriterGate
@@ -113,6 +114,16 @@ def store_bytes(txn: Txn, handle: Handle) -> int:
 
 def _ignore() -> None:
     """Nobody wants to know of other processes' commits yet."""
+
+
+_GIVEN_UP: list[Any] = []  # kept, so that nothing of it is ended
+
+
+class _ParentsEnvironment:
+    """In place of LMDB's environment in a forked child."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise StoreFailure("The database is that of the parent of this process, which was forked")
 
 
 class Environment:
@@ -199,6 +210,7 @@ class Environment:
                 metasync=not write_async,
                 writemap=False,
             )
+            keep_from_programs(path / "data.mdb")
             self._env.reader_check()  # forget the snapshots of processes that were killed
         except (lmdb.Error, OSError) as error:
             self._open_lock.close()
@@ -663,6 +675,13 @@ class Environment:
             self._env.copy(str(target), compact=True)
         except (lmdb.Error, OSError) as error:
             raise store_problem(error, target) from error
+
+    def give_up(self) -> None:
+        """In a forked child. Its transactions are the parent's: to end one here would give the pages it reads to writers."""
+        _GIVEN_UP.append((self._env, self._snapshot, self._writer, self._beginning, self._long))
+        self._env = _ParentsEnvironment()  # type: ignore[assignment]
+        self._snapshot = self._writer = self._beginning = self._long = self.holder = self._helper = None
+        self._copies = set()
 
     def close(self) -> None:
         """Undo what is not committed and close. Private snapshots become unusable; copies under way are ended."""

@@ -284,6 +284,11 @@ class Store(Turn):
         for database in self.databases.values():
             database.check()
 
+    def give_up(self) -> None:
+        """In a forked child: nothing can be read or written any more, and nothing of what the parent has open is ended."""
+        for database in self.databases.values():
+            database.env.give_up()
+
     def close(self) -> None:
         """Undo what is not committed, and close all databases."""
         for database in self.databases.values():
