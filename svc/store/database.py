@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
-from svc.errors import ClientError, NoSpace, NotFound, SchemaError, StoreFailure
+from svc.errors import ClientError, NoSpace, NotFound, Problem, SchemaError, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
 from svc.store.caching.fetch_locks import FetchLocks
 from svc.store.definitions import (
@@ -43,13 +43,14 @@ from svc.store.definitions import (
     table_key,
 )
 from svc.store.disk.faults import MAX_STORES, LmdbError, store_problem
+from svc.store.disk.space_reserve import deletions_at_once
 from svc.store.env import Environment, Handle, Txn
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import IndexCaches, enter_changes
 from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
 from svc.store.leftovers import note_doubts
-from svc.store.log.entries import LogEntry
+from svc.store.log.entries import REMOVALS, LogEntry, log_bytes
 from svc.store.log.last_writes import LastWrites
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
 from svc.store.moves import MoveNote
@@ -195,6 +196,9 @@ class Database:
         except LmdbError as error:
             self._undo()
             raise store_problem(error, self.env.path) from error
+        except NoSpace as problem:
+            self._undo()
+            raise self.explained(problem, entries) from problem
         except BaseException:
             self._undo()
             raise
@@ -204,6 +208,25 @@ class Database:
             file.keep()
         self.enter_in_caches(changes)
         return entries
+
+    def explained(self, problem: Problem, entries: list[LogEntry]) -> Problem:
+        """The same, or why so many deletions cannot be made at once, if all entries of the transaction that did not fit are of such."""
+        if not entries or not isinstance(problem, NoSpace) or any(entry.kind not in REMOVALS for entry in entries):
+            return problem
+        return self.too_many_deletions(len(entries), log_bytes(entries), {entry.table for entry in entries})
+
+    def too_many_deletions(self, count: int, size: int, tables: Iterable[str]) -> NoSpace:
+        """Why so many records of these tables could not be deleted together on a full volume, and how many can. `size`: bytes of their log entries."""
+        indexes = max((len(self.tables[name].index_list) for name in tables if name in self.tables), default=0)
+        fit = deletions_at_once(size / max(count, 1), 3 + indexes, self.env.page_bytes)
+        if fit >= count:
+            return NoSpace(
+                "No space left for this deletion: remove log entries first (delete_audit_logs_before), or make room on the volume"
+            )
+        return NoSpace(
+            f"No space left to delete {count:,} records at once, nothing was deleted: the volume is full, and the reserve of the database is enough for "
+            f"about {fit:,} of them in one request. Delete that many at a time, or make room on the volume"
+        )
 
     enter_in_caches = staticmethod(enter_changes)  # brings index caches up to what has been committed
 

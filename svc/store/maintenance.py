@@ -16,7 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from svc.clock import AHEAD
-from svc.errors import Problem
+from svc.errors import NoSpace, Problem
 from svc.store.blobs import Sweep
 from svc.store.caching.copies import evict
 from svc.store.definitions import build_key, moves_key
@@ -72,7 +72,8 @@ class Maintenance:
         self._next_cache_check = 0.0
         self._sweeps: dict[Database, Sweep] = {}
         self._next_sweep: dict[Database, float] = {}  # monotonic
-        self._paused_until: dict[Database, float] = {}
+        self._paused_until: dict[_Share, float] = {}
+        self._batches: dict[Database, int] = {}  # expired records that are removed at once, where the volume is too full for EXPIRE_BATCH
         self._deadline = 0.0
         self._kinds: tuple[Callable[[Database], bool], ...] = (
             self._remove_expired,
@@ -86,9 +87,10 @@ class Maintenance:
 
     def forget(self, database: Database) -> None:
         """A database is no longer there."""
-        known: tuple[dict[Database, Any], ...] = (self._sweeps, self._next_sweep, self._next_prune, self._ahead, self._paused_until)
+        known: tuple[dict[Database, Any], ...] = (self._sweeps, self._next_sweep, self._next_prune, self._ahead, self._batches)
         for each in (*known, self._last_expired):
             each.pop(database, None)
+        self._paused_until = {share: until for share, until in self._paused_until.items() if share[0] is not database}
         if self._last[0] is database:
             self._last = (None, 0)
 
@@ -137,7 +139,7 @@ class Maintenance:
             caches = self._store.caches
             return caches.has_work and caches.load(self._may_go_on)
         now = self._store.clock.monotonic()
-        if now < self._paused_until.get(database, 0.0) or database.is_dropped:
+        if now < self._paused_until.get((database, kind), 0.0) or database.is_dropped:
             return False
         try:
             return self._kinds[kind](database)
@@ -145,9 +147,12 @@ class Maintenance:
             return False  # a long write is under way: there is time for this later
         except LmdbError as error:
             store_problem(error, database.env.path)  # which logs it
+        except NoSpace:
+            # Fewer at once need less of the reserve.
+            self._batches[database] = max(self._batches.get(database, EXPIRE_BATCH) // 4, 1)
         except Problem:
             pass  # The log has the cause. What the slice did is undone; a full disk is not made better by trying at every turn.
-        self._paused_until[database] = now + RETRY_AFTER
+        self._paused_until[database, kind] = now + RETRY_AFTER
         return False
 
     def _may_go_on(self) -> bool:
@@ -172,6 +177,7 @@ class Maintenance:
     def _build(self, database: Database, table: Table, attribute: str) -> None:
         """Build as much of one index as the time allows."""
         database.writer(wait=False)
+        database.require_space()
         index = table.indexes.get(attribute)  # opening the writer may have shown a new definition
         if index is None or index.ready or not index.has_values or not table.is_there:
             return
@@ -211,6 +217,7 @@ class Maintenance:
         """Rewrite some records of a table whose values are being moved."""
         store = self._store
         database.writer(wait=False)
+        database.require_space()
         moves = table.moves  # opening the writer may have shown that another process has finished, or renamed the table
         if moves is None or moves.is_done or not table.is_there:
             return
@@ -273,7 +280,7 @@ class Maintenance:
         writes = WriteSet(database, store.next_version(), store.clock.wall() * 1000, None)
         try:
             removed = False
-            for stored in table.expiry.whole_keys(writes.txn, before_ms, EXPIRE_BATCH):
+            for stored in table.expiry.whole_keys(writes.txn, before_ms, self._batches.get(database, EXPIRE_BATCH)):
                 # A copy of what a source has is one in a process too that does not know of the source.
                 if table.is_caching or is_copy(writes.txn.get(stored, b"\0", table.primary)):
                     removed |= evict(writes, table, stored, before_ms, partial(_is_at_rest, table))
@@ -284,6 +291,8 @@ class Maintenance:
             raise
         writes.commit()
         self._commit(database)
+        if not database.env.reserve.is_low:
+            self._batches.pop(database, None)
         return removed
 
     def _evict_early(self, database: Database, table: Table, now_ms: float) -> None:

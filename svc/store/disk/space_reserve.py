@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+from math import ceil
 from pathlib import Path
 
 import lmdb
@@ -21,6 +22,12 @@ log = logging.getLogger("svc.store")
 RESERVE_BYTES = 1 << 20  # how much of the file is kept allocated behind the pages in use; at times twice that
 RESERVE_FILE = "reserve"  # as large, and 1/256 of the database: to drop a table LMDB writes down the number of each of its pages, 8 bytes
 _RESERVE_SHARE = 8  # bits
+
+
+def deletions_at_once(entry_bytes: float, pages_touched: int, page_bytes: int) -> int:
+    """How many records can be deleted in one transaction on a full volume, with a log entry of so many bytes for each, and pages of other stores."""
+    pages = ceil(entry_bytes / page_bytes) + pages_touched
+    return max(RESERVE_BYTES // (pages * page_bytes), 1)
 
 
 class SpaceReserve:

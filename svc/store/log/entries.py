@@ -34,7 +34,7 @@ all properties of the record, the key among them; what was incremented is an inc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from struct import Struct as Layout
 
@@ -96,6 +96,11 @@ class LogEntry(msgspec.Struct, gc=False):
     def id(self) -> Key | None:
         """The primary key; None: the whole table is meant."""
         return decode_key(self.key) if self.key else None  # type: ignore[return-value]
+
+
+def log_bytes(entries: Iterable[LogEntry]) -> int:
+    """About how much space they take, names left out."""
+    return sum(HEADER_SIZE + len(entry.value or b"") + len(entry.image or b"") for entry in entries)
 
 
 def encode_entry(entry: LogEntry) -> bytes:

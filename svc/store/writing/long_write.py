@@ -34,10 +34,11 @@ from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from svc.errors import Overloaded, Problem
+from svc.errors import NoSpace, Overloaded, Problem
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Txn
 from svc.store.indexes.index import IndexChange
+from svc.store.log.entries import log_bytes
 from svc.store.slices import SLICE
 from svc.store.writing.write_set import WriteSet
 
@@ -134,6 +135,7 @@ class LongWrite:
         self._has_steps = True
         self.since = 0.0
         self._entries = 0  # log entries written
+        self._log_bytes = 0  # their size, of deletions
         self._changes: list[IndexChange] | None = []  # for the caches; None: there were too many
         self._changed: set[Index] = set()  # then the indexes they belong to
         self._files: list[BlobFile] = []  # of blobs, that records refer to from this on
@@ -217,7 +219,13 @@ class LongWrite:
         try:
             return self._env.run_long(work)
         except LmdbError as error:
-            raise store_problem(error, self._env.path) from error
+            raise self._explained(store_problem(error, self._env.path)) from error
+
+    def _explained(self, problem: Problem) -> Problem:
+        """How many deletions would fit, if that is what was too much."""
+        if not isinstance(problem, NoSpace) or self._work.adds or not self._entries:
+            return problem
+        return self._database.too_many_deletions(self._entries, self._log_bytes, [table.name for table in self._tables])
 
     def _write_slice(self, txn: Txn) -> None:
         now = self._now
@@ -232,6 +240,8 @@ class LongWrite:
         """Keep of what was done only what is needed later."""
         found = self._set.index_changes
         self._entries = self._database.log.last_lsn + 1 - self._first
+        if not self._work.adds:
+            self._log_bytes += log_bytes(self._set.entries)
         self._set.entries.clear()
         if self._changes is not None and len(self._changes) + len(found) > CACHE_CHANGES:
             self._changed.update(change[0] for change in self._changes)
@@ -264,7 +274,7 @@ class LongWrite:
         try:
             self._env.committed_long(self._commit)
         except Problem as problem:
-            self._problem = problem
+            self._problem = self._explained(problem)
             self._rewind()
             self._store.count_commit(failed=True)
             return

@@ -413,7 +413,8 @@ class Transaction:
             self.failed_key = b"" if write is None else write.key
             _rollback(sets)
             if isinstance(error, LmdbError):
-                raise store_problem(error, database.env.path) from error
+                entries = [entry for write_set in sets for entry in write_set.entries]
+                raise database.explained(store_problem(error, database.env.path), entries) from error
             if isinstance(error, NeedsLongWrite):
                 self._writes, self._tables, self._are_assigned = writes, tables, True
             raise

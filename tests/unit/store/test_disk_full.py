@@ -1,15 +1,18 @@
 """A full disk, a full map, a disk that fails: what was undone is answered so, all else goes on (spec: schema-and-store §15)."""
 
+import asyncio
+import re
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from svc.clock import FakeClock
 from svc.errors import NoSpace, Problem, StoreFailure
-from svc.store import Store, Table
+from svc.store import Store, Table, Transaction
 from svc.store.disk.space_reserve import RESERVE_FILE
 from svc.store.env import Environment
 from svc.store.schema import Attribute, TableDefinition
@@ -18,6 +21,7 @@ from svc.store.writing.bulk_write import load_records
 from tests.support.faults import Volume, refuse_meta_pages
 
 BLOB = "x" * 3000
+WIDE = tuple([Attribute(f"wide{number}", "String", indexed=True) for number in range(12)])
 pytestmark = pytest.mark.usefixtures("real_reserve")
 
 
@@ -98,6 +102,95 @@ def test_records_are_refused_before_the_last_page_is_used_and_deleting_goes_on(s
         assert contents(seats) == []
         store.check()
     assert try_write(store, seats, range(10)) is None
+    store.check()
+
+
+def fill(store: Store, seats: Table) -> int:
+    """The number of records that fit."""
+    stored = 0
+    while try_write(store, seats, range(stored, stored + 50)) is None:
+        stored += 50
+    store.commit_turn()
+    return stored
+
+
+def deletion(store: Store, seats: Table, keys: Iterable[int]) -> Transaction:
+    transaction = store.begin()
+    for key in keys:
+        transaction.delete(seats, f"{key:04}")
+    return transaction
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_deletion_that_is_too_large_for_the_reserve_says_how_many_fit(store: Store, seats: Table, is_long: bool) -> None:
+    with no_growth(seats, extra=8 << 20):
+        stored = fill(store, seats)
+        outcome: list[Problem | None] = []
+        transaction = deletion(store, seats, range(stored))
+        if is_long:
+            with pytest.raises(NoSpace) as caught:
+                asyncio.run(transaction.apply_long())
+            outcome.append(caught.value)
+        else:
+            transaction.on_done = outcome.append
+            transaction.apply()
+            store.commit_turn()
+        found = re.search(f"delete {stored:,} records at once, nothing was deleted: .* about ([0-9,]+) of them", str(outcome[0]))
+        assert found is not None and seats.record_count() == stored
+        many = int(found[1].replace(",", ""))
+        assert 20 <= many < stored
+        for start in range(0, stored, many):
+            transaction = deletion(store, seats, range(start, min(start + many, stored)))
+            transaction.on_done = outcome.append
+            transaction.apply()
+            store.commit_turn()
+        assert outcome[1:] == [None] * (len(outcome) - 1) and seats.record_count() == 0
+    store.check()
+
+
+def test_a_full_map_says_how_many_deletions_fit(open_store: Callable[..., Store], seats: Table) -> None:
+    store = open_store(map_bytes=8 << 20)
+    seats = store.databases["data"].tables["Seat"]
+    stored = fill(store, seats)
+    with pytest.raises(NoSpace, match=r"delete [0-9]+ records at once"):
+        deletion(store, seats, range(stored)).apply()
+    store.commit_turn()
+    assert seats.record_count() == stored
+    store.check()
+
+
+def test_expired_records_leave_a_full_volume_in_batches_that_fit(store: Store, seats: Table, clock: FakeClock) -> None:
+    wide = replace(seats.definition, expiration=100.0, attributes=(*seats.definition.attributes, *WIDE))
+    seats = seats.database.define_table(wide)
+    with no_growth(seats, extra=8 << 20):
+        stored = fill(store, seats)
+        store.maintenance(1.0)
+        clock.advance(200)
+        for _ in range(8):
+            store.maintenance(1.0)
+            clock.advance(10)
+        assert contents(seats) == [] and seats.entry_count(seats.database.snapshot()) == 0 < stored
+    store.check()
+
+
+def test_background_work_that_adds_leaves_the_reserve_alone(store: Store, seats: Table, clock: FakeClock) -> None:
+    with no_growth(seats, extra=8 << 20):
+        stored = fill(store, seats)
+        handle = seats.indexes["stock"].handle if "stock" in seats.indexes else None
+        assert handle is None and stored > 1000
+        attributes = tuple(replace(each, indexed=True) if each.name == "stock" else each for each in seats.definition.attributes)
+        seats.database.define_table(replace(seats.definition, attributes=attributes))
+        for _ in range(3):
+            assert not store.maintenance(1.0)
+            clock.advance(10)
+        assert seats.indexes["stock"].progress == b""
+        for start in range(0, stored, 20):
+            deletion(store, seats, range(start, start + 20)).apply()
+            store.commit_turn()
+        assert seats.record_count() == 0
+    clock.advance(10)
+    store.maintenance(1.0)
+    assert seats.indexes["stock"].ready
     store.check()
 
 
