@@ -246,6 +246,17 @@ COMMANDS = (
         choices=("all", "restore"),
     ),
     Command(
+        "job",
+        "svc job run NAME | list",
+        "Run a job of an application now, and wait for its end; or list the jobs with their next times.",
+        _of("svc.cli.scheduled_jobs", "job_command"),
+        "svc job run NAME [application=APP]    APP: needed where several applications have a job of that name. Exit status 1 if it fails\n"
+        "svc job list                          the same as svc list_scheduled_jobs\n\n"
+        "target=URL: at another server, as for operations.",
+        flags=("insecure", "json"),
+        choices=("run", "list"),
+    ),
+    Command(
         "renew-certs",
         "svc renew-certs",
         "Make a new server certificate, signed by the authority of this installation.",

@@ -30,7 +30,8 @@ WAITING, RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "waiting", "running", "succee
 @dataclass(frozen=True, slots=True)
 class JobState:
     """The record of a job. Times in ms since the epoch. `anchor`: since when its moments count. `claimed`: the last moment that was taken, None before the
-    first one. `owner`, `heartbeat`: of the run that goes on, and the last one. `number`: of runs so far."""
+    first one. `owner`, `heartbeat`: of the run that goes on, and the last one. `number`: of runs so far.
+    `by_hand`: the last run was asked for, and took no moment."""
 
     application: str
     job: str
@@ -46,6 +47,7 @@ class JobState:
     duration: float | None = None
     error: str | None = None
     number: int = 0
+    by_hand: bool = False
 
     @property
     def since(self) -> int:
@@ -132,7 +134,8 @@ def _note_run(transaction: Transaction, history: Table, state: JobState) -> None
         "application": state.application,
         "job": state.job,
         "number": state.number,
-        "scheduled_at": state.claimed,
+        "scheduled_at": state.started if state.by_hand else state.claimed,
+        "by_hand": state.by_hand,
         "catch_up": state.catch_up,
         "started": state.started,
         "ended": state.ended,

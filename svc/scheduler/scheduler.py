@@ -27,7 +27,7 @@ import psutil
 
 from svc.api.calls import is_waiting, settled
 from svc.clock import Clock
-from svc.errors import Problem
+from svc.errors import ClientError, NotFound, Overloaded, Problem
 from svc.loop import is_ours
 from svc.scheduler.job import JobRun, JobSpec
 from svc.scheduler.job_state import FAILED, GONE, INTERRUPTED, MAX_ERROR, RUNNING, SUCCEEDED, JobState, JobTables, Outcome
@@ -165,7 +165,8 @@ class Scheduler:
                     "handler": job.spec.handler,
                     "next": job.next_ms,
                     "status": state.status,
-                    "scheduled_at": state.claimed,
+                    "scheduled_at": state.started if state.by_hand else state.claimed,
+                    "by_hand": state.by_hand,
                     "started": state.started,
                     "ended": state.ended,
                     "duration": state.duration,
@@ -199,6 +200,33 @@ class Scheduler:
         """Wait until what has begun is over."""
         while self._busy:
             await asyncio.wait(list(self._busy))
+
+    async def run_now(self, application: str | None, name: str) -> JobState:
+        """Run a job that is not due, once, as if a moment of it had come; its moments stay what they are. Returns its record when the run has ended.
+
+        `application`: None for a name that only one has. Raises NotFound, ClientError 409 while it runs, here or elsewhere, and 400 for a name that several
+        applications have.
+        """
+        found = [job for (owner, each), job in self._jobs.items() if each == name and application in (None, owner)]
+        if not found:
+            names = sorted({each for owner, each in self._jobs if application in (None, owner)})
+            raise NotFound(f"There is no job '{name}'" + (f"; there is {', '.join(names[:10])}" if names else ""))
+        if len(found) > 1:
+            owners = ", ".join(sorted(job.application for job in found))
+            raise ClientError(f"Several applications have a job '{name}': {owners}. Name one of them")
+        (job,) = found
+        if not self.may_begin() or self._is_stopped:
+            raise Overloaded("The service is about to stop")
+        running = ClientError(f"The job '{name}' is running", 409, "CONFLICT")
+        if job.task is not None:
+            raise running
+        before = self._tables.read(job.application, name)
+        job.task = task = self._start(self._take(job, by_hand=True), job)
+        await asyncio.shield(task)
+        after = self._tables.read(job.application, name)
+        if after is None or not after.by_hand or (before is not None and after.number == before.number):
+            raise running
+        return after
 
     # --- time ----------------------------------------------------------------------------------------------------------------------------
 
@@ -353,11 +381,11 @@ class Scheduler:
 
     # --- a moment ------------------------------------------------------------------------------------------------------------------------
 
-    async def _take(self, job: _Job) -> None:
-        """Claim the last moment that has come, and run it."""
+    async def _take(self, job: _Job, *, by_hand: bool = False) -> None:
+        """Claim the last moment that has come, and run it. `by_hand`: run it without a moment."""
         expected, began = job.next_ms, self._clock.monotonic()
         known = self._tables.read(job.application, job.spec.name)
-        if known is not None and known.since != (job.known and job.known.since):  # another instance was faster
+        if not by_hand and known is not None and known.since != (job.known and job.known.since):  # another instance was faster
             self._note(job, known)
             return
         claimed: list[JobRun] = []
@@ -369,10 +397,16 @@ class Scheduler:
                 return before
             now = self._now()
             last = spec.schedule.last_until(now, state.anchor)
-            if last is None or last <= self._since(job, state) or (state.status == RUNNING and self._is_held(job, state)):
+            if state.status == RUNNING and self._is_held(job, state):
                 return state
-            catch_up = last != expected or not job.is_on_time or now - last > ON_TIME_MS
-            claimed.append(JobRun(spec.name, _EPOCH + timedelta(milliseconds=last), catch_up))
+            if by_hand:
+                last, catch_up = state.claimed, False
+            elif last is None or last <= self._since(job, state):
+                return state
+            else:
+                catch_up = last != expected or not job.is_on_time or now - last > ON_TIME_MS
+            moment = now if by_hand or last is None else last
+            claimed.append(JobRun(spec.name, _EPOCH + timedelta(milliseconds=moment), catch_up))
             return replace(
                 state,
                 claimed=last,
@@ -385,6 +419,7 @@ class Scheduler:
                 duration=None,
                 error=None,
                 number=state.number + 1,
+                by_hand=by_hand,
             )
 
         outcome = await self._change(job, claim)

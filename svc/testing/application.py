@@ -178,6 +178,13 @@ class Application(Requests):
         self.instance.require_open()
         return self.run(self.instance.server.operations.perform({"operation": name, **fields}))
 
+    def run_job(self, name: str, application: str | None = None, *, seconds: float = FAR) -> dict[str, Any]:
+        """Run a job of `scheduler` now, whatever its schedule says. Returns `status`, `error` (the traceback, None without), `duration` and `number` of the
+        run. `application`: where several have a job of that name. `seconds`: as for `run`. Raises Problem for one that is not there or is running."""
+        self.instance.require_open()
+        state = self.run(self.instance.server.scheduler.run_now(application, name), seconds=seconds)
+        return {"status": state.status, "error": state.error, "duration": state.duration, "number": state.number}
+
     # --- time ------------------------------------------------------------------------------------------------------------------------
 
     def run(self, awaitable: Any, *, seconds: float = FAR) -> Any:

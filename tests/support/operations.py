@@ -138,6 +138,17 @@ class OperationsNode:
 
         return self.loop.run_until_complete(run())
 
+    def finished(self, started: dict[str, Any]) -> dict[str, Any]:
+        """The record of a job that an operation has started, when it has ended."""
+
+        async def wait() -> None:
+            tasks = [job.task for job in self.node.jobs._jobs.values()]
+            await asyncio.gather(*[task for task in tasks if task is not None])
+
+        self.wait(wait)
+        [record] = self.run("get_job", id=started["job_id"])
+        return record  # type: ignore[no-any-return]
+
     def user(self, name: str, permission: dict[str, Any], *, active: bool = True) -> User:
         """A user with a role of this permission, without storing either."""
         return User(name, active, Role(name, name, permission, databases=self.store.databases))

@@ -65,15 +65,7 @@ def refused(node: OperationsNode, operation: str, **fields: Any) -> tuple[int, s
 
 def job(node: OperationsNode, operation: str, **fields: Any) -> dict[str, Any]:
     """The record of the job when it has ended."""
-    answer = node.run(operation, **fields)
-
-    async def wait() -> None:
-        tasks = [job.task for job in node.node.jobs._jobs.values()]
-        await asyncio.gather(*[task for task in tasks if task is not None])
-
-    node.wait(wait)
-    [record] = node.run("get_job", id=answer["job_id"])
-    return record  # type: ignore[no-any-return]
+    return node.finished(node.run(operation, **fields))
 
 
 def download(node: OperationsNode, **fields: Any) -> tuple[Response, bytes]:

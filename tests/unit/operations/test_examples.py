@@ -26,6 +26,7 @@ NEEDS_MORE = {
     "delete_backup": 404,
     "verify_backup": 404,
     "restore_backup": 404,
+    "run_scheduled_job": 404,
     "set_configuration": 501,
     "cluster_set_routes": 501,
     "cluster_delete_routes": 501,

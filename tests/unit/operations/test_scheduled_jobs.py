@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from svc.scheduler import Scheduler
+from svc.errors import Problem
+from svc.scheduler import JobRun, Scheduler
 from tests.support.operations import OperationsNode
 from tests.support.scheduling import specs
 
@@ -35,6 +36,32 @@ def test_jobs_are_listed_with_their_last_runs(tmp_path: Path) -> None:
         scheduler._is_stopped = True
 
 
+def test_a_job_is_run_by_hand(tmp_path: Path) -> None:
+    with OperationsNode(tmp_path) as node:
+        with pytest.raises(Problem, match="There is no job 'a'"):
+            node.run("run_scheduled_job", job="a")
+        runs: list[JobRun] = []
+        scheduler = node.node.scheduler = Scheduler(node.store, node.clock, node.loop)
+        (job,) = specs({"name": "a", "interval": 60})
+
+        def handle(run: JobRun) -> None:
+            runs.append(run)
+            if len(runs) == 2:
+                raise ValueError("the second time")
+
+        scheduler.set("shop", [(job, handle)])
+        done = node.finished(node.run("run_scheduled_job", job="a"))
+        assert (done["status"], done["message"]) == ("COMPLETE", "The job 'a' has run") and done["result"]["number"] == 1
+        assert runs[0].scheduled_at.timestamp() == node.clock.wall() and not runs[0].catch_up
+        failed = node.finished(node.run("run_scheduled_job", job="a", application="shop"))
+        assert failed["status"] == "ERROR" and "ValueError: the second time" in failed["message"]
+        unknown = node.finished(node.run("run_scheduled_job", job="b"))
+        assert (unknown["status"], unknown["message"]) == ("ERROR", "There is no job 'b'; there is a")
+        scheduler._is_stopped = True
+
+
 def test_it_is_for_super_users(tmp_path: Path) -> None:
     with OperationsNode(tmp_path) as node, pytest.raises(Exception, match="not authorized"):
         node.run("list_scheduled_jobs", user=node.user("ann", {}))
+    with OperationsNode(tmp_path) as node, pytest.raises(Exception, match="not authorized"):
+        node.run("run_scheduled_job", job="a", user=node.user("ann", {}))

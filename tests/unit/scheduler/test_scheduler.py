@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svc.api.context import get_context
-from svc.errors import StoreFailure
+from svc.errors import Problem, StoreFailure
 from svc.scheduler import JobRun
 from tests.support.scheduling import World
 
@@ -63,6 +63,56 @@ def test_a_missed_time_of_cron_is_made_up_once(world: World) -> None:
     world.instance("two", HOURLY)
     assert world.runs == [("two", "a", START + 5 * 3600, True)]
     assert world.advance(3540) == [("two", "a", START + 6 * 3600, False)]
+
+
+def test_a_run_by_hand_takes_no_time_of_the_schedule(world: World) -> None:
+    scheduler = world.instance("one", HOURLY)
+    world.advance(600)
+    state = world.run(scheduler.run_now(None, "a"))
+    assert world.runs == [("one", "a", START + 600, False)]
+    assert (state.status, state.number, state.claimed, state.by_hand) == ("succeeded", 1, None, True)
+    assert [(run["number"], run["scheduled_at"], run["by_hand"]) for run in world.history] == [(1, (START + 600) * 1000, True)]
+    assert scheduler.jobs()[0]["scheduled_at"] == (START + 600) * 1000
+    assert world.advance(3000) == [("one", "a", START + 3600, False)], "and the next one comes as ever"
+    assert world.states["shop:a"]["by_hand"] is False and world.states["shop:a"]["claimed"] == (START + 3600) * 1000
+
+
+def test_what_cannot_be_run_by_hand(world: World) -> None:
+    waiting = asyncio.Event()
+
+    async def wait(run: JobRun) -> None:
+        await waiting.wait()
+
+    scheduler = world.instance("one", HOURLY, handler=wait)
+    world.set("one", HOURLY, {"name": "b", "interval": 600}, app="other")
+    for name, application, status, text in (
+        ("no", None, 404, "There is no job 'no'; there is a, b"),
+        ("b", "shop", 404, "There is no job 'b'; there is a"),
+        ("a", None, 400, "Several applications have a job 'a': other, shop"),
+    ):
+        with pytest.raises(Problem, match=text) as caught:
+            world.run(scheduler.run_now(application, name))
+        assert caught.value.status_code == status
+    first = world.loop.create_task(scheduler.run_now("shop", "a"))
+    world.run(asyncio.sleep(0))
+    with pytest.raises(Problem, match="is running") as caught:
+        world.run(scheduler.run_now("shop", "a"))
+    assert caught.value.status_code == 409
+    other = world.instance("two", HOURLY)
+    with pytest.raises(Problem, match="is running"):  # elsewhere
+        world.run(other.run_now("shop", "a"))
+    waiting.set()
+    assert world.run(first).status == "succeeded"
+    assert world.run(other.run_now("shop", "a")).number == 2
+
+
+def test_a_failure_by_hand_is_recorded(world: World) -> None:
+    def fail(run: JobRun) -> None:
+        raise ValueError("no")
+
+    state = world.run(world.instance("one", HOURLY, handler=fail).run_now("shop", "a"))
+    assert (state.status, state.by_hand) == ("failed", True) and "ValueError: no" in (state.error or "")
+    assert world.history[0]["status"] == "failed"
 
 
 def test_a_clock_that_is_set_forward_makes_up_the_last_time(world: World) -> None:
