@@ -80,6 +80,13 @@ class SocketConnection:
     def _collect(self) -> None:
         """Move the protocol's output to `_out`."""
 
+    def _is_deserted(self) -> bool:
+        """The peer has ended its half, and a turn is over: give up what is not answered yet. True: that was all, and the connection is closed.
+
+        A peer that has closed entirely looks the same until something is sent to it, which may be never.
+        """
+        return False
+
     def _on_all_sent(self, now: float) -> None:
         """The socket took all of `_out`."""
 
@@ -113,7 +120,7 @@ class SocketConnection:
     def flush(self) -> None:
         """Send once. What the socket does not take waits for writability."""
         self._flush_queued = False
-        if self.closed:
+        if self.closed or (self._ended and self._is_deserted()):
             return
         self._collect()
         if self._out and (self._writing or not self._send() or self._out):
@@ -198,8 +205,8 @@ class SocketConnection:
         self._again = False
         try:
             self._serve()
-        except Exception as error:
-            self.defect(error)
+        except BaseException as error:
+            self.defect(contained(error))
         if self.closed:
             return
         if self._again:

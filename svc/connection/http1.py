@@ -12,6 +12,8 @@ The connection knows bytes and time, the protocol knows their meaning, the appli
 
 While more than UNSENT_MAX of output waits for the peer nothing is read, and nothing pipelined is answered.
 
+A peer that ends its half counts as gone at the end of the turn: what is not answered by then is cancelled, and so are streams, but for files.
+
 An answer may hand the socket to another protocol: `tunnel.Upgrade`.
 """
 
@@ -111,7 +113,7 @@ class Http1Connection(SocketConnection):
             else:
                 self._stop_reading()
                 self._ended = True
-                if self.state is ConnectionState.LINGERING or (self._sending is not None and self._sending.lasts):
+                if self.state is ConnectionState.LINGERING:
                     self.close_now()
                     return
                 if self.state is ConnectionState.SENDING:
@@ -375,6 +377,12 @@ class Http1Connection(SocketConnection):
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
+    def _is_deserted(self) -> bool:
+        if self._current is None or type(self._sending) is FileBody:  # all that is left is to send
+            return False
+        self.close_now()
+        return True
+
     def _collect(self) -> None:
         data = self.protocol.data_to_send()
         if data:
@@ -441,6 +449,8 @@ class Http1Connection(SocketConnection):
         except BaseException as error:
             self.defect(contained(error))
             return
+        if self._ended and self._current is not None:
+            self.touch()  # which gives it up if it is not answered in this turn
         if self._current is None and not self._flush_queued and not self.closed:
             if self._ended:
                 self.close_now()

@@ -289,7 +289,7 @@ class Http2Connection(SocketConnection):
             exchange.defect(contained(error))
 
     def _on_peer_closed(self) -> None:
-        """The peer closed its half and may still read: complete requests are answered."""
+        """The peer closed its half and may still read: requests that are answered in this turn are, others are given up then (`_is_deserted`)."""
         for exchange in list(self._exchanges.values()):
             intake, sending = exchange.intake, exchange.sending
             if exchange.tunnel is not None or (intake is not None and intake.is_coming) or (sending is not None and sending.lasts):
@@ -352,6 +352,13 @@ class Http2Connection(SocketConnection):
         return self._pending
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def _is_deserted(self) -> bool:
+        for exchange in list(self._exchanges.values()):
+            if exchange.tunnel is None and (not exchange.status or exchange.sending is not None):
+                self.protocol.reset(exchange.stream_id)
+                self.lose(exchange)
+        return False
 
     def _collect(self) -> None:
         protocol = self.protocol

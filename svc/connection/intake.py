@@ -156,8 +156,8 @@ class BodyIntake:
             if self._is_early or exchange.task is not None:
                 application.cancelled(exchange)
             exchange.connection.answer(exchange, response)
-        except Exception as defect:  # the caller may be another request
-            exchange.connection.defect(defect)
+        except BaseException as defect:  # the caller may be another request
+            exchange.connection.defect(contained(defect))
         self.drop()
 
     def on_end(self) -> None:

@@ -487,7 +487,8 @@ class WebSocket:
         if not self._is_over:
             try:
                 self._on_events(self._driver.next_events())
-            except Exception as error:
+            except BaseException as error:
+                error = contained(error)
                 self._shared.log_error(f"WebSocket {self.request.target[:200]}", error)
                 self._cut_off(LOST, "")
             self._shared.input.charge()

@@ -541,13 +541,16 @@ def test_a_half_close_answers_what_is_complete(world: World2) -> None:
     world.ask("/feed")
     waiting = world.ask("/1")
     world.ask("/", "PUT", None, b"x", is_open=True)
-    world.receive(b"")
+    world.ask("/2")
+    world.sock.incoming.append(b"")
+    world.loop.readers[world.sock]()
     assert feed.closes == 1
     assert not world.sock.closed
     world.application.handled[1].respond(Response(b"answer"))
     world.talk()
     assert waiting.body == b"answer"
     assert world.sock.closed
+    assert "/2" in [exchange.request.target for exchange in world.application.cancels]  # not answered in that turn
 
 
 def test_a_drain_finishes_what_is_under_way(world: World2) -> None:

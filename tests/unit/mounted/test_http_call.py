@@ -685,3 +685,22 @@ def test_a_client_that_leaves_is_noticed_though_its_body_was_never_read(mount: M
     world.loop.call_soon(later.set)
     world.settle()
     assert world.tasks == 0
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_client_that_ends_its_half_has_disconnected(mount: Make, streams: bool) -> None:
+    told: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        if streams:
+            await send(START)
+            await send(body(b"begun", True))
+        told.append((await receive())["type"])
+
+    world = mount(app)
+    client = world.connect()
+    client.send(b"GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert (b"begun" in client.sock.sent) is streams and not told
+    client.send(b"")
+    assert told == ["http.disconnect"] and client.connection.closed
