@@ -14,12 +14,24 @@ def _forget_current_directory() -> None:
         del sys.path[0]
 
 
+def _open_standard_streams() -> None:
+    """Make a standard stream that is closed one of `/dev/null`: else the next file that is opened, a lock or a database, would have its number, and
+    would get what libraries print."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 FIRST_PROCESS = 1  # of a container
 CLOSED_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended
 
 
 def main() -> int:
     """The exit status of the command line that this process was given; CLOSED_PIPE, silently, if nothing reads its output any more."""
+    _open_standard_streams()
     _forget_current_directory()
     if os.getpid() == FIRST_PROCESS:
         from svc.cli.first_process import continue_in_child
@@ -29,8 +41,7 @@ def main() -> int:
 
     try:
         status = run()
-        if sys.stdout is not None:  # it may be closed
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status
     except BrokenPipeError:
         null = os.open(os.devnull, os.O_WRONLY)

@@ -78,7 +78,7 @@ def _ask_missing(installation: Installation, arguments: Arguments) -> None:
     """Ask for values that are neither in the environment nor on the command line; Enter takes the default."""
     import getpass
 
-    given = {name.lower() for name in (*os.environ, *arguments.options)}
+    given = {name.lower() for source in (os.environ, arguments.options) for name, value in source.items() if value}
     if "rootpath" not in given:
         arguments.options["ROOTPATH"] = input(f"Root directory [{installation.root}]: ").strip() or str(installation.root)
     if "svc_admin_username" not in given:

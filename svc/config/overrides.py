@@ -26,6 +26,9 @@ _FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
 """Variables of other programs that begin like ours: of proxies, and those of Kubernetes for a service with the name of a section."""
 
 
+_LINK = re.compile(r"(?:tcp|udp|sctp)://", re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class Examined:
     """A configuration with all overrides, of which nothing has been written yet. `marked`: the file; `singles`: the values of the environment and
@@ -62,7 +65,7 @@ def examine(
     sources = {".".join(leaf): variable for leaf, variable in (merged.state.sources.items() if merged.state else ())}
     origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
     config = build(merged.document, root, file=file, origins=origins)
-    notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}))
+    notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}), *_link_notes(environ or {}))
     forced = merged.leaves_of_variable(layers.SET)
     overrides = {name: value for name, value in singles.items() if tuple(name.split(".")) not in forced}
     return Examined(replace(config, notes=notes, overrides=overrides), origins, file, marked, merged, stored, singles)
@@ -149,10 +152,38 @@ def _doubled_notes(marked: Marked, file: Path) -> list[tuple[str, str]]:
     ]
 
 
+def _is_link(text: str, name: str) -> bool:
+    """Whether it is what Docker and Kubernetes set for a container or service beside this one: for one with the name `http`, HTTP_PORT is
+    `tcp://10.0.0.7:80`."""
+    setting = BY_NAME.get(LEGACY.get(name, name))
+    return setting is not None and setting.kind == "port" and _LINK.match(text) is not None
+
+
+def _meant(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without variables that say nothing: an empty one is how a container is started without a value."""
+    known = override_names()
+    return {
+        flat: text for flat, text in environ.items() if (name := known.get(flat.lower())) is None or (text and not _is_link(text, name))
+    }
+
+
+def _link_notes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    known = override_names()
+    links = [flat for flat, text in environ.items() if (name := known.get(flat.lower())) is not None and _is_link(text, name)]
+    return [
+        (
+            "warn",
+            f"The environment variable {flat} is the address of another container and is ignored; enableServiceLinks: false in Kubernetes"
+            " leaves such variables out, the configuration file or an option sets the port",
+        )
+        for flat in links
+    ]
+
+
 def single_sources(environ: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """Dotted name -> what sets it, for messages; the command line beats the environment."""
     result: dict[str, str] = {}
-    for source, text in ((environ, "environment variable "), (options, "option --")):
+    for source, text in ((_meant(environ), "environment variable "), (options, "option --")):
         former: dict[str, str] = {}
         current: dict[str, str] = {}
         for flat in source:
@@ -181,7 +212,7 @@ def _misspelt_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 def single_values(document: Document, environ: Mapping[str, str], options: Mapping[str, str]) -> dict[str, object]:
     """The settings that the environment and the command line name, by dotted name; the command line wins, today's names win."""
     result: dict[str, object] = {}
-    for source in (environ, options):
+    for source in (_meant(environ), options):
         former: dict[str, object] = {}
         current: dict[str, object] = {}
         for flat, text in source.items():

@@ -9,6 +9,8 @@ from functools import cache
 
 LEVELS = ("trace", "debug", "info", "warn", "error", "fatal", "notify")
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True)
 class From:
@@ -187,7 +189,12 @@ SETTINGS: tuple[Setting, ...] = (
     # operationsApi
     Setting("operationsApi.network.port", "port", 9925, "Plain HTTP for operations; null: not opened.", null=True),
     Setting("operationsApi.network.securePort", "port", None, "HTTPS for operations; null: not opened.", null=True),
-    Setting("operationsApi.network.host", "addresses", From("http.host"), "As `http.host`, for these ports."),
+    Setting(
+        "operationsApi.network.host",
+        "addresses",
+        LOOPBACK,
+        "As `http.host`, for these ports; administration is for this machine until others are let in: `*`, or an address.",
+    ),
     Setting("operationsApi.network.cors", "bool", True, "Answer cross-origin requests of browsers."),
     Setting("operationsApi.network.corsAccessList", "strings", ["*"], "As `http.corsAccessList`.", null=True),
     Setting(
@@ -476,8 +483,6 @@ SWITCHED_OFF: dict[str, dict[str, object]] = {
     "tracing": {"tracing.enabled": False},
 }
 """The values that `<section>: false` sets for a built-in section."""
-
-LOOPBACK = "127.0.0.1"
 
 LOOPBACK_ORIGINS = [f"{scheme}://{host}:*" for scheme in ("http", "https") for host in ("localhost", "127.0.0.1", "[::1]")]
 

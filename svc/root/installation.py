@@ -127,7 +127,6 @@ def first_document(root: Path, environ: Mapping[str, str], options: Mapping[str,
     values: dict[str, object] = {name: BY_NAME[name].default for name in TEMPLATE}  # paths stay relative: a copy serves itself
     values["rootPath"] = str(root)
     values["http.corsAccessList"] = [None]
-    values["operationsApi.network.host"] = values["http.host"]
     if mode == "dev":
         values |= DEVELOPMENT
     values["node.hostname"] = first_value(options, environ, "node_hostname", "replication_hostname") or values["node.hostname"]

@@ -31,6 +31,7 @@ from svc.auth.tokens import Tokens
 from svc.auth.users import UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
+from svc.config.settings import BY_NAME
 from svc.connection.input_share import InputShare
 from svc.content.registry import ContentTypes
 from svc.errors import Problem
@@ -526,7 +527,7 @@ class Server:
         unserved = [
             f"{name} {port}"
             for name, port in (("mqtt.network.port", mqtt.port), ("mqtt.network.securePort", mqtt.secure_port))
-            if port is not None
+            if port is not None and port != BY_NAME[name].default  # which nobody has asked for
         ]
         if unserved:
             self.logger.warn("not opened, because this version does not serve them yet:", ", ".join(unserved))

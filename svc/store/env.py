@@ -46,7 +46,7 @@ from svc.errors import Problem, StoreFailure
 from svc.store.disk.database_copy import RawCopy
 from svc.store.disk.database_locks import DatabaseInUse, OpenLock
 from svc.store.disk.descriptors import keep_from_programs
-from svc.store.disk.faults import MAX_STORES, store_problem
+from svc.store.disk.faults import MAP_BYTES, MAX_STORES, store_problem
 from svc.store.disk.space_reserve import SpaceReserve
 from svc.store.disk.writer_gate import WriterGate
 
@@ -61,7 +61,6 @@ else:
 log = logging.getLogger("svc.store")
 
 
-MAP_BYTES = 1 << 40  # address space, not disk: the file grows as needed
 MAX_READERS = 1024  # snapshots open at one time, in all processes
 SPARE_TRANSACTIONS = 8  # ended read transactions that are kept for reuse
 

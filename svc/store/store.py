@@ -20,9 +20,10 @@ from svc.errors import NotFound, Problem, SchemaError, StoreFailure
 from svc.store.database import Database
 from svc.store.database_drops import DirectoryRemover, EnvironmentCloser, leftovers, move_away
 from svc.store.definitions import check_database_name
+from svc.store.disk.faults import MAP_BYTES
 from svc.store.disk.reclamation import Reclamation, ReclamationSettings
 from svc.store.disk.restore_mark import InterruptedRestore, interrupted_restore, marked_databases
-from svc.store.env import MAP_BYTES, new_helper
+from svc.store.env import new_helper
 from svc.store.maintenance import Maintenance
 from svc.store.snapshots import SnapshotLimits
 from svc.store.turn import Turn

@@ -26,8 +26,8 @@ from svc.store.blobs.files import ERROR, PART, relative_name
 from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY, STORE_FORMAT, TABLE_PREFIX, StoredTable
 from svc.store.disk.database_copy import Copy, RawCopy
 from svc.store.disk.database_locks import BlobFilesLock
-from svc.store.disk.faults import MAX_STORES, store_problem
-from svc.store.env import MAP_BYTES, MAX_READERS, Handle, Txn
+from svc.store.disk.faults import MAP_BYTES, MAX_STORES, store_problem
+from svc.store.env import MAX_READERS, Handle, Txn
 
 if TYPE_CHECKING:
     from svc.store.database import Database

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import resource
 from pathlib import Path
 
 import lmdb
@@ -18,6 +19,7 @@ from svc.seldom import SECOND, Seldom
 
 log = logging.getLogger("svc.store")
 
+MAP_BYTES = 1 << 40  # address space, not disk: the file grows as needed
 MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction; a child costs 0.4 us more than with 64
 
 
@@ -37,6 +39,8 @@ def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
         _log(logging.CRITICAL, path, error, "no space left on its volume (%s); free space there, writing goes on by itself")
         return NoSpace("No space left for this write: the volume of the database is full")
     _log(logging.ERROR, path, error, f"{type(error).__name__}: %s")
+    if code == errno.ENOMEM or isinstance(error, lmdb.MemoryError):
+        return StoreFailure(_no_memory())
     if isinstance(error, lmdb.ReadersFullError):
         return StoreFailure("Too many results are being read at the same time, try again later")
     if isinstance(error, lmdb.DbsFullError):
@@ -46,6 +50,17 @@ def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
     if isinstance(error, lmdb.PanicError):
         return StoreFailure("The database stopped after a failed disk write: check its volume, then restart the service")
     return StoreFailure("The database could not be read or written: check its volume and the log of the service")
+
+
+def _no_memory() -> str:
+    """What keeps a database from being opened, or a transaction from being begun, is nearly always a limit of addresses, of which the map takes many."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return "The system has no memory for the database: free some, or stop what uses it"
+    return (
+        f"The address space of this process is limited to {limit >> 20} MiB (ulimit -v), and the map of a database takes {MAP_BYTES >> 20} MiB of it, which is"
+        " no memory: take that limit away (ulimit -v unlimited, LimitAS=infinity), and limit the memory instead (MemoryMax= of systemd, --memory of Docker)"
+    )
 
 
 def _log(level: int, path: Path, error: Exception, text: str) -> None:

@@ -36,9 +36,9 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     return ask
 
 
-def test_enter_leaves_all_addresses_or_those_of_development(ask: Ask) -> None:
+def test_enter_leaves_the_addresses_of_a_first_configuration(ask: Ask) -> None:
     options, asked = ask()
-    assert [prompt[-5:] for prompt in asked] == ["[*]: ", "[*]: "]
+    assert [prompt.partition("[")[2] for prompt in asked] == ["*]: ", "127.0.0.1]: "]
     assert "HTTP_HOST" not in options
     assert all("[127.0.0.1]: " in prompt for prompt in ask(DEFAULTS_MODE="dev")[1])
 

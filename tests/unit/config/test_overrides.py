@@ -280,3 +280,24 @@ def test_the_first_document_with_the_options_of_its_installation(root: Path) -> 
     for environ in ({"HTTP_PORT": "9927"}, {"INSTANCES": "2"}, {"SVC_CONFIG_JSON": '{"http": {"port": 9927}}'}):
         with pytest.raises(ConfigError):
             with_singles(first, root, environ, {})
+
+
+def test_an_empty_variable_is_as_if_absent(root: Path) -> None:
+    config = load(root, {"HTTP_PORT": "", "LOGGING_LEVEL": "", "OPERATIONSAPI_NETWORK_PORT": "", "OPERATIONSAPI_PORT": ""})
+    assert (config.http.port, config.logging.level, config.operations_api.network.port) == (9926, "warn", 9925)
+    assert not config.notes and not config.overrides
+
+
+def test_the_link_of_a_container_is_no_port(root: Path) -> None:
+    config = load(root, {"HTTP_PORT": "tcp://10.0.0.7:80", "MQTT_NETWORK_PORT": "udp://10.0.0.8:1883"})
+    assert (config.http.port, config.overrides) == (9926, {})
+    assert [(level, text.split(" is ")[0]) for level, text in config.notes] == [
+        ("warn", "The environment variable HTTP_PORT"),
+        ("warn", "The environment variable MQTT_NETWORK_PORT"),
+    ]
+    with pytest.raises(ConfigError):
+        load(root, {}, {"HTTP_PORT": "tcp://10.0.0.7:80"})
+
+
+def test_operations_are_for_this_machine_whatever_applications_listen_on(root: Path) -> None:
+    assert load(root, {"HTTP_HOST": "10.0.0.7"}).operations_api.network.host == ("127.0.0.1",)

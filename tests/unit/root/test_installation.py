@@ -64,7 +64,7 @@ def test_the_written_configuration_is_the_contracts(home: Path) -> None:
             "network": {
                 "port": 9925,
                 "securePort": None,
-                "host": "*",
+                "host": "127.0.0.1",
                 "cors": True,
                 "corsAccessList": ["*"],
                 "domainSocket": "operations-server",
