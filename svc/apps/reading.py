@@ -65,6 +65,17 @@ def _load(text: str) -> Any:
         loader.dispose()
 
 
+def _refuse_doubled(node: yaml.MappingNode) -> None:
+    """Raise ValueError for a key that a mapping has twice: YAML has no such mappings (1.2.2, §3.2.1.1), and the parser drops the first one in silence."""
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+            line, name = key.start_mark.line + 1, (key.tag, key.value)
+            if name in lines:
+                raise ValueError(f"has '{key.value[:100]}' in line {line} a second time, after line {lines[name]}: put the two together")
+            lines[name] = line
+
+
 def _count(node: yaml.Node, counted: dict[int, int]) -> int:
     """How many values a node stands for: an alias to many, or a merge key, counts as many. Raises ValueError for too many.
 
@@ -80,6 +91,7 @@ def _count(node: yaml.Node, counted: dict[int, int]) -> int:
     if isinstance(node, yaml.SequenceNode):
         members = node.value
     elif isinstance(node, yaml.MappingNode):
+        _refuse_doubled(node)
         members = [each for pair in node.value for each in pair]
     count = 1 + sum(_count(each, counted) for each in members)
     if count > MAX_VALUES:

@@ -67,6 +67,8 @@ class _Container:
                 raise _fault(event, "'<<' needs an object, or a list of objects")
             self.merged += found
             self.name = None
+        elif self.name in self.value:
+            raise _fault(event, f"'{str(self.name)[:100]}' is there a second time in the same object")
         else:
             self.value[self.name] = value
             self.name = None

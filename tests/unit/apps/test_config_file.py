@@ -35,6 +35,8 @@ MERGES = "a: &a {x: 1}\n" + "".join(
         ("a: 2001-99-99", "month"),
         ("a: !!python/object:os.system {}", "could not determine a constructor"),
         ("- a", "must be a mapping of entries"),
+        ("rest: true\nstatic: {}\nrest: {path: /x}", "has 'rest' in line 3 a second time, after line 1: put the two together"),
+        ("static: {files: a,\n  files: b}", "has 'files' in line 2 a second time, after line 1"),
         ("? [a]\n: b", "unhashable"),
         ("#" * (1 << 20) + "#", "is larger than 1048576 bytes"),
     ],

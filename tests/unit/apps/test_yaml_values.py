@@ -35,7 +35,6 @@ from svc.apps.yaml_values import read_yaml
             "a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}\ne: {c: 4, <<: [*x, {f: 5}]}",
             {"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 3}, "e": {"b": 1, "c": 4, "f": 5}},
         ),
-        ("a: 1\na: 2\n", {"a": 2}),
         (
             "[!!str 5, !!int '5', !!float 1, !!bool 'true', !!null '', !!timestamp 2024-01-05, ! 7]",
             ["5", 5, 1, True, None, "2024-01-05", "7"],
@@ -57,6 +56,8 @@ def test_values(text: str, value: Any) -> None:
         ("&x a: 1\n*x : 2", "a key must be a string"),
         ("<<: 5", "line 1, column 5: '<<' needs an object"),
         ("a: 1\n---\nb: 2", "line 2, column 1: there is more than one document"),
+        ("a: 1\nb: {c: 1,\n c: 2}", "line 3, column 5: 'c' is there a second time in the same object"),
+        ("a: 1\nb: 2\n'a': 3", "line 3, column 6: 'a' is there a second time"),
         ("!!set {a}", "the tag tag:yaml.org,2002:set is not known"),
         ("!x 5", "the tag !x is not known"),
         ("!!int five", "'five' is no int"),
@@ -104,3 +105,11 @@ def test_merge_keys_cannot_make_a_document_without_bounds(monkeypatch: pytest.Mo
         read_yaml((text + "- {<<: *a}\n").encode())
     with pytest.raises(ValueError, match="more than 100"):
         read_yaml(f"a: &a {{{members}}}\nb: {{<<: [{', '.join(['*a'] * 11)}]}}".encode())
+
+
+def test_a_merged_key_may_be_given_again() -> None:
+    assert read_yaml(b"a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\nc: {x: 4, <<: *a}") == {
+        "a": {"x": 1, "y": 2},
+        "b": {"x": 3, "y": 2},
+        "c": {"x": 4, "y": 2},
+    }
