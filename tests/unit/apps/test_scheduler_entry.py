@@ -139,7 +139,7 @@ def test_a_newer_version_goes_on_with_new_functions_and_a_broken_one_changes_not
         assert "jobs.py has no note" in app.node.app.entries["scheduler"].messages[0]
         look(app, 60)
         assert module.loaded[0].ran == [("a", "new"), ("a", "new")]
-        change(app, "config.yaml", CONFIG.replace("scheduler:\n  jobs:\n", ""))
+        change(app, "config.yaml", CONFIG.replace("scheduler:\n  jobs:\n", "").replace("{files: resources.py}", "false"))
         look(app, 600)
         assert app.node.scheduler.jobs() == []
 
