@@ -143,13 +143,16 @@ class Resource(Instance):
             cls._check_default(verb, target, data, context)
             return None
         arguments = (user, target) if right in ("allow_read", "allow_delete") else (user, data, target)
-        return then(getattr(instance, right)(*arguments), lambda answer: cls._allowed(answer, user, target))
+        return then(getattr(instance, right)(*arguments), lambda answer: cls._allowed(answer, right, user, target))
 
     @classmethod
-    def _allowed(cls, answer: Any, user: Any, target: RequestTarget) -> None:
-        """A right of the class's own has been asked: it opens the whole table, and none that relationships lead to."""
-        if not answer:
+    def _allowed(cls, answer: Any, right: str, user: Any, target: RequestTarget) -> None:
+        """A right of the class's own has been asked: it opens the whole table, and none that relationships lead to. Raises TypeError for what is
+        neither True nor False nor None: a generator, a user or a record would let everyone in."""
+        if answer is None or answer is False:
             raise AccessViolation(user)
+        if answer is not True:
+            raise TypeError(f"{cls.__name__}.{right} must return True or False, not {_kind_of(answer)}")
         if cls._table is not None and target.rights is None:
             target.rights = OPENED
 
@@ -176,6 +179,11 @@ class Resource(Instance):
         found.is_collection = found.id is None
         found.query_for(cls._table)
         return found
+
+
+def _kind_of(answer: Any) -> str:
+    name = type(answer).__name__
+    return f"a {name}: it has a yield" if name in ("generator", "async_generator") else f"a value of type {name}"
 
 
 def _missing(name: str) -> Verb:

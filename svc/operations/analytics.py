@@ -11,6 +11,7 @@ from svc.operations.metric_names import analytics_table, metric_names_of
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.searches import CONDITIONS
 from svc.operations.searching import reader_for, rows_of
+from svc.operations.visible_names import VisibleNames
 from svc.query import plan_query
 from svc.query.nodes import Comparator, Condition, Filter, Group, Select, SelectItem
 from svc.resources import PlannedQuery
@@ -30,6 +31,10 @@ def get_analytics(call: Call) -> PlannedQuery:
         if call[name] is not None:
             members.append(Condition(("id",), comparator, call[name]))
     members.append(Condition(("metric",), Comparator.EQUALS, call["metric"]))
+    if not call.is_super_user:
+        visible = VisibleNames(call.node, call.user).condition(call["metric"])
+        if visible is not None:
+            members.append(visible)
     if query.where is not None:
         members.append(query.where)
     select = query.select
@@ -95,7 +100,8 @@ OPERATIONS: tuple[Operation, ...] = (
             CONDITIONS,
         ),
         returns="Rows of `system.svc_analytics`, ascending by `id`, which is always among their attributes.",
-        notes="Conditions may name what only some metrics have, and call their comparator `operator`. The metrics and their fields are described in analytics.",
+        notes="A caller that is not a super user gets no rows that name tables on which it has no right.\n\n"
+        "Conditions may name what only some metrics have, and call their comparator `operator`. The metrics and their fields are described in analytics.",
         example={
             "metric": "duration",
             "start_time": 1767600000000,

@@ -1,12 +1,13 @@
 """`GET /metrics` of the operations port, for Prometheus and other programs that read its formats (spec: analytics §10).
 
-The text is made in slices of the loop, once for all who ask within a second; what the operating system has to be asked is measured on a helper thread.
+The text is made in slices of the loop, once for all who ask within a second; a reader that is no super user gets of it what names no hidden tables.
+What the operating system has to be asked is measured on a helper thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from svc.messages import Request, Response
 from svc.operations.instance_metrics import instance_families, process_families, store_families
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
+from svc.operations.visible_names import VisibleNames
 
 if TYPE_CHECKING:
     from svc.operations.node import Node
@@ -41,8 +43,8 @@ class Metrics:
         settings = node.config.operations_api.metrics
         self._is_open = settings.access == "open"
         self._max_tables = settings.max_label_sets
-        self._kept: dict[bool, tuple[float, bytes]] = {}  # by format: when it was made, monotonic
-        self._making: dict[bool, asyncio.Task[bytes]] = {}
+        self._kept: dict[bool, tuple[float, list[bytes]]] = {}  # by format: when it was made, monotonic; pieces of whole lines
+        self._making: dict[bool, asyncio.Task[list[bytes]]] = {}
 
     def answer(self, request: Request) -> Any:
         """The response, or an awaitable of it. Raises Problem 401, 403 or 406."""
@@ -51,7 +53,7 @@ class Metrics:
         openmetrics = accepts_openmetrics(request.block.get("accept"))
         kept = self._kept.get(openmetrics)
         if kept is not None and self._node.clock.monotonic() - kept[0] < KEPT_SECONDS:
-            return self._response(request, openmetrics, kept[1])
+            return self._answer_to(request, openmetrics, kept[1])
         return self._wait(request, openmetrics)
 
     def _authorize(self, request: Request) -> None:
@@ -65,10 +67,28 @@ class Metrics:
         if making is None:
             making = self._making[openmetrics] = self._node.loop.create_task(self._make(openmetrics))
             making.add_done_callback(partial(self._made, openmetrics))
-        body = await asyncio.shield(making)  # another client may wait for it when this one leaves
-        return self._response(request, openmetrics, body)
+        pieces = await asyncio.shield(making)  # another client may wait for it when this one leaves
+        answer = self._answer_to(request, openmetrics, pieces)
+        return answer if isinstance(answer, Response) else await answer
 
-    def _made(self, openmetrics: bool, task: asyncio.Task[bytes]) -> None:
+    def _answer_to(self, request: Request, openmetrics: bool, pieces: list[bytes]) -> Response | Awaitable[Response]:
+        user = user_of(request)
+        if user is not None and user.super_user:
+            return self._response(request, openmetrics, b"".join(pieces))
+        return self._answer_visible(request, openmetrics, pieces, VisibleNames(self._node, user))
+
+    async def _answer_visible(self, request: Request, openmetrics: bool, pieces: list[bytes], visible: VisibleNames) -> Response:
+        shown: list[bytes] = []
+
+        def steps() -> Iterator[None]:
+            for piece in pieces:
+                shown.append(visible.lines(piece))
+                yield
+
+        await self._node.store.slices.exhaust(steps())
+        return self._response(request, openmetrics, b"".join(shown))
+
+    def _made(self, openmetrics: bool, task: asyncio.Task[list[bytes]]) -> None:
         del self._making[openmetrics]
         if not task.cancelled() and task.exception() is None:
             self._kept[openmetrics] = (self._node.clock.monotonic(), task.result())
@@ -82,19 +102,19 @@ class Metrics:
         pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
         return self._compression.apply(request, Response(pieces, 200, pairs=pairs))
 
-    async def _make(self, openmetrics: bool) -> bytes:
+    async def _make(self, openmetrics: bool) -> list[bytes]:
         node = self._node
         measuring = partial(measure, node.store.path, node.store.caches.used)
         figures = await node.loop.run_in_executor(node.executor, measuring)
         return await node.store.slices.result(self._iter_made(figures, openmetrics))
 
-    def _iter_made(self, figures: ProcessFigures, openmetrics: bool) -> Generator[None, None, bytes]:
+    def _iter_made(self, figures: ProcessFigures, openmetrics: bool) -> Generator[None, None, list[bytes]]:
         node = self._node
         of_store = yield from store_families(node.store, self._max_tables)
         recorded = () if node.analytics is None else node.analytics.totals.families()
         families = chain(instance_families(node, is_ready=self._is_ready()), process_families(figures), of_store, recorded)
-        pieces = []
+        pieces: list[bytes] = []
         for piece in iter_text(families, openmetrics):
             pieces.append(piece)
             yield
-        return b"".join(pieces)
+        return pieces

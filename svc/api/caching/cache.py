@@ -257,7 +257,10 @@ class TableCache:
             return False
         holder = owner if isinstance(static, classmethod | staticmethod) else owner(key, context)
         try:
-            return bool(getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key))
+            answer = getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key)
+            if answer is not True and answer is not False and answer is not None:
+                raise TypeError(f"{ALLOW_STALE} of {owner.__name__} must return True or False, not a value of type {type(answer).__name__}")
+            return answer is True
         except BaseException as error:
             raise contained(error)
 

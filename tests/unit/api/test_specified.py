@@ -126,6 +126,66 @@ def test_calls_of_code_are_asked_for_rights_only_on_request(app: Application) ->
     assert app.ask("GET", "/Denied/x")[0] == 403
 
 
+WRONG_ANSWERS = {
+    "yield True": "a generator: it has a yield",
+    "return user": "a value of type User",
+    "return 1": "a value of type int",
+    "return 'no'": "a value of type str",
+    "return [False]": "a value of type list",
+    "return 0": "a value of type int",
+}
+
+
+def _rules(body: str, prefix: str) -> str:
+    arguments = {"read": "target", "update": "data, target", "create": "data, target", "delete": "target"}
+    return "\n".join(f"    {prefix}def allow_{name}(self, user, {given}): {body}" for name, given in arguments.items())
+
+
+@pytest.mark.parametrize("prefix", ["", "async "])
+def test_a_rule_says_true_or_false(tmp_path: Any, prefix: str) -> None:  # applications §2.3.1
+    code = "".join(
+        f"""
+class Loose{number}(Resource):
+{_rules(body, prefix)}
+    def get(self, query=None): return "secret"
+    def put(self, data, query=None): return "changed"
+    def post(self, data, query=None): return "added"
+    def delete(self, query=None): return True
+class Stock{number}(tables.Seat):
+{_rules(body, prefix)}
+"""
+        for number, body in enumerate(WRONG_ANSWERS)
+    )
+    with application(tmp_path, code) as app:
+        for number, (body, kind) in enumerate(WRONG_ANSWERS.items()):
+            if prefix and "yield" in body:
+                kind = kind.replace("generator", "async_generator")
+            for method, path in [
+                *[(method, f"/Loose{number}/1") for method in ("GET", "PUT", "POST", "DELETE")],
+                ("GET", f"/Stock{number}/"),
+            ]:
+                status, answer = app.ask(method, path, None if method in ("GET", "DELETE") else {"stock": 1})
+                assert status == 500 and "secret" not in str(answer), (method, path)
+                assert f"must return True or False, not {kind}" in str(app.errors.pop()[1])
+        assert not app.errors
+
+
+@pytest.mark.parametrize("prefix", ["", "async "])
+def test_none_refuses_as_false_does(tmp_path: Any, prefix: str) -> None:  # applications §2.3.1
+    bodies = {"return True": 200, "return False": 403, "return None": 403, "pass": 403}
+    code = "".join(
+        f"""
+class Loose{number}(Resource):
+    {prefix}def allow_read(self, user, target): {body}
+    def get(self, query=None): return "secret"
+"""
+        for number, body in enumerate(bodies)
+    )
+    with application(tmp_path, code) as app:
+        assert [app.ask("GET", f"/Loose{number}/1")[0] for number in range(len(bodies))] == list(bodies.values())
+        assert not app.errors
+
+
 def test_forms_of_put_post_and_create(app: Application) -> None:  # applications §3
     seat = app.tables.Seat
 

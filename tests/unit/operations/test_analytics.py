@@ -9,7 +9,9 @@ import pytest
 
 from svc.errors import Problem
 from svc.operations.metric_names import metric_names_of
+from svc.resources import Resource
 from svc.store import Table
+from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
 
 T = 1767600000000
@@ -199,4 +201,32 @@ def test_analytics_are_for_super_users_and_may_be_granted(node, operation):
         node.run(operation, ann, metric="table-size")
     assert caught.value.status_code == 403
     bob = node.user("bob", {"super_user": False, "operations": ["read_only"]})
-    assert node.run(operation, bob, metric="table-size")
+    assert node.run(operation, bob, metric="duration" if operation == "get_analytics" else "table-size")
+
+
+def test_rows_name_only_tables_that_the_caller_may_see(node):
+    for name in ("plant", "payroll"):
+        node.store.open_database("garden").define_table(TableDefinition(name, attributes=(Attribute("id", primary_key=True),)))
+        node.node.resources.set(name.title(), type(name, (Resource,), {"table": node.store.databases["garden"].tables[name]}))
+    add(
+        node,
+        {"id": T + 2, "metric": "table-size", "database": "garden", "table": "payroll", "size": 1},
+        {"id": T + 3, "metric": "database-size", "database": "garden"},
+        {"id": T + 4, "metric": "database-size", "database": "vault"},
+        {"id": T + 5, "metric": "cache-hit", "path": "plant"},
+        {"id": T + 6, "metric": "cache-hit", "path": "payroll"},
+        {"id": T + 7, "metric": "duration", "path": "Payroll", "method": "GET"},
+    )
+    nothing = node.user("ann", {"operations": ["get_analytics"]})
+    rights = {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}
+    some = node.user("bob", {"operations": ["get_analytics"], "garden": {"tables": {"plant": rights}}})
+
+    def names(user: Any, metric: str) -> set[Any]:
+        rows = node.run("get_analytics", user, metric=metric)
+        return {row.get("table") or row.get("database") or row.get("path") for row in rows}
+
+    assert [names(nothing, metric) for metric in ("table-size", "database-size", "cache-hit")] == [set(), set(), set()]
+    assert names(nothing, "duration") == {"search_by_id"}
+    assert [names(some, metric) for metric in ("table-size", "database-size", "cache-hit")] == [{"plant"}, {"garden"}, {"plant"}]
+    assert names(some, "duration") == {"search_by_id", "Plant"}
+    assert names(node.admin, "table-size") == {"plant", "payroll"} and names(node.admin, "database-size") == {"garden", "vault"}

@@ -21,6 +21,8 @@ from svc.messages import HeaderBlock, Request, Response
 from svc.operations.endpoint import OperationsEndpoint
 from svc.operations.instance_metrics import store_families
 from svc.operations.metrics import PIECE
+from svc.resources import Resource
+from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -148,6 +150,39 @@ def test_who_may_read(port: Port) -> None:
     assert forbidden.value.status_code == 403
     for name in ("reader", "metrics"):
         assert port.ask(node.directory.get_user(name)).status == 200
+
+
+RIGHTS = {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}
+
+
+def test_only_tables_that_the_reader_may_see_are_named(port: Port) -> None:
+    node = port.node
+    attributes = (Attribute("id", primary_key=True),)
+    for database, name in (("data", "plant"), ("data", "payroll"), ("vault", 'we"ird\\')):
+        node.store.open_database(database).define_table(TableDefinition(name, attributes=attributes))
+    analytics = node.node.analytics
+    assert analytics is not None
+    recorder = analytics.recorder
+    for name in ("plant", "payroll"):
+        recorder.yes_no("cache-hit", name)(True)
+        recorder.request_done(name, "GET", 1.0, 200, 10, 1.0)
+        node.node.resources.set(name, type(name, (Resource,), {"table": node.store.databases["data"].tables[name]}))
+    node.clock.advance(1)
+    while analytics.tick(0.0, 0.0):
+        pass
+    node.store.commit_turn()
+    permission = {"operations": ["get_analytics"], "data": {"tables": {"plant": RIGHTS}}}
+    node.run("add_role", role="metrics", permission=permission)
+    node.run("add_user", username="mona", password="x", role="metrics", active=True)
+    for accept in ("text/plain", OPENMETRICS):
+        all_of_them = body_of(port.ask(accept=accept))
+        assert "payroll" in all_of_them and "vault" in all_of_them and 'database="system"' in all_of_them
+        text = body_of(port.ask(node.directory.get_user("mona"), accept=accept))
+        assert 'svc_table_records{database="data",table="plant"}' in text and 'svc_database_used_bytes{database="data"}' in text
+        for hidden in ('"payroll', '"vault', '"we', '"system'):
+            assert hidden not in text
+        assert len(list((parse_openmetrics if accept == OPENMETRICS else parse_text)(text))) > 10
+        assert "svc_ready" in text and body_of(port.ask(accept=accept)) == all_of_them
 
 
 def test_it_may_be_open_or_not_there(tmp_path: Path) -> None:
