@@ -46,7 +46,7 @@ from svc.errors import Problem, StoreFailure
 from svc.store.disk.database_copy import RawCopy
 from svc.store.disk.database_locks import DatabaseInUse, OpenLock
 from svc.store.disk.descriptors import keep_from_programs
-from svc.store.disk.faults import MAP_BYTES, MAX_STORES, store_problem
+from svc.store.disk.faults import MAP_BYTES, MAX_STORES, opened, store_problem
 from svc.store.disk.space_reserve import SpaceReserve
 from svc.store.disk.writer_gate import WriterGate
 
@@ -224,6 +224,7 @@ class Environment:
         self.page_bytes = self._env.stat()["psize"]
         self.reserve = SpaceReserve(self._env, path, self.page_bytes)
         self.has_stopped = False
+        opened(path)
         self.reserve.refill()
 
     def _problem(self, error: lmdb.Error | OSError) -> Problem:

@@ -25,8 +25,14 @@ MAX_STORES = 1024  # LMDB reserves about 60 bytes for each in every transaction;
 
 LmdbError = lmdb.Error
 _seldom = Seldom(SYSTEM_CLOCK.monotonic, SECOND)
+_stopped: set[Path] = set()  # databases of which it has been logged that LMDB has given up (`env`, rule 6)
 _PROBE_BYTES = 16 << 20  # more than a turn or a batch of a load needs
 NO_SPACE_ERRORS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def opened(path: Path) -> None:
+    """The database in `path` has been opened, perhaps again: what befalls it is new."""
+    _stopped.discard(path)
 
 
 def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
@@ -38,7 +44,11 @@ def store_problem(error: lmdb.Error | OSError, path: Path) -> Problem:
     if code in NO_SPACE_ERRORS or (code == errno.EIO and _is_full(path)):
         _log(logging.CRITICAL, path, error, "no space left on its volume (%s); free space there, writing goes on by itself")
         return NoSpace("No space left for this write: the volume of the database is full")
-    _log(logging.ERROR, path, error, f"{type(error).__name__}: %s")
+    if not isinstance(error, lmdb.PanicError):
+        _log(logging.ERROR, path, error, f"{type(error).__name__}: %s")
+    elif path not in _stopped:  # nothing else comes from it until it is opened again
+        _stopped.add(path)
+        log.error("database %s: %s: %s", path, type(error).__name__, error)
     if code == errno.ENOMEM or isinstance(error, lmdb.MemoryError):
         return StoreFailure(_no_memory())
     if isinstance(error, lmdb.ReadersFullError):

@@ -12,7 +12,9 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import NoSpace, Problem, StoreFailure
+from svc.seldom import Seldom
 from svc.store import Store, Table, Transaction
+from svc.store.disk import faults
 from svc.store.disk.space_reserve import RESERVE_FILE
 from svc.store.env import Environment
 from svc.store.schema import Attribute, TableDefinition
@@ -304,6 +306,28 @@ def test_a_failed_write_of_a_meta_page_is_known_at_once(store: Store, seats: Tab
     assert {"0000", "0001", "0002"} <= set(contents(table))
     assert try_write(again, table, range(20, 23)) is None
     again.check()
+
+
+def test_that_lmdb_has_given_up_is_logged_once(
+    store: Store, seats: Table, open_store: Callable[..., Store], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert try_write(store, seats, range(3)) is None
+
+    def told() -> int:
+        return sum("PanicError" in record.getMessage() for record in caplog.records)
+
+    refuse_meta_pages(seats.database.env.path / "data.mdb")
+    for number in (1, 2):
+        for _ in range(5):
+            assert isinstance(try_write(store, seats, range(3)), StoreFailure)
+            with pytest.raises(StoreFailure):
+                seats.get_raw("0001")
+            monkeypatch.setattr(faults, "_seldom", Seldom(lambda: 0.0, 0.0))  # as if seconds passed
+        assert told() == number
+        if number == 1:
+            store = open_store()
+            seats = store.databases["data"].tables["Seat"]
+            refuse_meta_pages(seats.database.env.path / "data.mdb")
 
 
 def test_a_failed_write_of_a_data_page_stops_nothing(store: Store, seats: Table) -> None:
