@@ -8,7 +8,8 @@ Every instance watches the clock for all jobs of its applications, and the one t
 here or elsewhere, is left alone. A run whose process has ended, or gives no sign of life for LEASE, is over: its job goes on with the next moment.
 
 Timers are set for the next moment, and for no longer than a second: a clock that is set is noticed. Whatever happens between two looks at it, at most
-the last moment of each job is taken.
+the last moment of each job is taken. An interval is a duration as well: where the clock is set back, so that its next moment moves away, the moment is
+when the time has passed on the monotonic clock, and the following ones count from there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 
 import psutil
@@ -31,6 +33,7 @@ from svc.errors import ClientError, NotFound, Overloaded, Problem
 from svc.loop import is_ours
 from svc.scheduler.job import JobRun, JobSpec
 from svc.scheduler.job_state import FAILED, GONE, INTERRUPTED, MAX_ERROR, RUNNING, SUCCEEDED, JobState, JobTables, Outcome
+from svc.scheduler.schedules import Interval
 from svc.store import Store
 
 logger = logging.getLogger("svc.applications")
@@ -61,6 +64,7 @@ class _Job:
     since_ms: int
     known: JobState | None = None
     next_ms: int | None = None
+    due: float = inf  # monotonic: when the interval has passed, whatever the clock says; of `cron` never
     task: asyncio.Task[None] | None = None
     look_at: float = 0.0
     is_on_time: bool = False  # nothing has hindered a run at `next_ms`
@@ -163,7 +167,7 @@ class Scheduler:
                     "job": name,
                     "schedule": job.spec.schedule.text,
                     "handler": job.spec.handler,
-                    "next": job.next_ms,
+                    "next": self._next_ms(job),
                     "status": state.status,
                     "scheduled_at": state.started if state.by_hand else state.claimed,
                     "by_hand": state.by_hand,
@@ -179,8 +183,14 @@ class Scheduler:
     @property
     def next_time(self) -> float | None:
         """When the next job is due, in seconds since the epoch; None if there is none."""
-        times = [job.next_ms for job in self._jobs.values() if job.next_ms is not None]
+        times = [at for job in self._jobs.values() if (at := self._next_ms(job)) is not None]
         return min(times) / 1000 if times else None
+
+    def _next_ms(self, job: _Job) -> int | None:
+        """When it is due, by the clock as it is now."""
+        if job.next_ms is None or job.due == inf:
+            return job.next_ms
+        return min(job.next_ms, self._now() + max(int((job.due - self._clock.monotonic()) * 1000), 0))
 
     def __len__(self) -> int:
         """The number of jobs."""
@@ -246,7 +256,7 @@ class Scheduler:
         if not self._is_stopped and (self._jobs or self._running):
             now, monotonic = self._now(), self._clock.monotonic()
             waiting = [job for job in self._jobs.values() if job.task is None and job.look_at <= monotonic]
-            delays = [(job.next_ms - now) / 1000 for job in waiting if job.next_ms is not None]
+            delays = [min((job.next_ms - now) / 1000, job.due - monotonic) for job in waiting if job.next_ms is not None]
             delays += [0.0 for job in waiting if job.known is None]
             delay = max(min([self.look, *delays]), 0) if self.may_begin() else self.look
             self._timer = self._loop.call_later(delay, self._look)
@@ -272,15 +282,15 @@ class Scheduler:
         begun = 0
         for job in self._jobs.values():
             if job.task is not None:
-                self._tell_long(job, now)
+                self._tell_long(job, now, monotonic)
                 continue
             if monotonic < job.look_at:
                 continue
             if job.known is None:
                 job.task = self._start(self._begin(job), job)
-            elif self._since(job, job.known) - now > STEP_BACK_MS:
+            elif job.due == inf and self._since(job, job.known) - now > STEP_BACK_MS:
                 job.task = self._start(self._start_over(job), job)
-            elif job.next_ms is not None and now >= job.next_ms:
+            elif _has_come(job, now, monotonic):
                 job.task = self._start(self._take(job), job)
             else:
                 continue
@@ -288,9 +298,9 @@ class Scheduler:
             if begun == AT_ONCE:
                 break
 
-    def _tell_long(self, job: _Job, now: int) -> None:
+    def _tell_long(self, job: _Job, now: int, monotonic: float) -> None:
         """Say once of a run that its job's next time has come."""
-        if job.next_ms is not None and now >= job.next_ms and not job.is_told and (job.application, job.spec.name) in self._running:
+        if _has_come(job, now, monotonic) and not job.is_told and (job.application, job.spec.name) in self._running:
             job.is_told = True
             started = 0 if job.known is None or job.known.started is None else job.known.started
             text = f"has been running for {(now - started) / 1000:.0f} s, and its next time has come: that waits until it ends"
@@ -370,9 +380,15 @@ class Scheduler:
             job.known = job.next_ms = None
             job.look_at = self._clock.monotonic() + CHECK
             return
-        job.known = state
+        before, job.known = job.known, state
+        now = self._now()
         job.next_ms = schedule.next_after(self._since(job, state), state.anchor)
-        job.is_on_time = job.next_ms is None or job.next_ms >= self._now()
+        job.is_on_time = job.next_ms is None or job.next_ms >= now
+        if isinstance(schedule, Interval) and job.next_ms is not None:
+            due = self._clock.monotonic() + min(max(job.next_ms - now, 0), schedule.ms) / 1000
+            job.due = min(due, job.due) if before is not None and before.since == state.since else due
+        else:
+            job.due = inf
 
     @staticmethod
     def _since(job: _Job, state: JobState) -> int:
@@ -383,7 +399,7 @@ class Scheduler:
 
     async def _take(self, job: _Job, *, by_hand: bool = False) -> None:
         """Claim the last moment that has come, and run it. `by_hand`: run it without a moment."""
-        expected, began = job.next_ms, self._clock.monotonic()
+        began = self._clock.monotonic()
         known = self._tables.read(job.application, job.spec.name)
         if not by_hand and known is not None and known.since != (job.known and job.known.since):  # another instance was faster
             self._note(job, known)
@@ -395,10 +411,18 @@ class Scheduler:
             state, spec = self._of_schedule(job, before), job.spec
             if self._jobs.get((job.application, spec.name)) is not job:
                 return before
-            now = self._now()
-            last = spec.schedule.last_until(now, state.anchor)
             if state.status == RUNNING and self._is_held(job, state):
                 return state
+            now, expected, schedule = self._now(), job.next_ms, spec.schedule
+            last = schedule.last_until(now, state.anchor)
+            if isinstance(schedule, Interval) and not by_hand:
+                if job.since_ms > now:
+                    job.since_ms, expected = 0, last  # the clock was ahead when it was taken up
+                is_current = before is not None and job.known is not None and before.since == job.known.since
+                is_over = is_current and self._clock.monotonic() >= job.due
+                if is_over and (last is None or last <= self._since(job, state)):  # the clock was set back
+                    last = expected = now
+                    state = replace(state, anchor=now - schedule.ms, claimed=None)
             if by_hand:
                 last, catch_up = state.claimed, False
             elif last is None or last <= self._since(job, state):
@@ -424,7 +448,7 @@ class Scheduler:
 
         outcome = await self._change(job, claim)
         if outcome is None or not claimed:
-            if outcome is not None and job.next_ms is not None and job.next_ms <= self._now():  # it runs elsewhere
+            if outcome is not None and _has_come(job, self._now(), self._clock.monotonic()):  # it runs elsewhere
                 job.look_at = self._clock.monotonic() + CHECK
             return
         key = (job.application, job.spec.name)
@@ -485,6 +509,11 @@ class Scheduler:
         if before is None or before.owner != self._owner or before.status != RUNNING:
             return before
         return replace(before, heartbeat=self._now())
+
+
+def _has_come(job: _Job, now: int, monotonic: float) -> bool:
+    """Whether its next time has."""
+    return job.next_ms is not None and (now >= job.next_ms or monotonic >= job.due)
 
 
 def _told(error: BaseException) -> str:

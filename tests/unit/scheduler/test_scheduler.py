@@ -129,6 +129,41 @@ def test_a_clock_that_is_set_back_repeats_nothing(world: World) -> None:
     assert world.advance(3600) == [("one", "a", START + 7200, False)]
 
 
+@pytest.mark.parametrize("back", [30, 1800, 6 * 3600, 40 * 86_400])
+def test_intervals_pass_though_the_clock_is_set_back(world: World, back: int) -> None:
+    world.instance("one", TEN, {"name": "b", "interval": 3600})
+    assert len(world.advance(10)) == 1
+    world.advance(4)
+    world.set_clock(-back)
+    now = world.clock.wall()
+    assert [job["next"] for job in world.schedulers["one"].jobs()] == [(now + 6) * 1000, (now + 3586) * 1000]
+    assert world.advance(5.9) == []
+    assert world.advance(0.1) == [("one", "a", now + 6, False)]
+    assert world.advance(10) == [("one", "a", now + 16, False)]
+    found = [run for run in world.advance(3570) if run[1] == "b"]
+    assert found == [("one", "b", now + 3586, False)]
+
+
+def test_one_of_two_instances_takes_an_interval_when_the_clock_is_set_back(world: World) -> None:
+    world.instance("one", TEN)
+    world.instance("two", TEN)
+    assert len(world.advance(10)) == 1
+    world.set_clock(-3600)
+    for _ in range(3):
+        assert world.advance(9.9) == []
+        assert len(world.advance(0.1)) == 1
+
+
+def test_an_interval_that_was_taken_before_the_clock_was_set_back_and_the_server_stopped(world: World) -> None:
+    world.instance("one", TEN)
+    assert len(world.advance(10)) == 1
+    world.stop("one")
+    world.set_clock(-3600)
+    world.instance("two", TEN)
+    assert world.advance(9.9) == []
+    assert [run[:2] for run in world.advance(0.1)] == [("two", "a")]
+
+
 def test_a_clock_that_was_far_ahead_does_not_stop_a_job(world: World) -> None:
     world.instance("one", HOURLY)
     world.set_clock(400 * 86400)
