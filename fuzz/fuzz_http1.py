@@ -51,6 +51,8 @@ STRICTER = (
     "Method CONNECT",
     "The target * is",
     "The request target is",
+    "'#' in the request target",
+    "More than 256 lines of",
     "Invalid host in the request target",
 )
 

@@ -2,7 +2,7 @@
 
 A head is plain if h11 and every other reader of HTTP would understand it in the same way:
 
-1. the request line is a known method, a target in origin form of visible ASCII, `HTTP/1.1`, with one space between;
+1. the request line is a known method, a target in origin form of visible ASCII without `#`, `HTTP/1.1`, with one space between;
 2. lines end with CRLF and contain neither CR nor LF otherwise; there is no line folding;
 3. a field line is a token, a colon, and visible ASCII with white space;
 4. exactly one `Host`; at most one `Content-Length`, of digits only; `Connection` at most once and `keep-alive` or `close`;
@@ -19,7 +19,7 @@ import re
 
 from svc.errors import PeerError
 from svc.messages import HeaderPairs
-from svc.protocol.request_head import ParsedBlock, interpret_block
+from svc.protocol.request_head import FIELDS_MAX, ParsedBlock, interpret_block
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"})
 
@@ -78,7 +78,7 @@ def recognise(head: bytes, end: int, blocks: BlockCache = BLOCKS) -> tuple[str, 
     if len(parts) != 3:
         return None
     method, target, version = parts
-    if version != "HTTP/1.1" or method not in METHODS or target[:1] != "/":
+    if version != "HTTP/1.1" or method not in METHODS or target[:1] != "/" or "#" in target:
         return None
     raw = head[line_end + 2 : end - 2]
     parsed = blocks.young.get(raw) or blocks.find(raw)
@@ -90,7 +90,7 @@ def recognise(head: bytes, end: int, blocks: BlockCache = BLOCKS) -> tuple[str, 
 def parse_block(raw: bytes) -> ParsedBlock | None:
     """Parse a header block; every line of it ends with CRLF. None: not plain. O(len(raw))."""
     lines = raw.split(b"\r\n")
-    if lines.pop():
+    if lines.pop() or len(lines) > FIELDS_MAX:
         return None
     pairs: HeaderPairs = []
     seen: set[str] = set()

@@ -26,7 +26,7 @@ from svc.protocol.chunked import ChunkedReader, encode_chunk
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.express import recognise
 from svc.protocol.http1_states import NEXT, Http1Input, Http1State
-from svc.protocol.request_head import ParsedBlock, explain_request_line, interpret_block, reduce_target, tokens
+from svc.protocol.request_head import FIELDS_MAX, ParsedBlock, explain_request_line, interpret_block, reduce_target, tokens
 from svc.protocol.response_head import STATUS_LINES, encode_fields, encode_trailers, status_line
 
 _BLANK_LINE = re.compile(rb"\n\r?\n")  # what ends a head for h11
@@ -196,6 +196,8 @@ class Http1:
         """The h11 lane."""
         if _NEVER_IN_FIELDS.search(head):
             raise PeerError("NUL, vertical tab, form feed or bare CR in the request head")
+        if head.count(b"\n") > FIELDS_MAX + 2:
+            raise PeerError(f"More than {FIELDS_MAX} lines of header fields", 431)
         reader = h11.Connection(h11.SERVER)
         try:
             reader.receive_data(head)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from svc.errors import PeerError
 from svc.messages import HeaderBlock, HeaderPairs
-from svc.protocol.request_head import HOST, tokens
+from svc.protocol.request_head import FRAGMENT, HOST, tokens
 
 RawPairs = list[tuple[bytes, bytes]]
 
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 _VALUE = re.compile(rb"(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?")
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_TARGET = re.compile(rb"/[\x21-\x7e]*")
+_TARGET = re.compile(rb"/[\x21\x22\x24-\x7e]*")
 _CONNECTION_FIELDS = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"})
 _PSEUDO_FIELDS = frozenset({b":method", b":scheme", b":authority", b":protocol"})
 _LENGTH_DIGITS_MAX = 15
@@ -91,6 +91,8 @@ def interpret_head(fields: RawPairs, heads: HeadCache = HEADS) -> tuple[str, Par
     if head.method == "CONNECT":
         raise PeerError("CONNECT with a :path and without a :protocol")
     if _TARGET.fullmatch(path) is None:
+        if b"#" in path:
+            raise PeerError(FRAGMENT)
         if path[:1] == b"/":
             raise PeerError("Control or non-ASCII character in the request target; percent-encode it")
         if path != b"*":

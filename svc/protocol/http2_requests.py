@@ -14,6 +14,7 @@ from svc.protocol.http2_fields import DecodedFields
 from svc.protocol.http2_flood_limits import OUR_RESET, FrameRateLimiter
 from svc.protocol.http2_head import ParsedHead, interpret_head, interpret_trailers
 from svc.protocol.http2_stream import Stream
+from svc.protocol.request_head import FIELDS_MAX
 
 _HTTP1_FIELD_OVERHEAD = 4  # `: ` and CRLF; HTTP/2 counts 32
 _FIELD_OVERHEAD = 32
@@ -68,6 +69,8 @@ class RequestReader:
             if any(name == b":path" and len(value) > limit for name, value in fields.pairs):
                 raise PeerError(f"The request line is longer than {limit} bytes", 414)
             raise PeerError(f"The header fields are longer than {limit} bytes", 431)
+        if len(fields.pairs) > FIELDS_MAX and sum(name[:1] != b":" for name, _ in fields.pairs) > FIELDS_MAX:
+            raise PeerError(f"More than {FIELDS_MAX} header fields", 431)
         memo: tuple[str, ParsedHead] = interpret_head(fields.pairs)
         fields.memo = memo
         return memo

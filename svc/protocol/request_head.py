@@ -15,6 +15,8 @@ from svc.messages import HeaderBlock, HeaderPairs
 # uri-host [ ":" port ] of RFC 9110 §7.2, without the comma: `a, b` is what a careless intermediary makes of two fields. May be empty.
 HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?")
 _ABSOLUTE = re.compile(r"https?://([^/?#]*)(.*)", re.IGNORECASE)
+FIELDS_MAX = 256  # header fields of a request: each costs some microseconds, however short it is
+FRAGMENT = "'#' in the request target: fragments are not sent to servers (RFC 9112 §3.2); percent-encode it as %23"
 _REQUEST_LINE_PARTS = re.compile(rb"[^ ]+ [^ ]+ [^ ]+")
 
 
@@ -82,6 +84,8 @@ def reduce_target(method: str, target: str, pairs: HeaderPairs) -> str:
     """
     if method == "CONNECT":
         raise PeerError("Method CONNECT is not recognized", 501)
+    if "#" in target:
+        raise PeerError(FRAGMENT)
     if target.startswith("/"):
         return target
     if target == "*":

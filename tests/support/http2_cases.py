@@ -346,6 +346,7 @@ def _cases() -> Iterator[Case]:
         "8.3.1 an invalid :path": instead(":path", "x"),
         "8.3.1 a :path with a blank": instead(":path", "/a b"),
         "8.3.1 no :path": without(":path"),
+        "8.3.1 a :path with a fragment": instead(":path", "/a?b#c"),
         "8.3.1 no :method": without(":method"),
         "8.3.1 no :scheme": without(":scheme"),
         "8.3.1 no :authority and no Host": without(":authority"),

@@ -13,6 +13,7 @@ from svc.messages import HeaderPairs
 from svc.protocol.events import DataReceived, Event, PeerClosed, ProtocolFailed, RequestEnded, RequestReceived, SwitchTo
 from svc.protocol.http1 import Http1, Limits
 from svc.protocol.http1_states import TRANSITIONS, Http1Input, Http1State
+from svc.protocol.request_head import FIELDS_MAX
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 LIMITS = Limits(max_header_size=500, max_body_size=100)
@@ -151,6 +152,8 @@ BAD: list[tuple[bytes, int]] = [
     (b"PUT / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400), (b"GET /" + b"a" * 500, 414),
     (b"GET /" + b"a" * 500 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414), (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"b" * 500, 431),
     (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"b" * 500 + b"\r\n\r\n", 431),
+    (b"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET /?a=b# HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET # HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    (b"GET http://a/#b HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET http://a#b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
 ]  # fmt: skip
 
 
@@ -203,6 +206,16 @@ def test_the_limit_of_a_chunk_line_does_not_depend_on_the_cuts(length: int, befo
     data = CHUNKED_HEAD + before + b"5;" + b"x" * (length - 4) + b"\r\nhello\r\n0\r\n\r\n"
     outcomes = {type(feed(Http1(LIMITS), data, by_byte)[-1]) for by_byte in (False, True)}
     assert outcomes == {Seen if length <= 1024 else ProtocolFailed}
+
+
+@lanes
+def test_the_number_of_fields_is_limited(express: bool) -> None:
+    for count, is_good in ((FIELDS_MAX, True), (FIELDS_MAX + 1, False)):
+        head = b"GET / HTTP/1.1\r\nHost: a\r\n" + b"x:y\r\n" * (count - 1) + b"\r\n"
+        (event,) = Http1(Limits(), express).receive_data(head)
+        assert type(event) is (RequestReceived if is_good else ProtocolFailed)
+        if not is_good:
+            assert event.error.status_code == 431 and "256" in event.error.message  # type: ignore[union-attr]
 
 
 def test_limits_are_inclusive() -> None:

@@ -48,6 +48,7 @@ from svc.protocol.http2_frames import (
 )
 from svc.protocol.http2_output import OUTPUT_MAX
 from svc.protocol.http2_setup import BODY_WINDOW, CONNECTION_WINDOW, STREAM_WINDOW
+from svc.protocol.request_head import FIELDS_MAX
 from tests.support.http2 import Answer, ClientEnd
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -302,10 +303,17 @@ def test_a_body_that_is_too_long_gets_413(pair: Pair, fields: list[tuple[str, st
 
 
 @pytest.mark.parametrize(
-    ("fields", "target", "status"), [([("x", "y" * 500)], "/", 431), ([], "/" + "y" * 500, 414), ([], "/" + "y" * 400, 0)]
+    ("fields", "target", "status"),
+    [([("x", "y" * 500)], "/", 431), ([], "/" + "y" * 500, 414), ([], "/" + "y" * 400, 0), ([], "/a#b", 400), ([], "#", 400)],
 )
 def test_a_head_that_is_too_long(pair: Pair, fields: list[tuple[str, str]], target: str, status: int) -> None:
     _, (event,) = pair.ask("GET", target, fields)
+    assert (event.error.status_code if type(event) is RequestFailed else 0) == status
+
+
+@pytest.mark.parametrize(("count", "status"), [(FIELDS_MAX, 0), (FIELDS_MAX + 1, 431)])
+def test_the_number_of_fields_is_limited(count: int, status: int) -> None:
+    _, (event,) = Pair(Limits()).ask("GET", "/", [("x", "y")] * count)
     assert (event.error.status_code if type(event) is RequestFailed else 0) == status
 
 
