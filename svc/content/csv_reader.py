@@ -1,20 +1,21 @@
 r"""CSV -> rows, rows -> records (spec: http §7.3; RFC 4180).
 
-Rows end with CRLF, LF or CR; empty lines are skipped; cells are separated by commas, and a quoted cell may hold anything, its quotes doubled.
-The csv module is not used: it does not distinguish quoted cells from others: an empty cell is an absent property, "" is an empty string.
+Rows end with CRLF, LF or CR; empty lines, and rows of nothing but commas, are skipped; cells are separated by commas, and a quoted cell may hold
+anything, its quotes doubled. The csv module is not used, for it does not tell quoted cells from others: an empty cell is an absent property, "" is an
+empty string.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from svc.content.content_type import Slices
 from svc.content.texts import converter, in_line
 from svc.errors import BadBody, BadValue
 from svc.store.schema import Attribute
-from svc.store.values.conversion import autoconvert, printable
+from svc.store.values.conversion import autoconvert, printable, shown
 
 QUOTE: Final = '"'
 SLICE_CELLS = 2000  # read in one step
@@ -154,6 +155,9 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
     if first is None:
         raise BadBody("Invalid CSV: the first row must have the names of the attributes")
     names = _header(*first)
+    fault = separator_fault(names, () if attributes is None else attributes) if type(first[1][0]) is not Quoted else None
+    if fault is not None:
+        raise BadBody(f"Invalid CSV: the header is one column, {shown(names[0])}: {fault}")
     columns = [(name, _cell_converter(None if attributes is None else attributes.get(name))) for name in names]
     width = len(columns)
     known = frozenset(names)
@@ -165,6 +169,8 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
         if pause < 0:
             pause = SLICE_CELLS
             yield
+        if not any(cells) and not any(type(cell) is Quoted for cell in cells):
+            continue  # nothing but commas, as spreadsheets write an empty row
         if len(cells) != width:
             raise BadBody(f"Invalid CSV: {len(cells)} cells in line {line}, but {width} columns")
         record: dict[str, object] = {} if attributes is None else CsvRecord(known, line)
@@ -182,6 +188,18 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
         refused.faults = tuple(faults)
         raise refused
     return records
+
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def separator_fault(names: Sequence[str], declared: Container[str]) -> str | None:
+    """What is wrong with a header whose cells are separated by something else than commas, so that all of them would be one column; None: nothing."""
+    if len(names) == 1 and names[0] not in declared:
+        for separator, called in _SEPARATORS.items():
+            if separator in names[0]:
+                return f"cells are separated by commas, not by {called}; a name that has them is quoted"
+    return None
 
 
 def _header(line: int, names: list[str]) -> list[str]:

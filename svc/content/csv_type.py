@@ -23,6 +23,7 @@ from svc.content.heavy_rows import Weight
 from svc.content.json_type import encode_json
 from svc.content.texts import decode_text
 from svc.content.values import json_form, replace_lone_surrogates, text_key, to_plain
+from svc.errors import BadBody
 from svc.messages import HeaderPairs
 from svc.store.blobs import Blob
 from svc.store.schema import Attribute
@@ -48,9 +49,11 @@ class CsvType(ContentType):
         return CsvRowWriter(shape)
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
-        return run(decode_csv(decode_text(body, parameters), attributes))
+        return run(self.decode_slices(body, parameters, attributes))
 
     def decode_slices(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Slices:
+        if parameters.get("header", "").lower() == "absent":  # RFC 4180 §3: the first row would be lost, and give its values as names
+            raise BadBody("CSV with header=absent cannot be read: its first row must have the names of the attributes")
         return decode_csv(decode_text(body, parameters), attributes)
 
 
@@ -72,13 +75,13 @@ class CsvRowWriter:
     def rows(self, batch: list[Any]) -> bytes:
         header = self._header(batch[:1])
         if self._form == "value":
-            lines = [_cell(row) for row in batch]
+            lines = [cell(row) for row in batch]
         elif self._form == "array":
-            lines = [",".join(map(_cell, row)) for row in batch]
+            lines = [",".join(map(cell, row)) for row in batch]
         else:
             columns = self._columns
-            lines = [",".join([_cell(row.get(name)) for name in columns]) for row in batch]
-        return _encoded(header, lines)
+            lines = [",".join([cell(row.get(name)) for name in columns]) for row in batch]
+        return encoded(header, lines)
 
     def values(self, batch: list[Any]) -> bytes:
         """Without declared columns, the columns are those of the first batch of rows."""
@@ -98,7 +101,7 @@ class CsvRowWriter:
         project = self._project
         if project is None:
             project = self._project = records.projection(self._columns)
-        return _encoded(header, [",".join(map(_cell, project(raw))) for raw in batch])
+        return encoded(header, [",".join(map(cell, project(raw))) for raw in batch])
 
     def pieces(self, row: Any, weight: Weight) -> None:
         return None
@@ -107,7 +110,7 @@ class CsvRowWriter:
         return None
 
     def end(self) -> bytes:
-        return _encoded(self._header([]), [])
+        return encoded(self._header([]), [])
 
     def _header(self, first: list[Any]) -> str:
         """The header row if it has not been given yet; `first` is the first row, if there is one."""
@@ -118,10 +121,10 @@ class CsvRowWriter:
             self._columns = self._columns or (VALUE_COLUMN,)
         elif self._form == "object" and (self._open or not self._columns):
             self._columns = tuple(dict.fromkeys([*self._columns, *(name for row in first for name in row)]))
-        return ",".join([_quoted(text_key(name)) for name in self._columns]) + "\r\n" if self._columns else ""
+        return ",".join([quoted(text_key(name)) for name in self._columns]) + "\r\n" if self._columns else ""
 
 
-def _encoded(header: str, lines: list[str]) -> bytes:
+def encoded(header: str, lines: list[str]) -> bytes:
     text = header + "".join([line + "\r\n" for line in lines])
     try:
         return text.encode()
@@ -141,19 +144,19 @@ _KNOWN = (str, int, float, type(None), bytes, date, dict, list, tuple, set, froz
 # --- cells -----------------------------------------------------------------------------------------------------------------------------
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     function = _CELLS.get(type(value))
     return _json_cell(value) if function is None else function(value)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
 def _json_cell(value: Any) -> str:
     """Lists, objects, sets; and what handlers return, which may turn out to be one of the plain types."""
     form = json_form(value)
-    return _cell(form) if type(form) in _CELLS else _quoted(encode_json(form).decode())
+    return cell(form) if type(form) in _CELLS else quoted(encode_json(form).decode())
 
 
 def _float_cell(value: float) -> str:
@@ -167,7 +170,7 @@ def _float_cell(value: float) -> str:
 
 
 _CELLS: dict[type, Callable[[Any], str]] = {
-    str: _quoted,
+    str: quoted,
     int: str,
     float: _float_cell,
     bool: lambda value: "true" if value else "false",

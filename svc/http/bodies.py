@@ -103,10 +103,14 @@ class Bodies:
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:
         """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (spec: http §2.5)."""
-        content_type = body_type(request.block, self._types).content_type
+        known = body_type(request.block, self._types)
+        content_type = known.content_type
+        if attribute.type == "Blob" and not attribute.elements:
+            request.restore = partial(_refuse_shown, self._types.named(known.media_type), attribute.name)
         if request.upload is not None:
             upload, request.upload = request.upload, None  # else the files of a refused upload would live as long as the connection
-            request.restore = restore_cells
+            if is_form(content_type, self._types):
+                request.restore = restore_cells
             return upload.only_value(attribute) if is_form(content_type, self._types) else upload
         if holds_raw_bytes(attribute, content_type, self._types):
             if attribute.type == "Blob" and not attribute.elements:
@@ -238,6 +242,18 @@ def _restore_shown(
     elif name in old and _is_shown_as(old[name], content_type, body, writer):
         return {name: old[name]}
     return restore(new, old)
+
+
+def _refuse_shown(writer: ContentType | None, name: str, new: dict[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A `Restore` after `partial` of the first arguments, for content of the blob `name`. Raises BadBody for what is no content, but what the stored one is
+    shown as in the type of `writer`, as at `/Photo/a.image.json`: a client that puts back what it got there does not mean to replace the file."""
+    was: Any = None if old is None else old.get(name)
+    given: Any = new.get(name)
+    if writer is not None and is_blob(was) and is_blob(given):
+        form = writer.encode(was if writer.native else decode_payload_json(encode_payload(was)))
+        if given.has_content(form) and not was.has_content(form):
+            raise BadBody(f"The body is what {name} is shown as in {writer.name}, and not the content of a file")
+    return new
 
 
 def _is_shown_as(value: Any, content_type: str | None, body: bytes, writer: ContentType | None) -> bool:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from svc.content.json_type import decode_json
+from svc.content.json_type import decode_json, encode_json
 from svc.content.texts import converter
 from svc.errors import BadBody, BadValue
+from svc.operations.csv_rows import QUOTED
 from svc.operations.fields import attribute_name_fault
 from svc.store.schema import Attribute
 from svc.store.values.conversion import autoconvert
@@ -56,6 +57,25 @@ def autocast(text: str) -> object:
     return text
 
 
+def exact_text(text: str) -> str:
+    """What is written into a quoted cell for this text of an attribute without a declared type: the inverse of `_text_of`.
+
+    >>> [exact_text(text) for text in ("1.10", "", "[1]", '"a"')]
+    ['1.10', '', '"[1]"', '"\\\\"a\\\\""']
+    """
+    return encode_json(text).decode() if text[:1] == '"' or type(_text_of(text)) is not str else text
+
+
+def _text_of(text: str) -> object:
+    """The value of a quoted cell of an export: text, but for lists and objects, which are JSON, and text that looks like these, which is JSON too."""
+    if text[:1] in ("{", "[", '"'):
+        try:
+            return decode_json(text.encode())
+        except (BadBody, UnicodeEncodeError):
+            pass
+    return text
+
+
 class _Bad:
     """In place of the value of a cell that its type cannot take."""
 
@@ -67,19 +87,34 @@ class _Bad:
 
 def column_name_fault(names: Sequence[str]) -> str | None:
     """The first name of a header that cannot be that of an attribute, or that is there twice; None: all are good."""
-    for number, name in enumerate(names):
-        if attribute_name_fault(name) is not None or name in names[:number]:
+    known: set[str] = set()
+    for name in names:
+        if attribute_name_fault(name) is not None or name in known:
             return name
+        known.add(name)
     return None
 
 
 class CsvColumns:
-    """Makes records of rows with this header. `attributes`: of the table. `left_out`: columns that are not taken."""
+    """Makes records of rows with this header. `attributes`: of the table. `left_out`: columns that are not taken. `is_exact`: the rows are of an export, in
+    which quotes tell text from other values."""
 
-    def __init__(self, header: Sequence[str], attributes: Mapping[str, Attribute], primary_key: str, left_out: frozenset[str]) -> None:
+    def __init__(
+        self,
+        header: Sequence[str],
+        attributes: Mapping[str, Attribute],
+        primary_key: str,
+        left_out: frozenset[str],
+        *,
+        is_exact: bool = False,
+    ) -> None:
         self._width = len(header)
         self._columns = [
-            (place, name, _column(attributes.get(name), is_key=name == primary_key))
+            (
+                place,
+                name,
+                _exact_column(attributes.get(name)) if is_exact else _column(attributes.get(name), is_key=name == primary_key),
+            )
             for place, name in enumerate(header)
             if name not in left_out
         ]
@@ -133,6 +168,22 @@ def _with_gaps(cells: Sequence[str], convert: Column | None) -> Sequence[Any]:
     filled = [cell for cell in cells if cell]
     values = iter(filled if convert is None or not filled else convert(filled))
     return _WithBad([next(values) if cell else _MISSING for cell in cells])
+
+
+def _exact_column(attribute: Attribute | None) -> Column:
+    """Cells of an export, quoted ones with QUOTED in front."""
+    declared = converter(attribute)
+    if declared is None:
+        return lambda cells: [_text_of(cell[1:]) if cell[0] == QUOTED else autocast(cell) for cell in cells]
+    if declared is str:
+        return lambda cells: [cell.removeprefix(QUOTED) for cell in cells]
+    convert = _each(declared)
+
+    def column(cells: Sequence[str]) -> Sequence[Any]:
+        cells = [cell.removeprefix(QUOTED) for cell in cells]
+        return _with_gaps(cells, convert) if "" in cells else convert(cells)
+
+    return column
 
 
 def _column(attribute: Attribute | None, *, is_key: bool) -> Column | None:

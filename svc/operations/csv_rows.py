@@ -7,16 +7,60 @@ kept and read again with the next one that may end it.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from itertools import chain
 
+from svc.content.csv_reader import MAX_COLUMNS
 from svc.errors import ValidationError
 
 MAX_CELL = 1 << 20  # characters; a cell is read in one go, and 1 MiB takes 6 ms
 MAX_ROW = 1 << 21  # characters
 
+QUOTED = "\0"  # in front of the content of a quoted cell, where that makes a difference
+
 csv.field_size_limit(MAX_CELL)
+
+# A cell that is quoted. It ends with its text where the text ends before its quote does.
+_quoted_cell = re.compile(r'(?<![^,\r\n])"((?:[^"]++|"")*+)(?:"|\Z)')
+_name = re.compile(r'(?:[^,"\r\n]++|"(?:[^"\r\n]++|"")++")(?=[,\r\n]|\Z)')
+_one_quoted = re.compile(r'"(?:[^"]++|"")*+"').fullmatch
+_needs_quotes = re.compile(r'[,"\r\n]').search
+
+
+def header_line(names: Sequence[str], quoted: Sequence[str]) -> str:
+    """The first line of an export. The last of its names that needs no quotes has none, though text has them: so a file that is loaded says that its quotes
+    mean text.
+
+    `quoted`: the names in quotes.
+    """
+    bare = max((number for number, name in enumerate(names) if name and _needs_quotes(name) is None), default=None)
+    return ",".join([name if number == bare else cell for number, (name, cell) in enumerate(zip(names, quoted, strict=True))]) + "\r\n"
+
+
+def is_export(line: str) -> bool:
+    """Whether this is what `header_line` makes: some names are quoted without need, and others are not. Other programs quote all names, or what needs it.
+
+    >>> is_export('"id",name'), is_export("id,name"), is_export('"id","name"'), is_export('id,"a,b"')
+    (True, False, False, False)
+    """
+    if line.count(",") >= MAX_COLUMNS:
+        return False
+    names = _name.findall(line)
+    if ",".join(names) != line.rstrip("\r\n"):
+        return False
+    quoted = [name for name in names if name[0] == '"']
+    return len(quoted) == len(names) - 1 and any(_needs_quotes(name[1:-1]) is None for name in quoted)
+
+
+def _marked(lines: list[str]) -> Iterator[str]:
+    """The lines with QUOTED in front of the content of each quoted cell."""
+    return StringIO(_quoted_cell.sub(_mark, "".join(lines)), newline="")
+
+
+def _mark(found: re.Match[str]) -> str:
+    return f'"{QUOTED}{found[0][1:]}'
 
 
 class _OutOfText(Exception):
@@ -49,6 +93,8 @@ class CsvRowParser:
         self._taken = 0  # of `_lines`, by rows that were given out
         self._is_open = False  # the lines are the beginning of a row whose end is not there yet
         self._begun = False
+        self.is_export: bool | None = None  # None: the header is not there yet
+        self.is_quoted = False  # the header is one quoted name
         self.lines: list[int] = []  # on which the rows begin that were taken last, counted from 1
 
     def feed(self, text: str) -> None:
@@ -77,10 +123,15 @@ class CsvRowParser:
     def _take(self, text: str, may_end: bool) -> None:
         lines = list(StringIO(text, newline=""))  # splits at LF, CR and CRLF only, and keeps them
         is_open, self._lines = self._is_open, self._lines + lines
+        if self.is_export is None:
+            header = next((line for line in self._lines if line.strip("\r\n")), None)
+            if header is not None:
+                self.is_export = is_export(header)
+                self.is_quoted = _one_quoted(header.rstrip("\r\n")) is not None
         if not is_open and '"' not in text:
-            self._split = iter([line.rstrip("\r\n").split(",") for line in lines])
+            self._split = iter([line.rstrip("\r\n").split(",", MAX_COLUMNS) for line in lines])
         elif may_end:
-            self._reader = csv.reader(chain(self._lines, _no_more()))
+            self._reader = csv.reader(chain(_marked(self._lines) if self.is_export else self._lines, _no_more()))
             self._is_open = False
 
     def rows(self, limit: int) -> list[list[str]]:

@@ -10,23 +10,25 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from svc.content.content_type import ContentType, RowWriter
-from svc.content.csv_type import CsvType
+from svc.content.content_type import ContentType, RowWriter, Shape
 from svc.content.json_type import JsonType
 from svc.errors import ClientError
 from svc.http.row_responses import plan_shape
 from svc.http.row_stream import QueryExecution
 from svc.operations.call import Call
+from svc.operations.csv_export import ExportCsvType
 from svc.operations.fields import bad_request
 from svc.operations.job import Job, JobFailed
 from svc.operations.load_sources import is_below
 from svc.operations.refusals import refused
 from svc.resources import PlannedQuery
+from svc.store.values.records import decode
 
-FORMATS: dict[str, ContentType] = {"json": JsonType(), "csv": CsvType()}
+FORMATS: dict[str, ContentType] = {"json": JsonType(), "csv": ExportCsvType()}
 WRITTEN_AT_ONCE = 1 << 18  # bytes: what is encoded before a helper thread writes it
 _BATCH = 128  # values of a result that is there as a whole, encoded between two polls of the clock
 
@@ -131,15 +133,50 @@ async def _write_rows(call: Call, job: Job, search: Call, kind: ContentType, fil
         )
         try:
             execution.keep()  # before the turn ends
-            writer = kind.row_writer(plan_shape(result))
+            shape = plan_shape(result)
+            if type(kind) is ExportCsvType:
+                names = await _names_of_all(call, job, search, shape) if shape.open else shape.columns
+                writer: RowWriter = kind.row_writer(replace(shape, columns=tuple(names)), attributes=result.table.attributes)
+            else:
+                writer = kind.row_writer(shape)
             return await _write(call, job, writer, _encoded(execution, writer), expected_rows(result), file)
         finally:
             execution.close()
     if not isinstance(result, list):
         raise ClientError("The search gives no list")
-    writer = kind.row_writer()
+    if type(kind) is ExportCsvType:
+        columns: dict[str, None] = {}
+        for at in range(0, len(result), _BATCH):
+            await call.node.store.slices.take()
+            for row in result[at : at + _BATCH]:
+                columns.update(dict.fromkeys(row if isinstance(row, dict) else ()))
+        writer = kind.row_writer(Shape(tuple(columns)), attributes=None if search.table is None else search.table.attributes)
+    else:
+        writer = kind.row_writer()
     batches = ((len(batch), writer.values(batch)) for batch in (result[at : at + _BATCH] for at in range(0, len(result), _BATCH)))
     return await _write(call, job, writer, batches, len(result), file)
+
+
+async def _names_of_all(call: Call, job: Job, search: Call, shape: Shape) -> dict[str, None]:
+    """The columns, and the further properties of all records of the search: the first record need not have them. It is run for that."""
+    names = dict.fromkeys(shape.columns)
+    result = search.operation.handler(search)
+    assert isinstance(result, PlannedQuery)
+    clock = call.node.clock
+    execution = QueryExecution(
+        result, native=True, whole=False, now=clock.monotonic, wall_ms=clock.wall() * 1000, reader=f"the export {job.id}"
+    )
+    try:
+        execution.keep()
+        while not execution.done:
+            end = await call.node.store.slices.take()
+            while not execution.done and clock.monotonic() < end:
+                for raw in execution.step():
+                    names.update(dict.fromkeys(decode(raw)))
+            await job.progress(0, None)
+    finally:
+        execution.close()
+    return names
 
 
 def _encoded(execution: QueryExecution, writer: RowWriter) -> Iterator[tuple[int, bytes]]:

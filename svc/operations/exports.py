@@ -125,8 +125,8 @@ _SEARCH = {
 }
 _STARTED = {"message": "Starting job with id 0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11", "job_id": "0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11"}
 _NOTES = """\
-The search is checked before the job begins. {where} JSON is an array of the records; CSV has a header row of the attributes, and of what the first record
-has besides. The job reports the number of written records, and can be cancelled: `cancel_job`."""
+The search is checked before the job begins. {where} JSON is an array of the records; CSV has a header row of the attributes, and of what any record
+has besides; `csv_data_load` and the others load it as it was: see there. The job reports the number of written records, and can be cancelled: `cancel_job`."""
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(

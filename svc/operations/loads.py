@@ -11,11 +11,12 @@ import logging
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
+from svc.content.csv_reader import MAX_COLUMNS, separator_fault
 from svc.content.unchanged import Restore, restore_json, restore_loaded
 from svc.errors import Problem, Refusal, ValidationError
 from svc.operations.call import Call
 from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
-from svc.operations.csv_rows import CsvRowParser
+from svc.operations.csv_rows import QUOTED, CsvRowParser
 from svc.operations.fields import DATABASE, TABLE, Field, attribute_name_fault, bad_request
 from svc.operations.job import Job, JobFailed
 from svc.operations.json_records import JsonRecordParser
@@ -36,6 +37,7 @@ ACTIONS = ("insert", "update", "upsert")
 FAILED = "There was an error during your bulk load into svc. Check logs and try again."
 NO_ROWS = "No records parsed from csv file."
 ROWS = 128  # that are read between two polls of the clock
+CELLS = 4096  # at most, unless one row has more
 
 Record = dict[str, Any]
 AnySource = StreamSource | StringSource
@@ -114,11 +116,11 @@ def _start(call: Call, action: Mode, source: AnySource, *, is_json: bool = False
         raise
 
 
-class _BadColumn(JobFailed):
-    """A header row has a name that no attribute can have."""
+class _BadHeader(JobFailed):
+    """A header row has a name that no attribute can have, or too many. `name`: where it lies."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Invalid column name '{name}', cancelling load operation")
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
         self.problem = ValidationError(str(self))
         self.problem.faults = ({"line": 1, "attribute": name[:LONGEST_NAME], "message": str(self)},)
 
@@ -135,6 +137,7 @@ class _Load:
         self._slices = call.node.store.slices
         self._attributes = frozenset[str]()  # that are known to be good
         self._columns: CsvColumns | None = None
+        self._rows_at_once = 1  # the header
         self._result = BulkResult()
         self._faults = LoadFaults()
 
@@ -161,7 +164,7 @@ class _Load:
                 decide=restore,
                 trace_id=self._call.trace_id,
             )
-        except _BadColumn as error:
+        except _BadHeader as error:
             self._faults.end(error.problem)
             job.note_faults(self._faults.faults)
             raise
@@ -211,9 +214,9 @@ class _Load:
             rows.feed(text)
         while True:
             records: list[Record | Refused] = []
-            while some := rows.rows(ROWS):
+            while some := rows.rows(self._rows_at_once):
                 if self._columns is None:
-                    self._columns = self._read_header(some.pop(0))
+                    self._columns = self._read_header(some.pop(0), rows)
                     del rows.lines[0]
                 records += self._columns.records(some, rows.lines)
                 self._faults.add_lines(rows.lines)
@@ -225,13 +228,21 @@ class _Load:
                 return
             end = await self._slices.take()
 
-    def _read_header(self, header: list[str]) -> CsvColumns:
+    def _read_header(self, header: list[str], rows: CsvRowParser) -> CsvColumns:
         """Raises JobFailed, or what stands against writing these attributes."""
+        if len(header) > MAX_COLUMNS:
+            raise _BadHeader(f"The CSV has more than {MAX_COLUMNS} columns, cancelling load operation", header[MAX_COLUMNS])
+        if rows.is_export:
+            header = [name.removeprefix(QUOTED) for name in header]
         fault = column_name_fault(header)
         if fault is not None:
-            raise _BadColumn(fault)
+            raise _BadHeader(f"Invalid column name '{fault}', cancelling load operation", fault)
+        separated = None if rows.is_quoted else separator_fault(header, self._table.attributes)
+        if separated is not None:
+            raise _BadHeader(f"Invalid column name '{header[0]}', cancelling load operation: {separated}", header[0])
         self._check_rights(header)
-        return CsvColumns(header, self._table.attributes, self._table.primary_key, self._managed)
+        self._rows_at_once = max(1, min(ROWS, CELLS // len(header)))
+        return CsvColumns(header, self._table.attributes, self._table.primary_key, self._managed, is_exact=bool(rows.is_export))
 
     async def _json_records(self) -> AsyncGenerator[list[Record | Refused]]:
         reader = JsonRecordParser()
@@ -306,7 +317,9 @@ The first row has the names of the attributes, the content may begin with a byte
 cells are all empty; surplus cells are dropped; an empty cell means that the record does not have the attribute. Cells of declared attributes are read
 by their type (`Date` takes ISO strings). Others are cast by their form, quoted or not: `true`, `TRUE`, `false`, `FALSE` are booleans; `null`, `NULL`,
 `undefined` are null; numbers without leading zeros and without exponent are numbers; `{...}` and `[...]` are JSON if they can be read as such; the rest
-is text. A cell may have 1,048,576 characters, a row twice as many. Dynamic tables learn the attributes of the header."""
+is text. In the CSV of an export, whose header has one name without quotes among quoted ones, quotes mean text: `"1.10"` is text, `""` the empty one, and
+`{...}`, `[...]` and `"..."` in quotes are JSON. A header of one name with `;`, a tab or `|` is refused: cells are separated by commas. A row has at most
+10,000 columns. A cell may have 1,048,576 characters, a row twice as many. Dynamic tables learn the attributes of the header."""
 
 
 def _with_errors(text: str, extra: str = "") -> str:

@@ -5,6 +5,7 @@ import pytest
 from svc.content import csv_reader
 from svc.content.content_type import run
 from svc.content.csv_reader import SLICE_CELLS, Quoted, iter_rows
+from svc.content.csv_type import CsvType
 from svc.errors import BadBody, BadValue
 from svc.store.schema import Attribute
 from svc.store.values.conversion import date_from_text
@@ -105,7 +106,9 @@ ATTRIBUTES = {
         ("id,listDate\na,2024-01-05\n", [{"id": "a", "listDate": date_from_text("2024-01-05")}]),
         ('id,image\na,"/wA="\n', [{"id": "a", "image": "/wA="}]),
         ('"i""d", x \n1,2\n', [{'i"d': 1, " x ": 2}]),
-        ("id,price\n,\n", [{}]),
+        ("id,price\n,\n", []),
+        ("id,price\n,\n1,2\n,,,\n\n,\n", [{"id": "1", "price": 2}]),
+        ('id,price\n"",\n', [{"id": ""}]),
     ],
 )
 def test_records(text: str, records: list[dict[str, Any]]) -> None:
@@ -123,3 +126,23 @@ def test_a_value_that_does_not_fit_names_its_line() -> None:
 def test_long_bodies_are_read_with_pauses() -> None:
     reading = csv_reader.decode_csv("a,b\n" + "1,2\n" * SLICE_CELLS, None)
     assert len(list(reading)) == 2
+
+
+@pytest.mark.parametrize("text", ["a;b\n1;2\n", "a\tb\n1\t2\n", "sep=;\na;b\n", "a|b\n", "a;b"])
+def test_other_separators_than_commas_are_refused(text: str) -> None:
+    for attributes in (ATTRIBUTES, None):
+        with pytest.raises(BadBody, match=r"the header is one column.*separated by commas, not by"):
+            decode_csv(text, attributes)
+
+
+def test_a_single_column_may_have_any_name() -> None:
+    assert decode_csv('"a;b"\n1\n', None) == [{"a;b": 1}]
+    assert decode_csv("a;b\n1\n", {"a;b": Attribute("a;b", "Int")}) == [{"a;b": 1}]
+    assert decode_csv("a;b,c\n1,2\n", None) == [{"a;b": 1, "c": 2}]
+
+
+def test_without_a_header_no_row_is_lost() -> None:
+    for value in ("absent", "ABSENT"):
+        with pytest.raises(BadBody, match="header=absent cannot be read"):
+            CsvType().decode(b"1,2\r\n", {"header": value})
+    assert CsvType().decode(b"a,b\r\n1,2\r\n", {"header": "present"}) == [{"a": 1, "b": 2}]

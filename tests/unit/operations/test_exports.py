@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import io
 import json
 import os
 from typing import Any
@@ -364,3 +365,85 @@ def test_what_s3_refuses_fails_the_job(node, uploaded, monkeypatch):
     job = to_s3(node)
     assert (job["status"], job["message"]) == ("ERROR", "S3 refused the request: AccessDenied, no")
     assert not [name for name in os.listdir(node.root) if "export" in name]
+
+
+EXACT: list[dict[str, Any]] = [
+    {"v": text}
+    for text in (
+        "1.10", "", "007", "12", "true", "null", "undefined", "NaN", "[1]", '{"a": 1}', "{a}", '"', '"quoted"', '""', "a,b", "two\nlines", "\r\n", " 5 ",
+        "1e5", "-", "=1+1", "ünï", '",', ',"', '"1.10"', "\t;",
+    )
+] + [
+    {"v": value}
+    for value in (12, -7, 1.5, 1e300, 5e-324, 2**60, True, False, [1, "1.10", None], [], {}, {"a": {"b": ["x", 1]}}, ["[1]"], 0)
+] + [
+    {}, {"later": "1.10"}, {"later": "", "v": 2}, {"an odd, \"name\"": "x"}, {"s": "12"}, {"s": ""}, {"s": "null"}, {"s": "[1]"}, {"i": 5}, {"b": True},
+    {"l": ["a", ""]}, {"l": []}, {"f": 2.5, "i": -1, "s": '"', "v": '"'},
+]  # fmt: skip
+
+
+def test_what_a_csv_of_an_export_holds_is_loaded_as_it_was(tmp_path):
+    attributes = (
+        Attribute("id", "ID", primary_key=True), Attribute("s", "String"), Attribute("i", "Int"), Attribute("f", "Float"), Attribute("b", "Boolean"),
+        Attribute("l", "String", elements=True),
+    )  # fmt: skip
+    with OperationsNode(tmp_path / "node") as node:
+        database = node.store.open_database("garden")
+        for name in ("plant", "copy"):
+            database.define_table(TableDefinition(name, "garden", attributes=attributes))
+        records = [{"id": f"{number:03}", **record} for number, record in enumerate(EXACT)]
+        node.run("insert", database="garden", table="plant", records=records)
+        searches = (
+            EVERYTHING,
+            {
+                "operation": "search_by_id",
+                "database": "garden",
+                "table": "plant",
+                "ids": [record["id"] for record in records],
+                "get_attributes": ["*"],
+            },
+        )
+        for number, search in enumerate(searches):
+            assert export(node, tmp_path, filename=str(number), format="csv", search_operation=search)["status"] == "COMPLETE"
+            text = (tmp_path / f"{number}.csv").read_bytes().decode()
+            rows = list(csv.reader(io.StringIO(text, newline="")))
+            assert len(rows) == len(records) + 1 and {len(row) for row in rows} == {len(rows[0])}
+            started = node.run("csv_data_load", database="garden", table="copy", data=text)
+            assert finished(node, started)["message"] == f"successfully loaded {len(records)} of {len(records)} records"
+            search = {**EVERYTHING, "table": "copy"}
+            del search["operation"]
+            found = {record["id"]: record for record in node.run("search_by_value", **search, get_attributes=["*"])}
+            managed = ("__createdtime__", "__updatedtime__")
+            for record in records:
+                loaded = found[record["id"]]
+                shown = {
+                    name: value for name, value in loaded.items() if name not in managed and not (value is None and name not in record)
+                }
+                assert shown == record
+                assert all(type(shown[name]) is type(value) or type(value) is float for name, value in record.items())
+            node.run("delete", database="garden", table="copy", ids=[record["id"] for record in records])
+
+
+def test_the_columns_are_those_of_all_records(node, tmp_path):
+    database = node.store.databases["garden"]
+    database.define_table(TableDefinition("open", "garden", attributes=(Attribute("id", "Int", primary_key=True),)))
+    transaction = node.store.begin()
+    for number in range(300):
+        transaction.put(database.tables["open"], number, {"id": number, **({"only": "here"} if number == 299 else {})})
+    transaction.apply()
+    node.store.commit_turn()
+    assert export(node, tmp_path, format="csv", filename="o", search_operation={**EVERYTHING, "table": "open"})["status"] == "COMPLETE"
+    lines = (tmp_path / "o.csv").read_text().splitlines()
+    assert lines[0] == '"id",only' and lines[1] == "0," and lines[-1] == '299,"here"'
+
+
+def test_more_attributes_than_a_csv_may_have(node, tmp_path):
+    database = node.store.databases["garden"]
+    database.define_table(TableDefinition("wide", "garden", attributes=(Attribute("id", "Int", primary_key=True),)))
+    transaction = node.store.begin()
+    for number in range(11):
+        transaction.put(database.tables["wide"], number, {"id": number, **{f"a{number * 1000 + n}": 1 for n in range(1000)}})
+    transaction.apply()
+    node.store.commit_turn()
+    job = export(node, tmp_path, format="csv", filename="w", search_operation={**EVERYTHING, "table": "wide"})
+    assert job["status"] == "ERROR" and "more than 10000 attributes" in job["message"] and os.listdir(tmp_path) == []

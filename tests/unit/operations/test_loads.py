@@ -16,8 +16,10 @@ from urllib.parse import SplitResult
 
 import pytest
 
+from svc.content.csv_reader import MAX_COLUMNS
 from svc.errors import NoSpace, Overloaded, Problem, Refusal
 from svc.operations import csv_cast, load_sources, loads, outbound, s3
+from svc.operations.csv_cast import CsvColumns
 from svc.operations.json_records import JsonRecordParser
 from svc.operations.outbound import ResolvedAddress
 from svc.store import Table
@@ -82,6 +84,49 @@ def fault(call: Callable[[], Any]) -> tuple[int, str]:
 
 
 # -- what is stored and reported
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        ("id;species\n1;fern\n", "semicolons"), ("id\tspecies\n1\tfern\n", "tabs"), ("sep=;\nid;species\n", "semicolons"),
+        ('"id";"species"\n"1";"fern"\n', "semicolons"), ("id|species\n1|fern\n", "bars"),
+    ],
+)  # fmt: skip
+def test_other_separators_than_commas_are_refused(node: OperationsNode, data: str, what: str) -> None:
+    job = load(node, data, name="free")
+    assert job["status"] == "ERROR" and f"separated by commas, not by {what}" in job["message"]
+    assert job["faults"][0]["line"] == 1 and not content(node, "free")
+
+
+def test_a_single_column_may_have_such_a_name(node: OperationsNode) -> None:
+    assert load(node, '"a;b"\n1\n', name="free")["message"] == "successfully loaded 1 of 1 records"
+
+
+def test_columns_are_counted(node: OperationsNode) -> None:
+    names = [f"c{n}" for n in range(MAX_COLUMNS)]
+    for data in (",".join([*names, "more"]), ",".join(f'"{name}"' for name in [*names, "more"]), "," * 1_900_000):
+        job = load(node, f"{data}\n1,2\n", name="free")
+        assert job["status"] == "ERROR" and job["message"] == f"The CSV has more than {MAX_COLUMNS} columns, cancelling load operation"
+    assert not content(node, "free")
+    row = ",".join(["x"] * 3 + [""] * (MAX_COLUMNS - 3))
+    assert load(node, f"{','.join(names)}\n{row},surplus\n", name="free")["status"] == "COMPLETE"
+    (record,) = content(node, "free").values()
+    assert {name: record[name] for name in record if name[0] == "c"} == {"c0": "x", "c1": "x", "c2": "x"}
+
+
+def test_few_wide_rows_are_converted_at_one_time(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    made = CsvColumns.records
+
+    def records(self: CsvColumns, rows: list[list[str]], lines: list[int]) -> Any:
+        steps.append(sum(map(len, rows)))
+        return made(self, rows, lines)
+
+    monkeypatch.setattr(CsvColumns, "records", records)
+    data = ",".join(f"c{n}" for n in range(2000)) + ("\n" + ",".join(["1"] + [""] * 1999)) * 40
+    assert load(node, data, name="free")["message"] == "successfully loaded 40 of 40 records"
+    assert max(steps) <= 4096 and sum(steps) == 40 * 2000
 
 
 def test_insert(node: OperationsNode) -> None:

@@ -121,6 +121,18 @@ def test_at_the_address_of_a_blob_every_type_is_content(node: Node, wire: Wire, 
             assert wire.ask("GET", "/Photo/a/image")[2] == content
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/json", "image/png"])
+def test_what_a_file_is_shown_as_is_not_its_content(node: Node, wire: Wire, kind: str) -> None:
+    assert wire.ask("PUT", "/Photo/a/image", b'{"a":1}', {"Content-Type": kind})[0] == 204
+    before = wire.ask("GET", "/Photo/a/image")[2]
+    for way in (wire.ask, lambda method, target, body, fields: (upload(wire, body, Content_Type=fields["Content-Type"]), {}, b"")):
+        _, fields, shown = wire.ask("GET", "/Photo/a.image.json")
+        assert shown != before
+        assert way("PUT", "/Photo/a/image", shown, {"Content-Type": fields["content-type"]})[0] == 400
+        assert wire.ask("GET", "/Photo/a/image")[2] == before
+    assert wire.ask("PUT", "/Photo/a/image", b'"a"', {"Content-Type": "application/json"})[0] == 204
+
+
 BAD_TYPES = [
     "undefined",
     "null",
