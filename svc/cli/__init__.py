@@ -52,9 +52,9 @@ def _goes_elsewhere(arguments: Arguments) -> bool:
 
 def _operation(arguments: Arguments) -> int:
     """An operation of the API, if the first word is one."""
-    from svc.operations.registry import by_name
+    from svc.operations.row_file import rows_by_name
 
-    row = by_name().get(arguments.command)
+    row = rows_by_name().get(arguments.command)
     if row is None:
         return _not_understood(arguments.command)
     if arguments.wants_help:
@@ -69,11 +69,11 @@ def _operation(arguments: Arguments) -> int:
 
 
 def _not_understood(word: str) -> int:
-    from svc.operations.registry import by_name
+    from svc.operations.row_file import rows_by_name
 
-    near = nearest(word, [*(command.name for command in COMMANDS), *by_name()])
-    hint = f" Did you mean {near}?" if near else ""
-    print(f'The "{word}" command is not understood.{hint}\n\n{help_text()}', file=sys.stderr)
+    near = nearest(word, [*(command.name for command in COMMANDS), *rows_by_name()])
+    hint = f"Did you mean {near}?" if near else "svc help lists the commands, svc help operations the operations."
+    print(f'The "{word}" command is not understood. {hint}', file=sys.stderr)
     return FAILED
 
 

@@ -133,7 +133,7 @@ COMMANDS = (
     Command(
         "status",
         "svc status [--all]",
-        "Show whether the server is running, its process id and its root; --all: of all roots of this user.",
+        "Show whether the server is running, its addresses, applications and their faults; --all: of all roots of this user.",
         _of("svc.cli.processes", "status"),
         "status is running, stopped or not installed. interpreter is the Python of this command, which the server runs on too unless another\n"
         "started it. The output is YAML, with --json JSON.\n\n"

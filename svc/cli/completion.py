@@ -5,7 +5,7 @@ They are made from COMMANDS and the rows of the operations and ask nothing when 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from svc.cli.arguments import FLAGS, Arguments, UsageError
@@ -14,8 +14,7 @@ from svc.cli.operation_arguments import PARAMETERS
 from svc.cli.operation_help import plain
 
 if TYPE_CHECKING:
-    from svc.operations.fields import Field
-    from svc.operations.operation import Operation
+    from svc.operations.row_file import FieldRow, OperationRow
 
 HOW = {
     "bash": 'eval "$(svc completion bash)"     in ~/.bashrc',
@@ -33,16 +32,16 @@ _SWITCHES = frozenset({"json", "wait", "rejectUnauthorized"})
 
 
 def completion(arguments: Arguments) -> int:
-    from svc.operations.registry import all_operations
+    from svc.operations.row_file import row_file
 
     shell = arguments.words[0] if arguments.words else ""
     if shell not in HOW or len(arguments.words) > 1:
         raise UsageError("svc completion prints a script; switch it on with\n" + "\n".join(f"  {line}" for line in HOW.values()))
-    print(script(shell, COMMANDS, all_operations()), end="")
+    print(script(shell, COMMANDS, row_file().rows), end="")
     return 0
 
 
-def script(shell: str, commands: Iterable[Command], rows: Iterable[Operation]) -> str:
+def script(shell: str, commands: Iterable[Command], rows: Iterable[OperationRow]) -> str:
     """The whole script for a shell in HOW."""
     make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]
     commands = tuple(commands)
@@ -50,12 +49,12 @@ def script(shell: str, commands: Iterable[Command], rows: Iterable[Operation]) -
     return make(commands, tuple(row for row in rows if row.name not in taken))
 
 
-def words_of(row: Operation) -> tuple[str, ...]:
+def words_of(row: OperationRow) -> tuple[str, ...]:
     """The words that may follow an operation: `name=` of each field, then of the command line's parameters."""
     return tuple(dict.fromkeys([*(f"{field.name}=" for field in row.fields), *(f"{name}=" for name in PARAMETERS)]))
 
 
-def words_of_command(command: Command, rows: Iterable[Operation]) -> tuple[str, ...]:
+def words_of_command(command: Command, rows: Iterable[OperationRow]) -> tuple[str, ...]:
     """The words `name=` that may follow a command."""
     if command.name == "types":
         return ("out=",)
@@ -63,12 +62,12 @@ def words_of_command(command: Command, rows: Iterable[Operation]) -> tuple[str, 
     return tuple(word for row in rows if row.name == operation for word in words_of(row) if word != filled_in)
 
 
-def values_of(field: Field) -> tuple[str, ...]:
+def values_of(field: FieldRow) -> tuple[str, ...]:
     """The values of a field, if they are known."""
-    return field.choices or (("true", "false") if field.kind == "bool" else ())
+    return tuple(field.choices) or (("true", "false") if field.kind == "bool" else ())
 
 
-def _values(rows: Iterable[Operation]) -> Mapping[str, tuple[str, ...]]:
+def _values(rows: Iterable[OperationRow]) -> Mapping[str, tuple[str, ...]]:
     """Field -> its values, of all operations together: a script with a list per operation would be many times as long."""
     found: dict[str, dict[str, None]] = {name: {"true": None, "false": None} for name in sorted(_SWITCHES)}
     for row in rows:
@@ -78,14 +77,14 @@ def _values(rows: Iterable[Operation]) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(values) for name, values in found.items()}
 
 
-def _topics(commands: Iterable[Command], rows: Iterable[Operation]) -> list[str]:
+def _topics(commands: Iterable[Command], rows: Iterable[OperationRow]) -> list[str]:
     return [*(command.name for command in commands), *(name for row in rows for name in row.names)]
 
 
 # --- bash, and zsh through the same lists -----------------------------------------------------------------------------------------------
 
 
-def _cases(commands: tuple[Command, ...], rows: tuple[Operation, ...], indent: str = "    ") -> str:
+def _cases(commands: tuple[Command, ...], rows: Sequence[OperationRow], indent: str = "    ") -> str:
     """The branches of a `case` over the first word that set `candidates`."""
     lines = []
     topics = " ".join(_topics(commands, rows))
@@ -100,7 +99,7 @@ def _cases(commands: tuple[Command, ...], rows: tuple[Operation, ...], indent: s
     return "\n".join(lines)
 
 
-def _bash(commands: tuple[Command, ...], rows: tuple[Operation, ...]) -> str:
+def _bash(commands: tuple[Command, ...], rows: Sequence[OperationRow]) -> str:
     values = "\n".join(f'      {name}=) candidates="{" ".join(found)}" ;;' for name, found in _values(rows).items())
     flags = " ".join(f"--{flag}" for flag in sorted(FLAGS))
     return f"""# Completion of svc for bash: {HOW["bash"].split("  ")[0]}
@@ -143,7 +142,7 @@ complete -F _svc svc
 """
 
 
-def _zsh(commands: tuple[Command, ...], rows: tuple[Operation, ...]) -> str:
+def _zsh(commands: tuple[Command, ...], rows: Sequence[OperationRow]) -> str:
     values = "\n".join(f"      {name}) choices=({' '.join(found)}) ;;" for name, found in _values(rows).items())
     described = [*((command.name, command.sentence) for command in commands), *((row.name, plain(row.summary)) for row in rows)]
     first = "\n".join(f"      {_zsh_quoted(f'{name}:{sentence}')}" for name, sentence in described)
@@ -187,7 +186,7 @@ def _zsh_quoted(text: str) -> str:
 # --- fish -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _fish(commands: tuple[Command, ...], rows: tuple[Operation, ...]) -> str:
+def _fish(commands: tuple[Command, ...], rows: Sequence[OperationRow]) -> str:
     lines = [f"# Completion of svc for fish: {HOW['fish']}", "complete -c svc -f"]
     lines += [f"complete -c svc -l {flag}" for flag in sorted(FLAGS)]
     for command in commands:

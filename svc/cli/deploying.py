@@ -24,7 +24,7 @@ from svc.cli.target import cli_environment, target_text
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from svc.operations.operation import Operation
+    from svc.operations.row_file import OperationRow
 
 PIECE = 1 << 16
 POLL = 0.3  # seconds between two looks at what the server does
@@ -106,13 +106,13 @@ def _split(words: list[str], command: str) -> tuple[str | None, list[str]]:
     return (plain[0] if plain else None), [word for word in words if "=" in word]
 
 
-def _row(name: str) -> Operation:
-    from svc.operations.registry import by_name
+def _row(name: str) -> OperationRow:
+    from svc.operations.row_file import rows_by_name
 
-    return by_name()[name]
+    return rows_by_name()[name]
 
 
-def _prepared(arguments: Arguments, words: list[str], name: str) -> tuple[Operation, OperationArguments, Client]:
+def _prepared(arguments: Arguments, words: list[str], name: str) -> tuple[OperationRow, OperationArguments, Client]:
     """The row of the operation, its arguments, and a client of the server that is meant. Raises UsageError."""
     arguments.no_options_but("rootpath")
     environment = cli_environment(os.environ, Path.cwd())

@@ -15,16 +15,17 @@ from svc.cli.preparing import read_config
 
 if TYPE_CHECKING:
     from svc.config import Config
-    from svc.operations.operation import Operation
+    from svc.operations.row_file import OperationRow
     from svc.store.backup import Watch
 
 Work = Callable[["Config", Mapping[str, Any]], Any]
 
 
-def run_offline(arguments: Arguments, row: Operation, words: OperationArguments) -> int:
+def run_offline(arguments: Arguments, row: OperationRow, words: OperationArguments) -> int:
     """Carry out one of OFFLINE. Returns the exit status."""
     from svc.errors import Problem
     from svc.operations.fields import read_fields
+    from svc.operations.registry import by_name
     from svc.root.installation import WrongUser, check_user
     from svc.root.lock import AlreadyRunning, RootLock
     from svc.store.backup import BadBackup, InUse, UnknownBackup
@@ -38,7 +39,7 @@ def run_offline(arguments: Arguments, row: Operation, words: OperationArguments)
     try:
         check_user(installation)
         with RootLock(installation.root, is_server=False) if changes else nullcontext():
-            result = work(config, read_fields(words.body, row.fields))
+            result = work(config, read_fields(words.body, by_name()[row.name].fields))
     except AlreadyRunning as error:  # it was started meanwhile
         fail(error)
         return RUNNING

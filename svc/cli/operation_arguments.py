@@ -12,8 +12,7 @@ from svc.cli.arguments import UsageError, nearest
 from svc.cli.secret_input import read_secret
 
 if TYPE_CHECKING:
-    from svc.operations.fields import Field
-    from svc.operations.operation import Operation
+    from svc.operations.row_file import FieldRow, OperationRow
 
 PARAMETERS: Mapping[str, str] = {
     "target": "address of another server: host, https://host:port or http://host:port; without it the server of this machine",
@@ -59,7 +58,7 @@ class OperationArguments:
         return value
 
 
-def read_arguments(words: Sequence[str], row: Operation, *, remote: bool | None = None) -> OperationArguments:
+def read_arguments(words: Sequence[str], row: OperationRow, *, remote: bool | None = None) -> OperationArguments:
     """Read the `name=value` arguments of an operation. Raises UsageError for unknown fields, and for missing required fields.
 
     `remote`: whether the operation goes to another server, which may want `username` and `password`; None: if `target=` is among the words.
@@ -95,7 +94,7 @@ def read_arguments(words: Sequence[str], row: Operation, *, remote: bool | None 
     return result
 
 
-def _with_secrets(given: Mapping[str, str], known: Mapping[str, Field], *, remote: bool) -> dict[str, str]:
+def _with_secrets(given: Mapping[str, str], known: Mapping[str, FieldRow], *, remote: bool) -> dict[str, str]:
     """Replace `password_file=FILE` and the like by the content of the file: a secret on the command line is visible to every user of the machine."""
     found = {}
     for name, text in given.items():
@@ -109,14 +108,14 @@ def _with_secrets(given: Mapping[str, str], known: Mapping[str, Field], *, remot
     return found
 
 
-def is_secret(name: str, field: Field | None, *, remote: bool) -> bool:
+def is_secret(name: str, field: FieldRow | None, *, remote: bool) -> bool:
     """Whether a word is a secret that may come from a file."""
     if field is not None:
         return field.secret and (field.kind in TEXT_KINDS or name == "password")
     return name == "auth_password" or (remote and name == "password")
 
 
-def parse_value(name: str, text: str, field: Field | None = None) -> Any:
+def parse_value(name: str, text: str, field: FieldRow | None = None) -> Any:
     """Parse JSON, else keep the string. A field whose kind is a string keeps it, so that a table may be called 2024; quotes are JSON's.
 
     >>> parse_value("limit", "10"), parse_value("ids", '["a", 1]'), parse_value("value", "red"), parse_value("password", "123")
@@ -137,13 +136,13 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _unknown(name: str, row: Operation, known: Mapping[str, Field]) -> str:
+def _unknown(name: str, row: OperationRow, known: Mapping[str, FieldRow]) -> str:
     near = nearest(name, [*known, *PARAMETERS, *FOR_ALL])
     hint = f" Did you mean {near}?" if near else f" svc help {row.name} lists its fields."
     return f"{row.name} has no field {name}.{hint}"
 
 
-def _check_open(body: Mapping[str, Any], known: Mapping[str, Field], row: Operation) -> None:
+def _check_open(body: Mapping[str, Any], known: Mapping[str, FieldRow], row: OperationRow) -> None:
     """Names of settings: only those that are clearly misspelt are held back, for applications bring their own."""
     from svc.config.settings import override_names
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from svc.cli.commands import BY_NAME
 from svc.cli.operation_arguments import PARAMETERS, TEXT_KINDS
 
 if TYPE_CHECKING:
-    from svc.operations.fields import Field
-    from svc.operations.operation import Operation, Permission
+    from svc.operations.row_file import FieldRow, OperationRow, PermissionRow
 
 WIDTH = 110
 
@@ -29,7 +28,7 @@ _KINDS: Mapping[str, str] = {
 }
 
 
-def operation_help(row: Operation) -> str:
+def operation_help(row: OperationRow) -> str:
     """Usage, fields, permission, result and an example of one operation."""
     parts = [usage(row), "", plain(row.summary)]
     if row.aliases:
@@ -53,10 +52,9 @@ def operation_help(row: Operation) -> str:
 
 def operations_text() -> str:
     """All operations by category, and their common parameters."""
-    from svc.operations.operation import CATEGORIES
-    from svc.operations.registry import all_operations
+    from svc.operations.row_file import row_file
 
-    rows = [row for row in all_operations() if row.name not in BY_NAME]  # a command of the same name is not the operation
+    rows = [row for row in row_file().rows if row.name not in BY_NAME]  # a command of the same name is not the operation
     width = max((len(row.name) for row in rows), default=0)
     parts = [
         "svc <operation> [name=value ...]",
@@ -68,7 +66,7 @@ def operations_text() -> str:
         "",
         "Output: on a terminal tables and YAML, in a pipe JSON. Errors go to standard error, with exit status 1.",
     ]
-    for category, title in CATEGORIES.items():
+    for category, title in row_file().categories.items():
         chosen = [row for row in rows if row.category == category]
         if chosen:
             parts += ["", f"{title}:", *(f"  {row.name:{width}}  {plain(row.summary)}" for row in chosen)]
@@ -86,20 +84,20 @@ def operations_text() -> str:
     return "\n".join(parts)
 
 
-def usage(row: Operation) -> str:
+def usage(row: OperationRow) -> str:
     """The command line with its required fields."""
     required = [f"{field.name}=..." for field in row.fields if field.required]
     optional = ["[name=value ...]"] if len(required) < len(row.fields) else []
     return " ".join(["svc", row.name, *required, *optional])
 
 
-def kind_text(field: Field) -> str:
+def kind_text(field: FieldRow) -> str:
     if field.kind == "choice":
         return " | ".join(field.choices)
     return _KINDS.get(field.kind, field.kind)
 
 
-def permission_text(permission: Permission) -> str:
+def permission_text(permission: PermissionRow) -> str:
     """The permission that it needs, in words."""
     if permission.kind == "table":
         return f"{' and '.join(permission.rights)} on the table"
@@ -137,7 +135,7 @@ def plain(markdown: str) -> str:
     return markdown.replace("`", "").replace("**", "")
 
 
-def _field_lines(fields: tuple[Field, ...]) -> Iterator[str]:
+def _field_lines(fields: Sequence[FieldRow]) -> Iterator[str]:
     names = ["/".join(field.names) for field in fields]
     width = min(max(map(len, names)), 28)
     for name, field in zip(names, fields, strict=True):

@@ -18,7 +18,7 @@ from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, refu
 from svc.cli.target import cli_environment, local_target, parse_target, target_text
 
 if TYPE_CHECKING:
-    from svc.operations.operation import Operation
+    from svc.operations.row_file import OperationRow
 
 MUST_RUN = "svc must be running to perform this operation"
 NO_SOCKET = "No domain socket found, unable to perform this operation"
@@ -28,7 +28,7 @@ class NotRunning(UsageError):
     """No server runs on this root."""
 
 
-def run_operation(arguments: Arguments, row: Operation) -> int:
+def run_operation(arguments: Arguments, row: OperationRow) -> int:
     """Carry out `svc <operation> ...`. Returns the exit status."""
     environment = cli_environment(os.environ, Path.cwd())
     given = next((word.partition("=")[2] for word in reversed(arguments.words) if word.startswith("target=")), None)
@@ -83,7 +83,7 @@ def local_client(arguments: Arguments) -> Client:
     raise NotRunning(f"{MUST_RUN}\n{without_server(installation)}")
 
 
-def perform(client: Client, row: Operation, body: dict[str, Any], words: OperationArguments, arguments: Arguments) -> int:
+def perform(client: Client, row: OperationRow, body: dict[str, Any], words: OperationArguments, arguments: Arguments) -> int:
     """Send one operation and show what comes back. Returns the exit status."""
     style = chosen_style(True if "json" in arguments.flags else words.switch("json"))
     waits = words.switch("wait", True)
@@ -156,7 +156,7 @@ def _transfer_bar(title: str, total: int | None) -> Iterator[Any]:
         yield lambda count: progress.update(task, advance=count)
 
 
-def _show_bytes(answer: Answer, row: Operation) -> int:
+def _show_bytes(answer: Answer, row: OperationRow) -> int:
     """Give other content than JSON to a pipe as it is; a terminal gets only text."""
     if answer.content_type.startswith("text/"):
         text = answer.read().decode("utf-8", "replace")
@@ -173,12 +173,12 @@ def _show_bytes(answer: Answer, row: Operation) -> int:
 # --- jobs -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _job_id(row: Operation, result: Any) -> str | None:
+def _job_id(row: OperationRow, result: Any) -> str | None:
     job_id = result.get("job_id") if isinstance(result, dict) else None
     return job_id if row.starts_job and isinstance(job_id, str) else None
 
 
-def _follow(client: Client, row: Operation, started: dict[str, Any], style: OutputStyle) -> int:
+def _follow(client: Client, row: OperationRow, started: dict[str, Any], style: OutputStyle) -> int:
     """Wait for the end of a job; its record is the result."""
     job_id = started["job_id"]
     try:

@@ -115,6 +115,44 @@ def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, 
     return FAILED
 
 
+def _served(arguments: Arguments) -> dict[str, Any]:
+    """What a running server says of itself: version, uptime, addresses, applications with what is wrong with them. Empty if none answers."""
+    from svc.cli.arguments import UsageError
+    from svc.cli.client import Unreachable
+    from svc.cli.operations import local_client
+    from svc.cli.start_notice import shown_addresses
+
+    try:
+        answer = local_client(arguments).send({"operation": "get_status"})
+        found = answer.value() if answer.status == 200 else {}
+    except (UsageError, Unreachable):
+        return {}
+    if "version" not in found:  # of an older version
+        return {}
+    shown: dict[str, Any] = {"version": found["version"], "uptime": lasting(found["uptime"])}
+    shown |= {
+        name: shown_addresses(addresses)
+        for name, addresses in (("addresses", found["addresses"]["applications"]), ("operations", found["addresses"]["operations"]))
+    }
+    shown["applications"] = [{name: value for name, value in app.items() if value != []} for app in found["applications"]]
+    if found["restartRequired"]:
+        shown["restart required"] = found.get("restartReasons", [])
+    return shown
+
+
+def lasting(seconds: float) -> str:
+    """
+    >>> lasting(42.7), lasting(600), lasting(7500), lasting(200000)
+    ('42 s', '10 min', '2 h 5 min', '2 d 7 h')
+    """
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min" if minutes else f"{int(seconds)} s"
+
+
 def status(arguments: Arguments) -> int:
     from svc.cli.output import yaml_text
     from svc.cli.roots import roots_of_user, state_of
@@ -125,6 +163,6 @@ def status(arguments: Arguments) -> int:
         known: dict[str, Any] = {"roots": roots_of_user()}
     else:
         root = existing_installation(arguments).root
-        known = {"svc": {**state_of(root), "root": str(root), "interpreter": str(running_interpreter())}}
+        known = {"svc": {**state_of(root), **_served(arguments), "root": str(root), "interpreter": str(running_interpreter())}}
     print(json.dumps(known) if "json" in arguments.flags else yaml_text(known).rstrip("\n"))
     return 0

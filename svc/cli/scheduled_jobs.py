@@ -11,7 +11,7 @@ USAGE = "svc job run NAME runs a job now, svc job list shows them."
 
 
 def job_command(arguments: Arguments) -> int:
-    from svc.operations.registry import by_name
+    from svc.operations.row_file import rows_by_name
 
     what, words = (arguments.words or [""])[0], arguments.words[1:]
     if what == "list":
@@ -20,4 +20,4 @@ def job_command(arguments: Arguments) -> int:
         operation, words = "run_scheduled_job", [f"job={words[0]}", *words[1:]]
     else:
         raise UsageError(USAGE)
-    return run_operation(replace(arguments, command=operation, words=words), by_name()[operation])
+    return run_operation(replace(arguments, command=operation, words=words), rows_by_name()[operation])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ async def _nothing_to_reload() -> list[str]:
 class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
-    `instance`: number of this one. `scheduler`: of the jobs of applications."""
+    `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`."""
 
     store: Store
     config: Config
@@ -59,6 +59,7 @@ class Node:
     reload: Callable[[], Awaitable[list[str]]] = _nothing_to_reload
     instance: int = 0
     scheduler: Scheduler | None = None
+    addresses: Callable[[], Mapping[str, Sequence[str]]] = dict
     jobs: Jobs = field(init=False)
     machine: Machine = field(init=False)
     searches: SearchCache = field(init=False)

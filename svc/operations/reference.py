@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from svc.operations import row_file
 from svc.operations.fields import Field
 from svc.operations.openapi import access_text
 from svc.operations.operation import CATEGORIES, Operation
@@ -104,12 +105,13 @@ def _json(value: Any) -> str:
 
 
 def write_pages(directory: Path) -> None:
-    """Write all pages, and remove other Markdown files from the directory."""
+    """Write all pages, and remove other Markdown files from the directory; and the file that the command line reads."""
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.glob("*.md"):
         old.unlink()
     for name, text in pages().items():
         (directory / name).write_text(text, "utf-8")
+    row_file.FILE.write_text(row_file.text_of(list(all_operations()), CATEGORIES), "utf-8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from svc import __version__
 from svc.errors import NotFound
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
@@ -40,6 +41,14 @@ def component_statuses(apps: Iterable[App], checked_ms: int, instance: int) -> l
     return found
 
 
+def _application(app: App) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": app.name, "directory": str(app.directory), "tables": len(app.definitions)}
+    graded = [message for entry in app.entries.values() for message in entry.graded()]
+    found["errors"] = [text for is_fault, text in graded if is_fault]
+    found["warnings"] = [text for is_fault, text in graded if not is_fault]
+    return found
+
+
 # --- handlers -----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -64,6 +73,10 @@ def get_status(call: Call) -> Any:
         "systemStatus": board.records(),
         "componentStatus": component_statuses(node.apps, board.started_ms, node.instance),
         "restartRequired": board.restart_required,
+        "version": __version__,
+        "uptime": max(round(node.clock.monotonic() - board.started, 3), 0),
+        "addresses": {name: list(found) for name, found in node.addresses().items()},
+        "applications": [_application(app) for app in node.apps],
     }
     asking = [f"component {app.name}: its entry {key} asks for it" for app in node.apps for key in app.restart_wanted]
     if board.restart_required or asking:
@@ -110,7 +123,10 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=SUPER_USER,
         handler=get_status,
         fields=(Field("id", "string", "Only this status."),),
-        returns="`systemStatus`, `componentStatus`, `restartRequired`; with `id` that one record.",
+        returns=(
+            "`systemStatus`, `componentStatus`, `restartRequired`, `version`, `uptime` (seconds), `addresses` (of the ports for `applications` and"
+            " `operations`), `applications` (for each `name`, `directory`, number of `tables`, `errors`, `warnings`); with `id` that one record."
+        ),
         notes=(
             "`restartRequired`: the configuration or an application was changed, and the change takes effect at the next restart; "
             "then `restartReasons` names the changed settings, and the files of each application. "
@@ -119,7 +135,15 @@ OPERATIONS: tuple[Operation, ...] = (
             "application, where, how often and for how long. With an `id` that is not set: 404."
         ),
         example={},
-        example_answer={"systemStatus": [], "componentStatus": [], "restartRequired": False},
+        example_answer={
+            "systemStatus": [],
+            "componentStatus": [],
+            "restartRequired": False,
+            "version": "0.1.0",
+            "uptime": 93784.2,
+            "addresses": {"applications": ["http://*:9926"], "operations": ["http://127.0.0.1:9925"]},
+            "applications": [{"name": "shop", "directory": "/srv/shop", "tables": 3, "errors": [], "warnings": []}],
+        },
     ),
     Operation(
         name="clear_status",

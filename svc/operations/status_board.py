@@ -23,6 +23,7 @@ class StatusBoard:
         self._settings: tuple[str, ...] = ()
         self._components: dict[str, list[str]] = {}  # name -> the files that wait, as far as they are known
         self.started_ms = int(clock.wall() * 1000)
+        self.started = clock.monotonic()
 
     def set(self, id_: str, status: str) -> dict[str, Any]:
         """Set a status; the creation time of the first one under this id is kept. Returns the record."""

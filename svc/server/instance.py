@@ -274,6 +274,12 @@ class Server:
         self._turns.end_turn = self._end_turn
         self._forked_child = ForkedChild(config, self.store, self.logs, self._sockets_open, own_turns)
 
+    def _addresses(self) -> dict[str, list[str]]:
+        return {
+            "applications": [address for ports in self._all_ports() if ports is not self.operations_port for address in ports.addresses],
+            "operations": self.operations_port.addresses,
+        }
+
     def _all_ports(self) -> tuple[ServerPorts, ...]:
         return (self.application_port, self.operations_port, *self.application_ports.others)
 
@@ -460,6 +466,7 @@ class Server:
             restart=self.restart,
             scheduler=self.scheduler,
             reload=self.reload,
+            addresses=self._addresses,
         )
         self.node.jobs.records.recover()
         origins = operations_origins(self.config, self.logger)

@@ -12,7 +12,10 @@ import svc
 from svc.api import reference
 from svc.apps.schema_files import load_schema_files
 from svc.cli import COMMANDS
+from svc.operations.operation import CATEGORIES
 from svc.operations.reference import pages
+from svc.operations.registry import all_operations
+from svc.operations.row_file import FILE, text_of
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.values.computed import computed_attributes
 from svc.store.values.expression_functions import FUNCTIONS
@@ -66,6 +69,7 @@ def test_commands_that_are_shown_exist() -> None:
 def test_the_pages_on_operations_are_those_of_the_rows() -> None:
     found = {path.name: path.read_text("utf-8") for path in (DOCS / "operations").iterdir()}
     assert found == pages(), "run: python -m svc.operations.reference docs/operations"
+    assert FILE.read_text("utf-8") == text_of(list(all_operations()), CATEGORIES), "run: python -m svc.operations.reference docs/operations"
 
 
 @pytest.mark.parametrize("page", sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")))

@@ -86,10 +86,10 @@ def test_help_of_one_command_and_of_settings(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("line", [["frobnicate"], ["help", "frobnicate"], ["--HTTP_PORT", "1", "frobnicate"]])
-def test_an_unknown_command_gets_help_and_fails(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_gets_a_line_and_fails(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line) == 1
     captured = capsys.readouterr()
-    assert captured.err == f'The "frobnicate" command is not understood.\n\n{help_text()}\n'
+    assert captured.err == 'The "frobnicate" command is not understood. svc help lists the commands, svc help operations the operations.\n'
     assert captured.out == ""
 
 
@@ -334,3 +334,17 @@ def test_check_reports_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (database / "data.mdb").write_bytes(b"not LMDB" * 1000)
     assert main(["check", str(tmp_path)]) == 1
     assert capsys.readouterr().out.startswith("shop: 1 fault; ")
+
+
+def test_a_misspelt_command_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stauts"]) == 1
+    assert capsys.readouterr().err == 'The "stauts" command is not understood. Did you mean status?\n'
+
+
+def test_an_operation_does_not_import_the_server(tmp_path: Path) -> None:
+    code = "import sys; from svc.cli import main; main(['list_users']); main(['help', 'insert'])"
+    code += "; print(sorted({'lmdb', 'svc.server', 'svc.store'} & {*sys.modules}))"
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "svc must be running" in done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import svc
 from svc.apps.app import App, EntryStatus
 from svc.clock import FakeClock
 from svc.errors import Problem
@@ -77,7 +78,9 @@ def test_a_text_is_set_read_and_cleared(node: OperationsNode) -> None:
     record = node.run("set_status", status="busy")
     assert record["id"] == "primary"
     assert node.run("get_status", id="primary") == record
-    assert node.run("get_status") == {"systemStatus": [record], "componentStatus": [], "restartRequired": False}
+    found = node.run("get_status")
+    assert (found["systemStatus"], found["componentStatus"], found["restartRequired"]) == ([record], [], False)
+    assert (found["version"], found["uptime"], found["addresses"], found["applications"]) == (svc.__version__, 0, {}, [])
     assert node.run("clear_status", id="primary") == {"message": "Status successfully cleared"}
     assert node.run("clear_status", id="primary") == {"message": "Status successfully cleared"}
     assert node.run("get_status")["systemStatus"] == []
