@@ -174,7 +174,8 @@ COMMANDS = (
         "next restart, restart=rolling renews one instance after the other. package=REFERENCE lets the server fetch the application instead, for example\n"
         "package=acme/shop#v2 or package=pypi:shop. Other names are the fields of deploy_component: svc help deploy_component.\n\n"
         "svc deploy . target=https://db.example project=shop\n\n"
-        ".git, .svc, .venv, venv, __pycache__, node_modules and .packages are not sent: what requirements.txt or pyproject.toml names is installed there.\n"
+        "What .gitignore names is not sent, nor are .git, .svc, .venv, venv, node_modules, .packages and caches such as __pycache__: what\n"
+        "requirements.txt or pyproject.toml names is installed there.\n"
         "If anything fails, the version before goes on serving, and the exit status is 1.",
         flags=("insecure", "json"),
     ),

@@ -18,7 +18,7 @@ from svc.cli.client import Answer, AuthenticationRefused, Client, Unreachable, e
 from svc.cli.jobs import JobLost, progress_bar, wait_for_job
 from svc.cli.operation_arguments import OperationArguments, read_arguments
 from svc.cli.operations import NotRunning, local_client, remote_client, save
-from svc.cli.output import chosen_style, printable, refuse, show
+from svc.cli.output import chosen_style, printable, refuse, show, warn
 from svc.cli.target import cli_environment, target_text
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ POLL = 0.3  # seconds between two looks at what the server does
 
 OF_APPLICATION = ("config.yaml", "resources.py", "roles.yaml", "web", "routes", "data")
 
+_TOLD_IGNORED = 10
 _NO_PAYLOAD = "svc deploy packs a directory itself; svc deploy_component takes a payload"
 
 
@@ -57,7 +58,8 @@ def deploy(arguments: Arguments) -> int:
             project = body["project"] = str(body.get("project") or place.name)
             _check_name(project)
             with tempfile.TemporaryFile() as file:
-                _check_limits(_pack(place, file, shown), place)
+                only = _kept_files(place)
+                _check_limits(_pack(place, file, shown, only=only), place, only)
                 _check(client, project)  # before it is sent: the login may have ended, or not suffice
                 answer = _send(client, body, file, shown, project)
         return _show_end(client, answer, given, style)
@@ -78,7 +80,7 @@ def package(arguments: Arguments) -> int:
         place = named_directory(name).resolve()
         row = _row("package_component")
         given = read_arguments([f"project={place.name}", *words], row)
-        return _pack_into(place, place.name, given)
+        return _pack_into(place, place.name, given, _kept_files(place))
     try:
         row, given, client = _prepared(arguments, [f"project={name}", *words], "package_component")
     except NotRunning:
@@ -126,13 +128,39 @@ def _prepared(arguments: Arguments, words: list[str], name: str) -> tuple[Operat
 # --- packing ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _pack(directory: Path, file: IO[bytes], shown: _Shown, *, without_packages: bool = True, without_links: bool = False) -> int:
+def _kept_files(directory: Path) -> frozenset[str] | None:
+    """The files that are to be packed; None: all. What `.gitignore` names is told, as far as it stands in the directory itself."""
+    from svc.deploying.ignored import CACHES, GitMissing, kept_files
+    from svc.deploying.names import HIDDEN
+
+    try:
+        kept = kept_files(directory)
+    except GitMissing:
+        warn("git is not installed, so what .gitignore names is packed, too")
+        return None
+    if kept is not None:
+        names = sorted(entry.name for entry in directory.iterdir() if entry.name not in kept | HIDDEN | CACHES)
+        if names:
+            told = ", ".join([printable(name) for name in names[:_TOLD_IGNORED]]) + (", ..." if len(names) > _TOLD_IGNORED else "")
+            print(f"left out, as .gitignore says: {told}", file=sys.stderr)
+    return kept
+
+
+def _pack(
+    directory: Path,
+    file: IO[bytes],
+    shown: _Shown,
+    *,
+    without_packages: bool = True,
+    without_links: bool = False,
+    only: frozenset[str] | None = None,
+) -> int:
     """Returns the number of members. Raises UsageError."""
     from svc.deploying.packing import CannotPack, pack, size_of
     from svc.store.backup.watch import Watch
 
     try:
-        with shown.transfer(f"packing {directory.name}", size_of(directory, without_packages=without_packages)) as advance:
+        with shown.transfer(f"packing {directory.name}", size_of(directory, without_packages=without_packages, only=only)) as advance:
             told = 0
 
             def report(done: int, total: int) -> None:
@@ -140,7 +168,7 @@ def _pack(directory: Path, file: IO[bytes], shown: _Shown, *, without_packages: 
                 advance(done - told)
                 told = done
 
-            count = pack(directory, file, without_packages=without_packages, without_links=without_links, watch=Watch(report))
+            count = pack(directory, file, without_packages=without_packages, without_links=without_links, only=only, watch=Watch(report))
     except CannotPack as error:
         raise UsageError(f"error: {printable(error.message)}") from error
     except OSError as error:
@@ -167,25 +195,26 @@ def _check_name(project: str) -> None:
         raise UsageError(f"error: {fault}, not {printable(project[:200])}; project=NAME gives it another one")
 
 
-def _check_limits(count: int, directory: Path) -> None:
+def _check_limits(count: int, directory: Path, only: frozenset[str] | None) -> None:
     """Raises UsageError for what the server would refuse once it is there."""
     from svc.deploying.archives import DEFAULT_LIMITS
     from svc.deploying.packing import size_of
 
     if count >= DEFAULT_LIMITS.members:
         raise UsageError(f"error: {directory} has {count} files and directories; an application may have {DEFAULT_LIMITS.members}")
-    size = size_of(directory)
+    size = size_of(directory, only=only)
     if size > DEFAULT_LIMITS.size:
         raise UsageError(f"error: {directory} has {size} bytes; an application may have {DEFAULT_LIMITS.size}")
 
 
-def _pack_into(place: Path, name: str, given: OperationArguments) -> int:
+def _pack_into(place: Path, name: str, given: OperationArguments, only: frozenset[str] | None = None) -> int:
     out = _out(given, name)
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     without_packages = given.body.get("skip_packages", given.body.get("skip_node_modules", True)) is not False
     try:
         with tempfile.TemporaryFile() as packed:  # `out` may be in the directory itself
-            _pack(place, packed, _Shown(), without_packages=without_packages, without_links=given.body.get("skip_symlinks") is True)
+            without_links = given.body.get("skip_symlinks") is True
+            _pack(place, packed, _Shown(), without_packages=without_packages, without_links=without_links, only=only)
             packed.seek(0)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 shutil.copyfileobj(packed, file)

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import IO
 
+from svc.deploying.ignored import CACHES
 from svc.deploying.names import HIDDEN
 from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 
-ALWAYS_LEFT_OUT = frozenset((".git", ".svc", ".venv", "venv", "__pycache__"))
+ALWAYS_LEFT_OUT = frozenset((".git", ".svc", ".venv", "venv", "__pycache__")) | CACHES
 PACKAGES = frozenset(("node_modules", ".packages"))
 LEVEL = 6
 
@@ -22,12 +23,21 @@ class CannotPack(ClientError):
     """A directory that cannot be packed."""
 
 
-def pack(directory: Path, out: IO[bytes], *, without_packages: bool = True, without_links: bool = False, watch: Watch | None = None) -> int:
-    """Write an archive. Returns the number of members. `without_packages`: leave out what can be installed again.
+def pack(
+    directory: Path,
+    out: IO[bytes],
+    *,
+    without_packages: bool = True,
+    without_links: bool = False,
+    only: Set[str] | None = None,
+    watch: Watch | None = None,
+) -> int:
+    """Write an archive. Returns the number of members. `without_packages`: leave out what can be installed again. `only`: paths, and no others
+    (`ignored.kept_files`).
 
     Links that stay inside are packed as links; CannotPack for others, unless `without_links`. OSError for what cannot be read or written.
     """
-    left_out = HIDDEN if without_packages else ALWAYS_LEFT_OUT
+    left_out = HIDDEN | CACHES if without_packages else ALWAYS_LEFT_OUT
     directory = directory.resolve()
     watch = watch or Watch()
     count = 0
@@ -35,7 +45,7 @@ def pack(directory: Path, out: IO[bytes], *, without_packages: bool = True, with
         root = tarfile.TarInfo(".")
         root.type, root.mode = tarfile.DIRTYPE, 0o755
         archive.addfile(root)  # so that a single directory in it is not taken for a top folder
-        for name, status in _members(directory, left_out):
+        for name, status in _members(directory, left_out, only):
             member = _member(directory, name, status, without_links=without_links)
             if member is None:
                 continue
@@ -49,10 +59,10 @@ def pack(directory: Path, out: IO[bytes], *, without_packages: bool = True, with
     return count
 
 
-def size_of(directory: Path, *, without_packages: bool = True) -> int:
+def size_of(directory: Path, *, without_packages: bool = True, only: Set[str] | None = None) -> int:
     """The bytes of all files that `pack` would read."""
-    left_out = HIDDEN if without_packages else ALWAYS_LEFT_OUT
-    return sum(status.st_size for _, status in _members(directory.resolve(), left_out) if stat.S_ISREG(status.st_mode))
+    left_out = HIDDEN | CACHES if without_packages else ALWAYS_LEFT_OUT
+    return sum(status.st_size for _, status in _members(directory.resolve(), left_out, only) if stat.S_ISREG(status.st_mode))
 
 
 class _Watched:
@@ -66,7 +76,7 @@ class _Watched:
         return data
 
 
-def _members(directory: Path, left_out: Set[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _members(directory: Path, left_out: Set[str], only: Set[str] | None) -> Iterator[tuple[str, os.stat_result]]:
     """(path with slashes, status) of all below, by name."""
     waiting = [""]
     while waiting:
@@ -76,8 +86,10 @@ def _members(directory: Path, left_out: Set[str]) -> Iterator[tuple[str, os.stat
         for entry in entries:
             if entry.name in left_out:
                 continue
-            status = entry.stat(follow_symlinks=False)
             name = f"{above}/{entry.name}" if above else entry.name
+            if only is not None and name not in only:
+                continue
+            status = entry.stat(follow_symlinks=False)
             if not entry.name.isprintable() or "\\" in entry.name:
                 raise CannotPack(f"{name!r} is not a name that archives have here: rename it")
             yield name, status
