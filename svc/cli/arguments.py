@@ -79,16 +79,17 @@ def _take_option(result: Arguments, word: str, waiting: list[str]) -> None:
         if not waiting or waiting[-1].startswith("--"):
             raise UsageError(f"The option --{name} needs a value: --{name} VALUE or --{name}=VALUE")
         value = waiting.pop()
-    result.options[name] = value
+    result.options[name.replace(".", "_")] = value
 
 
 def _check_option(name: str) -> None:
     from svc.config.settings import override_names
 
     known = override_names()
-    if name.lower() in known or name.lower() in FIRST_RUN_OPTIONS:
+    flat = name.lower().replace(".", "_")  # http.port is how the file and the documentation name it
+    if flat in known or flat in FIRST_RUN_OPTIONS:
         return
-    near = nearest(name.lower(), [*known, *FIRST_RUN_OPTIONS, *FLAGS])
+    near = nearest(flat, [*known, *FIRST_RUN_OPTIONS, *FLAGS])
     hint = f" Did you mean --{near if near in FLAGS else near.upper()}?" if near else " svc help settings lists all settings."
     raise UsageError(f'The option "--{name}" is not understood.{hint}')
 

@@ -1,6 +1,6 @@
 """`svc demo`: fills a fresh data directory with real tables and serves them.
 
-    svc demo [--dir DIRECTORY] [--host ADDRESS] [--port PORT] [--operations-port PORT]
+    svc demo [--dir DIRECTORY] [--host ADDRESS] [--port PORT] [--operations-port PORT] [--SETTING VALUE ...]
 
 The directory is made complete or not at all: the records are loaded into a directory beside it, which takes its name when it is done. A directory that
 exists is served as it is, with whatever was changed in it.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from svc.auth.first_super_user import DEFAULT_ADMIN
-from svc.cli.arguments import FAILED, RUNNING, Arguments, fail
+from svc.cli.arguments import FAILED, RUNNING, Arguments, UsageError, fail, parse_arguments
 from svc.cli.serving import remember, run_server
 from svc.cli.start_notice import print_lines
 from svc.config import load_config
@@ -58,13 +58,18 @@ def run(arguments: Arguments) -> int:
 
 def main(args: Sequence[str]) -> int:
     """Returns the exit status: 1 if the directory, the configuration or the port cannot be used, 4 if the demo runs already."""
-    options = _parse(args)
+    try:
+        options, given = _parse(args)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return FAILED
     root: Path = options.dir.expanduser().absolute()
     ports = {"HTTP_PORT": options.port, "OPERATIONSAPI_NETWORK_PORT": options.operations_port}
     settings = {name: str(port) for name, port in ports.items() if port is not None}
     for name in ("HTTP_HOST", "OPERATIONSAPI_NETWORK_HOST"):
         settings[name] = options.host or find_value(os.environ, name.lower()) or LOOPBACK
     settings["HTTP_SECUREPORT"] = "null"  # what it shows is plain HTTP, beside whatever else runs on this machine
+    settings = {name: value for name, value in settings.items() if not find_value(given, name.lower())} | given
     try:
         if not is_filled(root):
             make_directory(root)
@@ -130,10 +135,21 @@ def default_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "svc" / "demo"
 
 
-def _parse(args: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="svc demo", description="Serve real tables to try things on: flights from New York, early 2013.")
+def _parse(args: Sequence[str]) -> tuple[argparse.Namespace, dict[str, str]]:
+    """(options of the demo, settings as for a start). Raises UsageError."""
+    parser = argparse.ArgumentParser(
+        prog="svc demo",
+        description="Serve real tables to try things on: flights from New York, early 2013.",
+        epilog="And settings, as for a start: --http.port 8080, --LOGGING_LEVEL debug; svc help settings lists them.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--dir", type=Path, default=default_directory(), help="the data directory; default: %(default)s")
     parser.add_argument("--host", help="the addresses to listen on; default: 127.0.0.1, for this machine only; '*': all")
     parser.add_argument("--port", type=int, help="of the HTTP server; default: 9926, or as configured")
     parser.add_argument("--operations-port", type=int, help="of the operations API; default: 9925, or as configured")
-    return parser.parse_args(args)
+    options, others = parser.parse_known_args(args)
+    given = parse_arguments(others)
+    given.no_flags()
+    if given.command:
+        raise UsageError(f'The command "demo" takes no argument "{given.command}".')
+    return options, given.options

@@ -99,7 +99,15 @@ class RequestLog(Protocol):
     """The access log (spec: configuration §5.5)."""
 
     def write(
-        self, method: str, url: str, protocol: str, status: int, seconds: float, headers: HeaderPairs, trace_id: bytes | None
+        self,
+        method: str,
+        url: str,
+        protocol: str,
+        status: int,
+        seconds: float,
+        headers: HeaderPairs,
+        trace_id: bytes | None,
+        client: str,
     ) -> None: ...
 
 
@@ -367,8 +375,9 @@ class Dispatcher:
         )
         if self._access is not None:
             protocol = f"{request.scheme.upper()}/{request.http_version}"
+            seconds = now - request.arrived
             self._access.write(
-                request.method, request.target, protocol, exchange.status, now - request.arrived, request.block.pairs, request.trace_id
+                request.method, request.target, protocol, exchange.status, seconds, request.block.pairs, request.trace_id, request.peer
             )
         if self._on_sent is not None:
             self._on_sent(exchange, now)

@@ -11,7 +11,7 @@ HIDDEN_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
 class AccessLog:
-    """Writes `GET /plant/7 HTTP/1.1 200 3.42ms id: 1042`: all requests at level `info`, status >= 400 at `warn`, >= 500 at `error`."""
+    """Writes `GET /plant/7 HTTP/1.1 200 3.42ms client: 10.0.0.7 id: 1042`: all requests at level `info`, status >= 400 at `warn`, >= 500 at `error`."""
 
     __slots__ = ("_headers", "_ids", "_log", "_timing")
 
@@ -38,8 +38,10 @@ class AccessLog:
         seconds: float,
         headers: Iterable[tuple[str, str]] = (),
         trace_id: bytes | None = None,
+        client: str = "",
     ) -> None:
-        """`url` as it was sent, `protocol` as `HTTP/1.1` or `HTTPS/1.1`. `trace_id`: see `Request.trace_id`."""
+        """`url` as it was sent, `protocol` as `HTTP/1.1` or `HTTPS/1.1`. `trace_id`: see `Request.trace_id`.
+        `client`: its address, that of the one behind trusted proxies."""
         number = next(self._ids) if self._ids is not None else 0
         level = INFO if status < 400 else WARN if status < 500 else ERROR
         if level < self._log.threshold:
@@ -50,6 +52,8 @@ class AccessLog:
         text += f" {status}"
         if self._timing:
             text += f" {seconds * 1000:.2f}ms"
+        if client:
+            text += f" client: {client}"
         if number:
             text += f" id: {number}"
         if trace_id is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
 import signal
@@ -78,7 +77,7 @@ from svc.server.interfaces import (
     rest_options,
 )
 from svc.server.periodic import PeriodicWork
-from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, ServerPorts, ServerRow
+from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, ServerPorts, ServerRow, port_hint
 from svc.server.reloading import Reload, Reloader
 from svc.server.screen import Screen
 from svc.server.shown_configuration import shown_configuration
@@ -560,10 +559,8 @@ class Server:
             except OSError as error:
                 self.logger.fatal(f"cannot listen on {error.strerror}")
                 print(f"Error: cannot listen on {error.strerror}", file=sys.stderr)
-                if error.errno == errno.EADDRINUSE:
-                    option = str(error.strerror).partition(" ")[0].replace(".", "_").upper()
-                    hint = f"choose another port: --{option} NUMBER, with svc demo --port NUMBER"
-                    print(f"Another program has this port, perhaps another svc: stop it, or {hint}.", file=sys.stderr)
+                if (hint := port_hint(error)) is not None:
+                    print(hint, file=sys.stderr)
                 return 1
             self.application_port.start()
             self.operations_port.start()

@@ -6,6 +6,7 @@ An instance has two servers, the rows APPLICATION and OPERATIONS; they listen, s
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,20 @@ def open_port(name: str, port: int, hosts: Sequence[str], setting: str) -> list[
         return listen_on(port, hosts)
     except OSError as error:
         raise OSError(error.errno, f"{name} {port}, {setting} {error.filename}: {error.strerror}") from None
+
+
+def port_hint(error: OSError) -> str | None:
+    """What to do where a port of `open_port` cannot be opened; None if its text says it."""
+    name = str(error.strerror).partition(" ")[0]
+    if error.errno == errno.EADDRINUSE:
+        option = name.replace(".", "_").upper()
+        return f"Another program has this port, perhaps another svc: stop it, or choose another port: --{option} NUMBER, with svc demo --port NUMBER."
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return (
+            "Ports below 1024 are for root, unless svc gets the right (AmbientCapabilities=CAP_NET_BIND_SERVICE of systemd, --cap-add NET_BIND_SERVICE"
+            f" of a container): give it that right, or choose another {name} and put a proxy in front of it."
+        )
+    return None
 
 
 class PortCertificates:

@@ -31,6 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         "server.http(said, {'before': 'authentication'})\n"
     )
     env = {"HTTP_TRUSTEDPROXIES": TRUSTED, "LOGGING_AUDITAUTHEVENTS_LOGFAILED": "true", "AUTHENTICATION_AUTHORIZELOCAL": "true"}
+    env |= {"HTTP_LOGGING": '{"level": "info"}'}
     process = Process(tmp_path_factory.mktemp("node") / "root", app, env=env).start()
     yield process
     assert process.stop() == 0
@@ -52,6 +53,15 @@ def test_applications_see_the_client(server: Process, fields: dict[str, str], ht
             own = f"127.0.0.1:{server.port}"
             expected = {"ip": OTHER, "protocol": "http", "host": own, "url": f"http://{own}/said"}
             assert other.get("/said", headers=fields).json() == expected
+
+
+def test_the_access_log_names_the_client(server: Process) -> None:
+    with client(server, TRUSTED) as proxy, client(server, OTHER) as other:
+        proxy.get("/said?behind", headers=FIELDS)
+        other.get("/said?pretended", headers=FIELDS)
+    wait_until(lambda: "/said?pretended" in server.logged(), server.logged)
+    lines = [line for line in server.logged().splitlines() if "/said?behind" in line or "/said?pretended" in line]
+    assert ["client: 192.0.2.7 " in lines[0], f"client: {OTHER} " in lines[1]] == [True, True]
 
 
 def test_sessions_are_those_of_https(server: Process) -> None:

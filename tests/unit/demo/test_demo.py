@@ -28,6 +28,32 @@ def test_default_directory_is_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_directory() == Path("/home/ann/.cache/svc/demo")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--http.prot", "1"], 'The option "--http.prot" is not understood. Did you mean --HTTP_PORT?'),
+        (["--http.port"], "The option --http.port needs a value"),
+        (["shop"], 'The command "demo" takes no argument "shop".'),
+        (["--json"], 'The command "run" takes no option --json.'),
+    ],
+)
+def test_options_that_are_no_settings_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert main(["--dir", str(tmp_path / "data"), *options]) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_it_takes_the_settings_of_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, str]] = []
+    monkeypatch.setattr("svc.demo._serve", lambda root, settings: given.append(settings) or 0)
+    monkeypatch.setattr("svc.demo.is_filled", lambda root: True)
+    assert main(["--dir", str(tmp_path), "--http.port", "1", "--LOGGING_LEVEL=debug", "--http_host", "::1"]) == 0
+    names = {"http_port": "1", "LOGGING_LEVEL": "debug", "http_host": "::1"}
+    assert given == [{**names, "OPERATIONSAPI_NETWORK_HOST": "127.0.0.1", "HTTP_SECUREPORT": "null"}]
+
+
 def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "letter.txt").write_text("Dear Ann")
     assert main(["--dir", str(tmp_path)]) == 1

@@ -30,11 +30,11 @@ def test_it_is_off_without_its_section(tmp_path: Path) -> None:
 def test_lines(tmp_path: Path) -> None:
     logs, access = access_of(tmp_path, level="info")
     access.write("GET", "/plant/7?select(name)", "HTTP/1.1", 200, 0.00342)
-    access.write("PUT", "/plant/8", "HTTPS/1.1", 403, 0.0011)
+    access.write("PUT", "/plant/8", "HTTPS/1.1", 403, 0.0011, client="203.0.113.7")
     access.write("GET", "/plant/8", "HTTP/1.1", 200, 0.001, (), bytes(range(16)))
     assert written(tmp_path) == [
         "[http/0] [info] [http]: GET /plant/7?select(name) HTTP/1.1 200 3.42ms id: 1",
-        "[http/0] [warn] [http]: PUT /plant/8 HTTPS/1.1 403 1.10ms id: 2",
+        "[http/0] [warn] [http]: PUT /plant/8 HTTPS/1.1 403 1.10ms client: 203.0.113.7 id: 2",
         "[http/0] [info] [http]: GET /plant/8 HTTP/1.1 200 1.00ms id: 3 trace: 000102030405060708090a0b0c0d0e0f",
     ]
     logs.close()
