@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from svc.api.calls import is_waiting
+from svc.api.context import current_context
 from svc.api.frozen import freeze
 from svc.api.results import Items
 from svc.api.table_settings import Undo, set_on_table
+from svc.api.transactions import open_transaction
 from svc.errors import ClientError, SchemaError
 from svc.store import LogEntry
 from svc.store import Table as StoredTable
@@ -60,7 +63,16 @@ class TableAdministration:
     @classmethod
     async def get_record_count(cls, exact_count: bool = False) -> RecordCount:
         """The number of records. It is always exact, `exact_count` or not."""
-        return RecordCount(_of(cls).record_count())
+        table = _of(cls)
+        transaction = open_transaction(current_context())
+        if transaction is None or not transaction.has_written_to(table.database):
+            return RecordCount(table.record_count(None if transaction is None else transaction.snapshot(table.database)))
+        preview = transaction.preview(table.database)
+        preview = await preview if is_waiting(preview) else preview
+        try:
+            return RecordCount(table.record_count(preview.use()))
+        finally:
+            preview.abort()
 
     @classmethod
     async def get_size(cls) -> int:

@@ -250,8 +250,18 @@ class Instance(AlreadyThere):
         self._start_saving()
         if not self._changes:
             return Ready(self)
-        result = run_in_transaction(self._own_interface().store, self._writing_context(), self.collect)
+        result = run_in_transaction(self._own_interface().store, self._writing_context(), self._save_now)
         return result if hasattr(result, "__await__") else Ready(self)
+
+    def _save_now(self, transaction: Transaction) -> Any:
+        """Add the changes to the transaction, and test what becomes of the record. What is wrong leaves it as it was."""
+        start = transaction.writes.size
+        try:
+            self.collect(transaction)
+        except BaseException:
+            transaction.writes.forget_from(start)
+            raise
+        return None if self._table is None else transaction.admit(self._table, start)
 
     def collect(self, transaction: Transaction) -> Any:
         """Add the changes to the transaction."""

@@ -11,12 +11,11 @@ from svc.api.context import AnyContext
 from svc.api.frozen import freeze
 from svc.api.records import Record
 from svc.api.thread_guard import here, refuse_helper
-from svc.api.transactions import Transaction, open_transaction
+from svc.api.transactions import open_transaction
 from svc.http.row_stream import QueryExecution
 from svc.query.execution import result_columns
 from svc.query.explain import explain
-from svc.query.overlay import overlaid_rows
-from svc.store.slices import SLICE
+from svc.store.snapshots import HeldSnapshot
 
 if TYPE_CHECKING:
     from svc.resources import PlannedQuery
@@ -219,20 +218,27 @@ class Results(Items):
                 transaction.reset_read_snapshot()  # it is from before
         table = planned.table
         clock = table.database.store.clock
-        written = None if transaction is None else transaction.written(table)
-        if transaction is not None and written:
-            async for row in self._overlaid(planned, transaction, written):
-                yield row
-            return
-        execution = QueryExecution(
-            planned,
-            native=True,
-            whole=False,
-            now=clock.monotonic,
-            wall_ms=clock.wall() * 1000,
-            reader=f"a search of {table.name} by an application",
-            held=transaction.hold(table.database) if transaction is not None and transaction.is_lasting else None,
-        )
+        held: HeldSnapshot | None = None
+        preview: HeldSnapshot | None = None
+        if transaction is not None:
+            if transaction.has_written_to(table.database):
+                found = transaction.preview(table.database)
+                held = preview = await found if is_waiting(found) else found
+            elif transaction.is_lasting:
+                held = transaction.hold(table.database)
+        try:
+            execution = QueryExecution(
+                planned,
+                native=True,
+                whole=False,
+                now=clock.monotonic,
+                wall_ms=clock.wall() * 1000,
+                reader=f"a search of {table.name} by an application",
+                held=held,
+            )
+        finally:
+            if preview is not None:  # the execution has its share
+                preview.abort()
         execution.keep()
         try:
             while True:
@@ -251,25 +257,6 @@ class Results(Items):
         if type(row) is bytes:
             return Record(self.planned.table, row, None, self._context)
         return Record(self.planned.table, None, row, self._context) if type(row) is dict else freeze(row)
-
-    async def _overlaid(self, planned: PlannedQuery, transaction: Transaction, written: dict[bytes, bytes | None]) -> AsyncIterator[Any]:
-        """The rows with what the transaction has written so far."""
-        table = planned.table
-        transaction.is_lasting = True  # this gives way to others between its steps
-        store = table.database.store
-        now = store.clock.monotonic
-        held = transaction.hold(table.database).share()
-        end = now() + SLICE
-        try:
-            for batch in held.read(lambda txn: overlaid_rows(planned.plan.query, table, txn, written, allow_full_scan=True)):
-                for row in batch:
-                    yield self._item(row)
-                    held.use()  # raises if it was given up while nobody went on
-                if now() >= end:
-                    end = await store.slices.take()
-                    held.use()
-        finally:
-            held.abort()
 
     async def first(self) -> Any:
         """The first item; None without any."""

@@ -30,7 +30,7 @@ from svc.http.media_types import encode_text
 from svc.http.raw_content import is_raw_content
 from svc.http.row_stream import narrow
 from svc.loop import contained
-from svc.messages import Request, Response
+from svc.messages import AppliedWrites, Request, Response
 from svc.query.explain import explain
 from svc.resources import Created, PlannedQuery, StoredRecord, TableResource
 from svc.resources import RequestTarget as ProtocolTarget
@@ -39,6 +39,7 @@ from svc.resources.resource import CONNECTING, NullableValue, StreamedItems
 from svc.resources.table_writing import DELETED_COUNT
 from svc.store import Table as StoredTable
 from svc.store.values.records import decode
+from svc.store.writing.commit import wait_committed
 
 _READING = frozenset(("get", "search", "query"))
 
@@ -99,13 +100,13 @@ class _Served(ProtocolResource):
             if transaction.has_work:
                 waiting = transaction.apply()
                 if waiting is not None:
-                    return cls._finish_applied(waiting, answer, transaction)
+                    return cls._finish_applied(waiting, answer, transaction, request)
                 if verb == "delete":
                     answer = _counted(answer, addressed, transaction)
             if is_waiting(answer):
-                return cls._finish_applied(None, answer, transaction)
+                return cls._finish_applied(None, answer, transaction, request)
             transaction.close()
-            return answer
+            return answer if request.pending_commit is None else _behind(answer, request)
         except BaseException as error:
             transaction.abort()
             transaction.close()
@@ -192,22 +193,26 @@ class _Served(ProtocolResource):
             if waiting is not None:
                 await waiting
             answer = await answer if is_waiting(answer) else answer
-            return _counted(answer, target, transaction) if request.method == "DELETE" else answer
+            answer = _counted(answer, target, transaction) if request.method == "DELETE" else answer
         except BaseException as error:
             transaction.abort()
             raise contained(error, "the handler")
         finally:
             transaction.close()
             leave(token)
+        answer = _behind(answer, request)
+        return await answer if is_waiting(answer) else answer
 
     @classmethod
-    async def _finish_applied(cls, waiting: Awaitable[None] | None, answer: Any, transaction: Transaction) -> Any:
+    async def _finish_applied(cls, waiting: Awaitable[None] | None, answer: Any, transaction: Transaction, request: Request) -> Any:
         try:
             if waiting is not None:
                 await waiting
-            return await answer if is_waiting(answer) else answer
+            answer = await answer if is_waiting(answer) else answer
         finally:
             transaction.close()
+        answer = _behind(answer, request)
+        return await answer if is_waiting(answer) else answer
 
     @classmethod
     def prepare_connect(cls, target: ProtocolTarget, request: Request) -> Any:
@@ -548,6 +553,21 @@ def _counted(answer: Any, target: RequestTarget, transaction: Transaction) -> An
     return answer
 
 
+def _behind(answer: Any, request: Request) -> Any:
+    """The answer; of what is still to be found an awaitable, until what the handler has written is committed: then it is found."""
+    applied = request.pending_commit
+    if applied is None or type(answer) not in _FOUND_LATER:
+        return answer
+    request.pending_commit = None
+    return _found_behind(answer, applied, request)
+
+
+async def _found_behind(answer: Any, applied: AppliedWrites, request: Request) -> Any:
+    await wait_committed(applied, request.state.spans)
+    return answer
+
+
+_FOUND_LATER = (PlannedQuery, StreamedItems)
 _OF_ANSWERS = ("Content-Type", "ETag", "Cache-Control", "Vary", "Location")  # header fields that answers have anyway
 
 

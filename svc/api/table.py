@@ -6,7 +6,7 @@ what REST does on an exported table; calls of code are made with all rights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,13 +29,15 @@ from svc.query.execution import execute
 from svc.query.functions import still_found_by
 from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
+from svc.query.plan import Plan
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.list_faults import ListFaults, named
 from svc.resources.table_writing import check_deleted, source_of
 from svc.resources.target import id_path
 from svc.store import Table as StoredTable
+from svc.store.snapshots import HeldSnapshot
 from svc.store.values.conversion import EMPTY_KEYS, check_key
-from svc.store.values.records import decode, version_of
+from svc.store.values.records import version_of
 from svc.store.writing.transaction import LONG_WRITES
 from svc.store.writing.write_set import Found
 
@@ -168,7 +170,9 @@ class Table(TableAdministration, Resource):
         if table.caching is not None:
             raw = cls._read_through(key, target, context, transaction, is_part=bool(selects))
             return then(raw, lambda raw: None if raw is None else cls._shown(raw, key, target, context, bool(selects)))
-        raw = table.get_raw(key) if transaction is None else transaction.get_raw(table, key)
+        raw = table.get_raw(key) if transaction is None else transaction.read_raw(table, key)
+        if is_waiting(raw):
+            return then(raw, lambda raw: None if raw is None else cls._shown(raw, key, target, context, bool(selects)))
         return None if raw is None else cls._shown(raw, key, target, context, bool(selects))
 
     @classmethod
@@ -311,12 +315,11 @@ class Table(TableAdministration, Resource):
         found, request, context = self._of_write(target)
         table = self._table
         if isinstance(data, list) and found.id is None:
-            return self._all(self._put_each(data, found, request, context), len(data), None)
+            return self._all(self._put_each(data, found, request, context), len(data), None, context)
         what = _what(found, context)
         record = _record(data, what)
         key = check_key(table.definition, _required_key(record, table, what) if found.id is None else found.id)
-        self._put_one(found, key, record, request, context)
-        return Ready(None)
+        return self._admitted(context, lambda: self._put_one(found, key, record, request, context))
 
     def _put_each(self, data: list[Any], target: RequestTarget, request: Any, context: AnyContext) -> Iterator[None]:
         table = self._table
@@ -335,17 +338,36 @@ class Table(TableAdministration, Resource):
         if faults is not None:
             raise faults.error()
 
-    def _all(self, steps: Iterator[None], count: int, result: Any) -> Any:
-        """`result` once all steps are taken: at once if they are few, else in slices, with others served in between."""
-        if count <= LONG_WRITES:
-            for _ in steps:
-                pass
-            return Ready(result)
-        return self._in_slices(steps, result)
+    def _all(self, steps: Iterator[None], count: int, result: Any, context: AnyContext) -> Any:
+        """`result` once all steps are taken: at once if they are few, else in slices, with others served in between. If one fails, nothing of it is written."""
+        if count > LONG_WRITES:
+            return self._in_slices(steps, result, context)
+        return self._admitted(context, lambda: _exhausted(steps, result))
 
-    async def _in_slices(self, steps: Iterator[None], result: Any) -> Any:
-        await self._served.store.slices.exhaust(steps)
+    async def _in_slices(self, steps: Iterator[None], result: Any, context: AnyContext) -> Any:
+        transaction = _transaction_of(context)
+        start = transaction.writes.size
+        try:
+            await self._served.store.slices.exhaust(steps)
+            admitting = transaction.admit(self._table, start)
+            if admitting is not None:
+                await admitting
+        except BaseException as error:
+            transaction.fail(error)  # other calls may have written in between
+            raise
         return result
+
+    def _admitted(self, context: AnyContext, write: Callable[[], Any]) -> Any:
+        """What `write` returns, once what it has written has been tested (spec: applications §3.1). What it raises leaves nothing of that."""
+        transaction = _transaction_of(context)
+        start = transaction.writes.size
+        try:
+            result = write()
+        except BaseException:
+            transaction.writes.forget_from(start)
+            raise
+        admitting = transaction.admit(self._table, start)
+        return Ready(result) if admitting is None else then(admitting, lambda _: result)
 
     def _put_one(self, target: RequestTarget, key: Any, record: dict[str, Any], request: Any, context: AnyContext) -> None:
         transaction = _transaction_of(context)
@@ -363,9 +385,8 @@ class Table(TableAdministration, Resource):
         changes.pop(self._table.primary_key, None)
         key = found.id = check_key(self._table.definition, found.id)
         self._check_later(context, changes, partial=True)
-        self._served.patch_in(_transaction_of(context).writes, found, changes, request)
         self._forget(context, key)
-        return Ready(None)
+        return self._admitted(context, lambda: self._served.patch_in(_transaction_of(context).writes, found, changes, request))
 
     def post(self, data: Any, target: Any = None) -> Any:
         """Create a record in the collection; a list creates each element. On a record there is nothing to post by default."""
@@ -373,9 +394,10 @@ class Table(TableAdministration, Resource):
         if found.id is not None:
             raise self._served.not_allowed("post", target=found)
         if not isinstance(data, list):
-            return Ready(self._create_one(_record(data, _what(found, context)), found, request, context))
+            record = _record(data, _what(found, context))
+            return self._admitted(context, lambda: self._create_one(record, found, request, context))
         created: list[Table] = []
-        return self._all(self._create_each(data, created, found, request, context), len(data), created)
+        return self._all(self._create_each(data, created, found, request, context), len(data), created, context)
 
     def _create_each(
         self, data: list[Any], created: list[Table], target: RequestTarget, request: Any, context: AnyContext
@@ -402,7 +424,8 @@ class Table(TableAdministration, Resource):
         found, request, context = self._of_write(target)
         if found.id is not None:  # what new keys begin with
             found.prefix, found.id = str(found.id), None
-        return Ready(self._create_one(_record(data, _what(found, context)), found, request, context))
+        record = _record(data, _what(found, context))
+        return self._admitted(context, lambda: self._create_one(record, found, request, context))
 
     def _create_one(
         self, record: dict[str, Any], target: RequestTarget, request: Any, context: AnyContext, number: int | None = None
@@ -425,9 +448,7 @@ class Table(TableAdministration, Resource):
             state.created_resource = True
         self._forget(context, key)
         created = type(self)(key, context)
-        raw = transaction.get_raw(table, key)
-        values = created.__dict__["_values"] = {**record, table.primary_key: key} if raw is None else decode(raw)
-        assert values
+        created.__dict__["_values"] = {**table.validator.complete(record, is_new=True), table.primary_key: key}
         return created
 
     def delete(self, target: Any = None) -> Any:
@@ -445,20 +466,28 @@ class Table(TableAdministration, Resource):
         return Ready(True)
 
     def _delete_found(self, target: RequestTarget, context: AnyContext) -> Any:
-        table, served = self._table, self._served
         rows = self._plan(target, context, None if target is context.state.target else True)
         is_query = target.query is not None or (target.details is not None and target is not context.state.target)
-        check_deleted(target.query_for(table), (target.query or "") if is_query else None)
-        snapshot = table.database.snapshot()
-        found = Found(table.database.log.newest_lsn(snapshot), still_found_by(rows.plan))
-        writes = _transaction_of(context).writes
-        run = execute(rows.plan, snapshot)
-        steps = served.delete_each(writes, run, found)
-        if served.store.slices.run(steps):
-            return Ready(True)
-        return self._delete_in_slices(
-            steps, LastingRun(run, table.database, lambda: f"a deletion of records of {table.name} by an application")
-        )
+        check_deleted(target.query_for(self._table), (target.query or "") if is_query else None)
+        transaction = _transaction_of(context)
+        preview = transaction.preview(self._table.database)
+        return then(preview, partial(self._delete_previewed, rows.plan, transaction))
+
+    def _delete_previewed(self, plan: Plan, transaction: Transaction, preview: HeldSnapshot) -> Any:
+        """Delete what the query finds in what the transaction sees."""
+        table, served = self._table, self._served
+        try:
+            snapshot = preview.use()
+            found = Found(table.database.log.newest_lsn(snapshot), still_found_by(plan))
+            run = execute(plan, snapshot)
+            steps = served.delete_each(transaction.writes, run, found)
+            if served.store.slices.run(steps):
+                return Ready(True)
+            return self._delete_in_slices(
+                steps, LastingRun(run, table.database, lambda: f"a deletion of records of {table.name} by an application", preview)
+            )
+        finally:
+            preview.abort()
 
     async def _delete_in_slices(self, steps: Iterator[None], lasting: LastingRun) -> bool:
         try:
@@ -545,6 +574,12 @@ def _transaction_of(context: AnyContext | None) -> Transaction:
     if transaction is None:
         raise RuntimeError("there is no open transaction: await the class's own method, or use transaction()")
     return transaction
+
+
+def _exhausted(steps: Iterator[None], result: Any) -> Any:
+    for _ in steps:
+        pass
+    return result
 
 
 def _note_version(context: AnyContext | None, version: float) -> None:

@@ -1,6 +1,6 @@
 """Transactions of application code (spec: applications §5).
 
-Each call of a protocol to an application's resource runs in one. What is written in it is collected, seen by its own reads of a key, and committed when the
+Each call of a protocol to an application's resource runs in one. What is written in it is collected, seen by its own reads, and committed when the
 handler has returned; a handler that raises undoes it.
 
     open --commit--> open: further reads and writes begin another one
@@ -28,6 +28,7 @@ from svc.store.env import Txn
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.keys import Key
 from svc.store.writing.commit import commit, wait_committed
+from svc.store.writing.preview import Preview, PreviewedSnapshot
 
 if TYPE_CHECKING:
     from svc.api.interface import Interface
@@ -62,7 +63,9 @@ class Transaction:
     __slots__ = (
         "_aborted",
         "_context",
+        "_fault",
         "_held",
+        "_previews",
         "_store",
         "_timestamp",
         "_writes",
@@ -72,6 +75,7 @@ class Transaction:
         "is_closed",
         "is_lasting",
         "is_shared",
+        "is_single",
         "opened_at",
         "pending",
         "source",
@@ -83,7 +87,9 @@ class Transaction:
         self._writes: StoreTransaction | None = None
         self._held: dict[Database, HeldSnapshot] | None = None
         self._timestamp: float | None = None
+        self._previews: dict[Database, Preview] = {}  # of `_writes`; emptied when a snapshot is lost that one refers to
         self._aborted = False
+        self._fault: BaseException | None = None
         self.is_closed = False
         self.is_applied = False  # handed over to the store, perhaps not yet written: nobody else takes part in it any more
         self.opened_at: tuple[CodeType, int] | None = None  # code of the application that has entered it with `async with`
@@ -91,6 +97,7 @@ class Transaction:
         self.is_shared = (
             False  # calls of resources for the same request take part in it, and leave its commit to the code that has opened it
         )
+        self.is_single = False  # of one call of code: the commit that follows at once tests what it has written
         self.pending: dict[int, Pending] | None = None
         self.instances: dict[Any, Any] | None = None
         self.source: Any = None  # the cache whose source's context it is of: what is written to its table is not sent back
@@ -121,7 +128,9 @@ class Transaction:
                 database.snapshot()
         if self._held is None:
             self._held = {}
-        held = self._store.snapshots.hold(database, fresh=held is not None, reader="a transaction of an application")
+        held = self._store.snapshots.hold(
+            database, fresh=held is not None, reader="a transaction of an application", on_lost=self._previews.clear
+        )
         self._held[database] = held
         return held
 
@@ -131,10 +140,58 @@ class Transaction:
         txn = self.snapshot(table.database) if self.is_lasting else None
         return table.get_raw(key, txn) if writes is None or not writes.has_writes else writes.get_raw(table, key, txn)
 
-    def written(self, table: Table) -> dict[bytes, bytes | None]:
-        """Stored key -> record, None for a deleted one, of what this transaction has written to a table."""
+    def read_raw(self, table: Table, key: Key) -> Any:
+        """`get_raw`, or an awaitable of it if much was written since the last read."""
         writes = self._writes
-        return {} if writes is None or not writes.has_writes else writes.written(table, self.snapshot(table.database))
+        if writes is None or not writes.concerns(table, key):
+            return self.get_raw(table, key)
+        caught_up = self._catch_up(table.database)
+        return self.get_raw(table, key) if caught_up is None else then(caught_up, lambda _: self.get_raw(table, key))
+
+    def has_written_to(self, database: Database) -> bool:
+        """Whether reads of this database do not see what its snapshot has only."""
+        return self._writes is not None and self._writes.has_written_to(database)
+
+    def preview(self, database: Database) -> Any:
+        """What was written to a database with what its snapshot has, as it is now, for the caller to `abort`; or an awaitable of it."""
+        caught_up = self._catch_up(database)
+        return self._previewed(database) if caught_up is None else then(caught_up, lambda _: self._previewed(database))
+
+    def _previewed(self, database: Database) -> PreviewedSnapshot:
+        held = self.hold(database)
+        self.is_lasting = True
+        for _ in self.writes.previewing(database, held.use()):
+            pass
+        return PreviewedSnapshot(held, self.writes.preview(database).overlay.copied())
+
+    def _catch_up(self, database: Database) -> Awaitable[None] | None:
+        """Carry out in the preview what was written since the last read. Returns an awaitable if that takes longer than a slice."""
+        if self._store.slices.run(self.writes.previewing(database, self.snapshot(database))):
+            return None
+        self.is_lasting = True
+        return self._catch_up_later(database)
+
+    async def _catch_up_later(self, database: Database) -> None:
+        slices = self._store.slices
+        await slices.take()
+        while self._writes is not None and not slices.run(self._writes.previewing(database, self.snapshot(database))):
+            await slices.take()
+
+    def admit(self, table: Table, start: int) -> Awaitable[None] | None:
+        """Test what a table demands of the records that a call of code has written, from write number `start` on: what is wrong is raised where the call
+        is awaited, and not written. Returns an awaitable if that takes longer."""
+        if table.constraints is None or self.is_single or self._writes is None:
+            return None
+        steps = self._writes.admitting(start, self.snapshot)
+        slices = self._store.slices
+        if slices.run(steps):
+            return None
+        self.is_lasting = True
+        return slices.exhaust(steps)
+
+    def fail(self, error: BaseException) -> None:
+        """A part of what a failed call has written cannot be taken back: the commit fails as well."""
+        self._fault = error
 
     def has_written(self, table: Table, key: Key) -> bool:
         """Whether something was written to this record, and waits for the commit."""
@@ -142,6 +199,7 @@ class Transaction:
 
     def reset_read_snapshot(self) -> None:
         """From now on read the newest state."""
+        self._previews.clear()
         held, self._held = self._held, None
         for snapshot in (held or {}).values():
             snapshot.abort()
@@ -163,7 +221,7 @@ class Transaction:
         if self._writes is None:
             user = self._context.user
             self._writes = self._store.begin(None if user is None else user.username, self._context.trace_id)
-            self._writes.source = self.source
+            self._writes.source, self._writes.previews = self.source, self._previews
         if self.source is None:  # of a source it is the expiry of the record that is loaded
             self._writes.expires_at = _expiry(self._context.state.expires_at)
         return self._writes
@@ -258,6 +316,8 @@ class Transaction:
     def _apply(self, _: Any) -> Awaitable[None] | None:
         writes = self._writes
         self.is_applied = True
+        if self._fault is not None:
+            raise self._fault
         if writes is None or not writes.has_writes:
             return None
         return commit(writes, self._context, len(getattr(self._context, "content", b"")))
@@ -307,6 +367,7 @@ class Transaction:
                 None  # else the two would be a reference cycle, which keeps all that a request refers to until a garbage collection
             )
         self._writes = self.pending = self.instances = self.before_commit = None
+        self._previews.clear()
         if self._held is not None:
             held, self._held = self._held, None
             for snapshot in held.values():
@@ -353,6 +414,7 @@ def run_in_transaction(store: Store, context: AnyContext | None, function: Calla
         return function(transaction, *arguments)
     own = Context.within(context)
     own.state.transaction = transaction = Transaction(store, own)
+    transaction.is_single = True
     token = enter(own)
     try:
         result = settled(function(transaction, *arguments))

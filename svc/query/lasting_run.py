@@ -38,6 +38,8 @@ class LastingRun:
             return self._held.use()
         except SnapshotLost:
             database, lost = self._database, self._held
+            if not lost.is_replaceable:
+                raise
             database.snapshot()  # picks up changes of other processes
             if self.is_fixed or self._generation != database.generation:
                 raise

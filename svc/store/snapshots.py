@@ -104,6 +104,8 @@ class HeldSnapshot:
 
     __slots__ = ("_shared", "_snapshots", "is_kept", "on_lost", "reader")
 
+    is_replaceable = True  # its reader may go on with another one
+
     def __init__(
         self, snapshots: Snapshots, shared: SharedSnapshot, reader: str, on_lost: Callable[[], object] | None, is_kept: bool
     ) -> None:

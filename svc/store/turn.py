@@ -289,6 +289,10 @@ class Turn:
         self._version = now_ms
         return now_ms
 
+    def coming_version(self) -> float:
+        """What `next_version` would give now, which it does not use up."""
+        return max(self.clock.wall() * 1000, nextafter(self._version, inf))
+
     def saw_version(self, version: float) -> None:
         """A version that the next ones must exceed."""
         if version > self._version:

@@ -15,19 +15,20 @@ commit again: it is awaited instead (`apply_long`). Then it gives way to readers
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import operator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, NotUnique, Problem
 from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
-from svc.store.caching.copies import Fetched, State
+from svc.store.caching.copies import Fetched
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
-from svc.store.values.keys import MAX_STORED, Key, decode_key, encode_primary, is_hashed, storage_key
-from svc.store.values.records import decode, encode, encode_payload
+from svc.store.values.keys import Key, encode_primary, is_hashed
+from svc.store.values.records import encode_payload
 from svc.store.writing.long_write import LongWrite
-from svc.store.writing.merge_rules import merge
+from svc.store.writing.preview import Preview
 from svc.store.writing.references import AT_ONCE, NeedsLongWrite
 from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, Write, WriteList, apply_write, assign_keys, place_of
 from svc.store.writing.write_set import Decide, Found, WriteSet
@@ -53,8 +54,9 @@ class Transaction:
     __slots__ = (
         "_aborted",
         "_are_assigned",
-        "_by_key",
         "_is_keyless",
+        "_keys",
+        "_may_cascade",
         "_store",
         "_tables",
         "_writes",
@@ -68,6 +70,7 @@ class Transaction:
         "on_done",
         "operation",
         "outcome",
+        "previews",
         "skipped",
         "source",
         "trace_id",
@@ -80,7 +83,9 @@ class Transaction:
     def __init__(self, store: Turn, user: str | None = None, operation: int = 0, trace_id: bytes | None = None) -> None:
         self._store = store
         self._writes: list[Write] = []
-        self._by_key: dict[tuple[Table, bytes], list[Write]] | None = None  # of `_writes`, from the first read on
+        self._keys: set[tuple[Table, bytes]] = set()  # encoded, of the records that are written
+        self._may_cascade = False  # a deletion among them may entail that of other records, or change them
+        self.previews: dict[Database, Preview] = {}  # what its reads see
         self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
         self._aborted = False
         self._is_keyless = False  # records among the writes are given a key when they are applied
@@ -231,9 +236,7 @@ class Transaction:
         """Have the sources of caching tables carry out the writes to them. Returns an awaitable if that takes longer; raises what they raise."""
         self.writes_copies = False
         if self._is_keyless:  # a source has to know the keys
-            self.assigned = []
-            self._assign_keys(self._writes)
-            self._is_keyless, self._are_assigned = False, True
+            self._assign_all()
         work = [
             (table.caching, [write for write in self._writes if write.table is table])
             for table in self._tables
@@ -285,57 +288,90 @@ class Transaction:
         if table not in self._tables:
             self._enter(table)
         self._writes.append(write)
-        if self._by_key is not None:
-            self._by_key.setdefault((table, write.key), []).append(write)
+        self._keys.add((table, write.key))
+        if write.kind == DELETE and table.database.references_to(table):
+            self._may_cascade = True
 
     # -- reading
 
-    def get_raw(self, table: Table, key: Key, txn: Txn | None = None) -> bytes | None:
-        """The record as this transaction would leave it: as of the snapshot `txn`, default the turn's, with what was collected so far."""
-        raw = table.get_raw(key, txn)
-        if not self._writes:
-            return raw
-        self._save_blobs_now()
-        if self._by_key is None:
-            self._by_key = {}
-            for write in self._writes:
-                if write.kind not in NOTES:
-                    self._by_key.setdefault((write.table, write.key), []).append(write)
-        for write in self._by_key.get((table, encode_primary(key)), ()):
-            if write.fetched is not None and write.fetched.state is State.UNCHANGED:
-                continue
-            if write.data is None:
-                raw = None
-                continue
-            if raw is None if write.kind == UPDATE else raw is not None and write.kind == INSERT:
-                continue
-            record = write.data
-            if write.decide is not None:
-                record = write.decide(record, None if raw is None else decode(raw))
-            if write.kind == PATCH or write.kind == UPDATE:
-                record = merge({} if raw is None else decode(raw), record)
-                record.setdefault(table.primary_key, list(key) if type(key) is tuple else key)
-            if raw is None:
-                record = table.validator.complete(record, is_new=True)
-            raw = encode(record, self.version, 0, write.expires_at)
-        return raw
-
-    def written(self, table: Table, txn: Txn | None = None) -> dict[bytes, bytes | None]:
-        """Stored key -> the record as `get_raw` has it, of all records of a table that were written so far."""
-        if table not in self._tables:
-            return {}
-        keys = {write.key for write in self._writes if write.table is table and write.key and write.kind not in NOTES}
-        found: dict[bytes, bytes | None] = {}
-        for key in keys:
-            found[key if len(key) < MAX_STORED else storage_key(key)] = self.get_raw(table, decode_key(key), txn)  # type: ignore[arg-type]
-        return found
-
     def has_written(self, table: Table, key: Key) -> bool:
         """Whether writes to this record wait to be applied."""
-        if table not in self._tables:
-            return False
-        encoded = encode_primary(key)
-        return any(write.table is table and write.key == encoded and write.kind not in NOTES for write in self._writes)
+        return bool(self._keys) and (table, encode_primary(key)) in self._keys
+
+    def concerns(self, table: Table, key: Key) -> bool:
+        """Whether what was collected may make this record another one."""
+        return self._may_cascade or self.has_written(table, key)
+
+    def get_raw(self, table: Table, key: Key, txn: Txn | None = None) -> bytes | None:
+        """The record as this transaction would leave it: as of the snapshot `txn`, default the turn's, with what was collected so far."""
+        if not self.concerns(table, key):
+            return table.get_raw(key, txn)
+        database = table.database
+        for _ in self.previewing(database, database.snapshot() if txn is None else txn):
+            pass
+        return table.get_raw(key, self.previews[database].txn)
+
+    def has_written_to(self, database: Database) -> bool:
+        """Whether writes to records of this database wait to be applied."""
+        return bool(self._keys) and any(table.database is database for table in self._tables)
+
+    def previewing(self, database: Database, txn: Txn, end: int | None = None) -> Iterator[None]:
+        """Bring `preview` up to date, on the snapshot `txn`: in short steps, with the writes before number `end`. Raises what prevents what was collected."""
+        self._save_blobs_now()
+        if self._is_keyless:
+            self._assign_all()
+        preview = self.previews.get(database)
+        if preview is None or preview.base is not txn:
+            store = self._store
+            preview = self.previews[database] = Preview(database, txn, store.coming_version(), store.clock.wall() * 1000)
+        return preview.steps(self._writes, end)
+
+    def preview(self, database: Database) -> Preview:
+        """What its reads see, once `previewing` has ended."""
+        return self.previews[database]
+
+    def admitting(self, start: int, snapshot_of: Callable[[Database], Txn]) -> Iterator[None]:
+        """Test what the tables demand of the records of the writes from number `start` on, in short steps. Raises what is wrong, and then has forgotten
+        these writes. `snapshot_of`: what is read of a database."""
+        own = self._writes[start:]
+        calls: list[tuple[Preview, object]] = []
+        try:
+            for database in {write.table.database: None for write in own}:
+                yield from self.previewing(database, snapshot_of(database), start)
+                preview = self.previews[database]
+                calls.append((preview, preview.begin_call()))
+                yield from preview.steps(self._writes, start + len(own))
+                yield from preview.check(own)
+        except BaseException:
+            undone = [preview.undo_call(call) for preview, call in calls]
+            if not all(undone):
+                self.previews.clear()
+            self.forget(own, start)
+            raise
+        for preview, _ in calls:
+            preview.end_call()
+
+    def forget_from(self, start: int) -> None:
+        """Drop the writes from number `start` on: of a call that has failed."""
+        self.forget(self._writes[start:], start)
+
+    def forget(self, own: list[Write], start: int) -> None:
+        """Drop these writes, the first of which was number `start`."""
+        end = start + len(own)
+        if all(map(operator.is_, self._writes[start:end], own)):
+            del self._writes[start:end]
+        else:  # others have been dropped meanwhile
+            dropped = set(map(id, own))
+            self._writes = [write for write in self._writes if id(write) not in dropped]
+            self.previews.clear()
+        self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Find out what the writes that are left are about."""
+        writes = [write for write in self._writes if write.kind not in NOTES]
+        self._keys = {(write.table, write.key) for write in writes}
+        self._may_cascade = any(write.kind == DELETE and write.table.database.references_to(write.table) for write in writes)
+        self._is_keyless = any(write.is_keyless for write in writes)
 
     # -- ending
 
@@ -430,6 +466,14 @@ class Transaction:
         self.outcome = None
         store.applied(self)
 
+    def _assign_all(self) -> None:
+        """Give records their keys before they are applied."""
+        if not self._are_assigned:
+            self.assigned = []
+        self._assign_keys(self._writes)
+        self._keys.update((write.table, write.key) for write in self._writes if write.kind not in NOTES)
+        self._is_keyless, self._are_assigned = False, True
+
     def _assign_keys(self, writes: list[Write]) -> None:
         keyless = [write for write in writes if write.is_keyless]
         for _ in assign_keys(keyless, writes, lambda table, count: table.new_keys(count), self.assigned):
@@ -483,7 +527,9 @@ class Transaction:
 
     def _take(self) -> list[Write]:
         """The writes, which are no longer waiting."""
-        writes, self._writes, self._by_key, self._tables, self._is_keyless = self._writes, [], None, {}, False
+        writes, self._writes, self._tables, self._is_keyless = self._writes, [], {}, False
+        self._keys, self._may_cascade = set(), False
+        self.previews.clear()
         return writes
 
     def abort(self) -> None:

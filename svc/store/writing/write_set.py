@@ -385,12 +385,11 @@ class WriteSet:
 
     def change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
         """Keep the ledger of blob files: what the record refers to now, and what it no longer does."""
-        ledger, files = self.database.ledger, self.database.blobs
+        ledger = self.database.ledger
         old = _files_of(decode(old_raw)) if old_raw is not None and old_raw[0] & HAS_FILES else {}
         new = {} if record is None else _files_of(record)
         for number, blob in new.items():
-            if blob.files is None or blob.files.identity != files.identity:
-                raise ClientError("The blob belongs to another database: make a new one of its content", code="VALIDATION")
+            check_owner(blob, self.database)
             if number not in old:
                 ledger.claim(self.txn, number, table.number, stored, is_new=blob.file is not None and not blob.file.is_kept)
                 if blob.file is not None:
@@ -508,6 +507,12 @@ def check_order(table: Table, txn: Txn, stored: bytes, before: bytes = b"") -> N
             409,
             code="KEY_CONFLICT",
         )
+
+
+def check_owner(blob: Blob, database: Database) -> None:
+    """Raise ClientError if the file of a blob that is about to be referred to is one of another database."""
+    if blob.number is not None and (blob.files is None or blob.files.identity != database.blobs.identity):
+        raise ClientError("The blob belongs to another database: make a new one of its content", code="VALIDATION")
 
 
 def _files_of(record: dict[str, Any]) -> dict[int, Blob]:
