@@ -220,6 +220,8 @@ class Tokens:
                     "verify_iss": False,
                 },
             )
+        except jwt.MissingRequiredClaimError:  # the signature is ours
+            raise other_version() from None
         except (
             jwt.PyJWTError,
             ValueError,
@@ -231,8 +233,10 @@ class Tokens:
     def _user(self, claims: Mapping[str, Any]) -> User:
         username = claims.get("username")
         user = self._directory.get_user(username) if isinstance(username, str) else None
-        if user is None or not isinstance(claims.get("account"), str) or not isinstance(claims.get("jti"), str):
+        if user is None:
             raise invalid_token()
+        if not isinstance(claims.get("account"), str) or not isinstance(claims.get("jti"), str):
+            raise other_version()
         if not user.admits_token(claims["account"], claims["jti"]):
             if not user.active and claims["account"].partition("/")[0] == user.login_id.partition("/")[0]:
                 raise Problem("Cannot complete request: User is inactive", 401)
@@ -243,6 +247,11 @@ class Tokens:
 
     async def _on_helper(self, work: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def other_version() -> Problem:
+    """Our key has signed it, and it lacks what tokens of this version have."""
+    return Problem("invalid token: it was made by another version of svc, log in again", 401)
 
 
 def invalid_token() -> Problem:

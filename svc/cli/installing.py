@@ -122,11 +122,9 @@ def _create_system(config: Config, administrator: Administrator) -> None:
     from svc.root.administrator import PASSWORD_FILE, keep_initial_password
     from svc.root.data_version import ensure_version
     from svc.store import Store
-    from svc.store.system import ensure_system
 
     store = Store(config.storage.path, node=config.node.hostname)
     try:
-        ensure_system(store)
         ensure_version(store, SYSTEM_CLOCK)
         first = ensure_first_super_user(
             store,

@@ -68,7 +68,6 @@ def upgrade(arguments: Arguments) -> int:
     from svc.root.installation import WrongUser, check_user, require_database
     from svc.root.lock import AlreadyRunning, RootLock
     from svc.store import Store
-    from svc.store.system import ensure_system
 
     arguments.no_words()
     installation = complete_installation(arguments)
@@ -79,7 +78,6 @@ def upgrade(arguments: Arguments) -> int:
             require_database(config)
             store = Store(config.storage.path, node=config.node.hostname)
             try:
-                ensure_system(store)
                 before = ensure_version(store, SYSTEM_CLOCK)
             finally:
                 store.close()

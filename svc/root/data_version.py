@@ -12,7 +12,7 @@ from svc import __version__
 from svc.clock import Clock
 from svc.errors import ConfigError
 from svc.store import Store
-from svc.store.system import INFO_TABLE, SYSTEM
+from svc.store.system import INFO_TABLE, SYSTEM, ensure_system
 from svc.store.values.records import decode
 
 
@@ -28,21 +28,27 @@ def parsed(version: str) -> tuple[int, ...]:
 
 def data_version(store: Store) -> str | None:
     """The newest version that has worked on the data; None before the first."""
-    table = store.databases[SYSTEM].tables[INFO_TABLE]
+    database = store.databases.get(SYSTEM)
+    table = None if database is None else database.tables.get(INFO_TABLE)
+    if table is None:
+        return None
     versions = [record.get("version") for record in (decode(raw) for _, raw in table.scan(table.database.snapshot()))]
     return max((version for version in versions if isinstance(version, str)), key=parsed, default=None)
 
 
 def ensure_version(store: Store, clock: Clock, version: str = __version__) -> str | None:
-    """Record the version of this program in the data if it is new there. Returns the one before, None if nothing changed.
+    """Bring the system database to what this program needs, and record its version in the data if it is new there. Returns the one before, None if nothing
+    changed.
 
-    Every version so far stores the same way: there is nothing to convert. Raises ConfigError if the data is of a newer program; commits.
+    Every version so far stores the same way: there is nothing to convert. Raises ConfigError if the data is of a newer program, before anything is changed;
+    commits.
     """
     before = data_version(store)
     if before is not None and parsed(before) > parsed(version):
         raise ConfigError(
             f"The data was written by svc {before}, which is newer than this svc {version}: start that version, or a newer one"
         )
+    ensure_system(store)
     if before is not None and parsed(before) == parsed(version):
         return None
     table = store.databases[SYSTEM].tables[INFO_TABLE]

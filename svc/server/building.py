@@ -31,7 +31,7 @@ from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
 from svc.store.snapshots import SnapshotLimits
-from svc.store.system import SYSTEM, ensure_system
+from svc.store.system import SYSTEM
 from svc.store.writing.writer_queue import QueueLimits
 
 
@@ -64,7 +64,6 @@ def open_store(
         clock=clock,
     )
     store.helper = ThreadHelper(loop, executor)
-    ensure_system(store)
     ensure_version(store, clock)
     return store
 

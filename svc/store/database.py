@@ -17,6 +17,7 @@ from os import stat, urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svc import __version__
 from svc.clock import Clock
 from svc.errors import ClientError, NoSpace, NotFound, Problem, SchemaError, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
@@ -555,7 +556,11 @@ class Database:
             self.env.commit()
         found = self.env.snapshot().get(FORMAT_KEY, None, handles[0])
         if found != STORE_FORMAT:
-            raise StoreFailure(f"The database {self.name} has the format {found!r}, which this version does not know")
+            layout = "unknown" if found is None else found.decode(errors="replace")
+            raise StoreFailure(
+                f"The database {self.name} was written by another version of svc: its layout is {layout}, and svc {__version__} reads {STORE_FORMAT.decode()}. "
+                "Start the version that wrote it, or restore a backup that this one has made"
+            )
         return [handle for handle in handles if handle is not None]
 
     def _blobs_identity(self) -> bytes:

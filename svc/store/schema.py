@@ -183,7 +183,9 @@ def definition_to_bytes(definition: TableDefinition) -> bytes:
 def definition_from_bytes(data: bytes) -> TableDefinition:
     """Opposite of `definition_to_bytes`. Raises SchemaError for a damaged definition or one of a later format."""
     if data[:1] != _FORMAT:
-        raise SchemaError("the stored table definition has an unknown format: it was written by a later version, or is damaged")
+        raise SchemaError(
+            "the stored table definition has an unknown format: it was written by a newer version of svc, or is damaged; start that version"
+        )
     try:
         return _decoder.decode(data[1:])
     except msgspec.MsgspecError as error:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 from svc.store import Database, Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
+
+logger = logging.getLogger("svc.store")
 
 SYSTEM = "system"
 USER_TABLE = "svc_user"
@@ -228,8 +232,14 @@ def ensure_system(store: Store) -> Database:
 def _remove_unbound_sessions(store: Store, database: Database) -> None:
     table = database.tables[SESSION_TABLE]
     transaction = store.begin()
+    count = 0
     for _, raw in table.scan(database.snapshot()):
         record = decode(raw)
         if record.get(SESSION_LOGIN) is None:
             transaction.delete(table, record[table.primary_key])
+            count += 1
     store.commit_now(transaction)
+    if count:
+        logger.warning(
+            "%d sessions of a former version of svc have ended, since they belong to no account: their users log in again", count
+        )

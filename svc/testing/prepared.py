@@ -21,7 +21,6 @@ from svc.config.settings import override_names
 from svc.root.data_version import ensure_version
 from svc.root.installation import make_directories, make_keys
 from svc.store import Store
-from svc.store.system import ensure_system
 
 SUPER_USER = "admin"
 PASSWORD = "password"
@@ -85,7 +84,6 @@ def _prepared() -> Path:
     make_keys(config)
     store = Store(config.storage.path, node=config.node.hostname)
     try:
-        ensure_system(store)
         ensure_version(store, SYSTEM_CLOCK)
         ensure_first_super_user(store, SUPER_USER, PASSWORD)
     finally:

@@ -196,7 +196,7 @@ def raw_payload(raw: bytes) -> bytes:
     if flags == FORMAT:
         return raw[PAYLOAD_AT:]
     if flags & ~_FLAGS != FORMAT:
-        raise StoreFailure("A stored record has a format that this version cannot read")
+        raise StoreFailure("A stored record has a format that this version cannot read: a newer version of svc wrote it, or it is damaged")
     start = PAYLOAD_AT_WITH_EXPIRY if flags & HAS_EXPIRY else PAYLOAD_AT
     payload = raw[start + 8 :] if flags & IS_COPY else raw[start:]
     if not flags & COMPRESSED:

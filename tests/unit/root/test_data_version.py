@@ -1,15 +1,18 @@
 """The versions of the program that have worked on the data."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from svc import __version__
 from svc.clock import FakeClock
-from svc.errors import ConfigError
+from svc.errors import ConfigError, StoreFailure
 from svc.root.data_version import data_version, ensure_version, parsed
 from svc.store import Store
+from svc.store.definitions import FORMAT_KEY
+from svc.store.schema import Attribute
 from svc.store.system import ensure_system
 
 
@@ -38,6 +41,27 @@ def test_a_newer_program_takes_over_and_an_older_one_refuses(store: Store) -> No
         with pytest.raises(ConfigError, match=rf"written by svc 1\.10\.0, which is newer than this svc {older}"):
             ensure_version(store, store.clock, older)
     assert data_version(store) == "1.10.0"
+
+
+def test_an_older_program_changes_nothing_before_it_refuses(store: Store) -> None:
+    ensure_version(store, store.clock, "2.0")
+    database = store.databases["system"]
+    users = database.tables["svc_user"]
+    newer = replace(users.definition, attributes=(*users.definition.attributes, Attribute("of_2_0", "String", indexed=True)))
+    database.define_table(newer)
+    with pytest.raises(ConfigError, match="newer than this svc"):
+        ensure_version(store, store.clock, "1.0")
+    assert users.definition == newer and "of_2_0" in users.indexes
+
+
+def test_a_layout_of_another_version_is_named(store: Store, tmp_path: Path) -> None:
+    database = store.databases["system"]
+    database.writer().put(FORMAT_KEY, b"2", True, True, False, database.definitions)
+    database.env.touch()
+    store.commit_turn()
+    store.close()
+    with pytest.raises(StoreFailure, match=r"system was written by another version of svc: its layout is 2, and svc .* reads 1"):
+        Store(tmp_path)
 
 
 @pytest.mark.parametrize(("older", "newer"), [("1.9", "1.10"), ("1.0", "1.0.1"), ("", "0.1"), ("0.9.9", "1")])
