@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, DEFAULT_MIN_LENGTH, is_acceptable, length_fault
+from svc.auth.usernames import canonical_username, username_fault
 from svc.auth.users import SUPER_USER_ROLE, new_user_record
 from svc.errors import ConfigError
 from svc.store import Store, Table
@@ -51,7 +52,9 @@ def ensure_first_super_user(
     super_roles = _super_roles(roles)
     if any(record.get("role") in super_roles and record.get("active") is True for record in _records(users)):
         return None
-    username = username or DEFAULT_ADMIN
+    username = canonical_username(username or DEFAULT_ADMIN)
+    if wrong := username_fault(username):
+        raise ConfigError(f"The name of the first super user {wrong}")
     generated = None
     if password is None:
         password = generated = secrets.token_urlsafe(_PASSWORD_BYTES)

@@ -27,6 +27,7 @@ from svc.auth.passwords import DEFAULT_HASH_FUNCTION
 from svc.auth.sessions import ForeignSessions, Sessions
 from svc.auth.tickets import PARAMETER, Tickets, cut_ticket, invalid_ticket, takes_ticket
 from svc.auth.tokens import Tokens, invalid_token
+from svc.auth.usernames import canonical_username
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Pending, Verifier, login_failed
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -181,7 +182,11 @@ class Identifier:
         is_foreign = self._origins.is_foreign(request)
         certificate, certificates = request.peer_certificate, self._certificates
         if certificate is not None and certificates is not None and not is_foreign and (named := _name_of(certificates, certificate)) != "":
-            login = Login(name, account) if named == name else self._login_without_certificate(request, user, account)
+            login = (
+                Login(name, account)
+                if named is not None and canonical_username(named) == name
+                else self._login_without_certificate(request, user, account)
+            )
             return Login(name, lambda: certificates.username(certificate) == named and login.counts(), login.session_id)
         return self._login_without_certificate(request, user, account, is_foreign=is_foreign)
 

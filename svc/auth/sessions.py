@@ -176,7 +176,7 @@ class Sessions:
             user = properties["user"]
             if not isinstance(user, User):
                 user = self._directory.get_user(user) if isinstance(user, str) else None
-            else:
+            if user is not None:
                 properties["user"] = user.username
             properties[SESSION_LOGIN] = None if user is None else user.login_id
         if session.id is not None and self.record(session.id) is not None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, hash_function_of, hash_password
 from svc.auth.roles import Role, more_than_records
+from svc.auth.usernames import canonical_username
 from svc.errors import Overloaded, PreconditionFailed, Problem, ValidationError
 from svc.messages import Caller
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
@@ -122,8 +123,15 @@ class UserDirectory:
         if user is None:
             record = self.user_record(username)
             if record is not None:
-                user = self._users[username] = self._user(record)
+                user = self._users[record["username"]] = self._user(record)
         return user
+
+    def stored_name(self, username: str) -> str:
+        """A name as the user has it, if there is one; else the form in which it would be stored (`usernames`)."""
+        if username.isascii():
+            return username
+        record = self.user_record(username)
+        return canonical_username(username) if record is None else str(record["username"])
 
     def get_role(self, role_id: str) -> Role | None:
         role = self._roles.get(role_id)
@@ -199,10 +207,12 @@ class UserDirectory:
     # -- records, as stored; `txn` None: as of this turn
 
     def user_record(self, username: str, txn: Txn | None = None) -> dict[str, Any] | None:
-        """With its secrets: not for answers."""
-        if not is_username(username):
-            return None
-        raw = self._table(USER_TABLE).get_raw(username, txn)
+        """With its secrets: not for answers. A name in another form of Unicode is found too; former versions have stored all forms."""
+        raw = self._table(USER_TABLE).get_raw(username, txn) if is_username(username) else None
+        if raw is None and not username.isascii():
+            canonical = canonical_username(username)
+            if canonical != username and is_username(canonical):
+                raw = self._table(USER_TABLE).get_raw(canonical, txn)
         return None if raw is None else decode(raw)
 
     def role_record(self, role_id: str, txn: Txn | None = None) -> dict[str, Any] | None:

@@ -236,6 +236,7 @@ class Verifier:
         pending = self._pending.get(digest)
         if pending is not None:
             return pending
+        username = self.directory.stored_name(username)  # else each form of a name had attempts of its own
         network = network_of(address)
         attempt = self._attempt(username, network)
         outstanding = self._attempts.get(attempt, 0)

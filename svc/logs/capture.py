@@ -24,8 +24,8 @@ _MODULES = {
 }
 """Our own modules' loggers -> the section whose `logging` applies, the tag of the specification."""
 
-_TALKATIVE = ("hpack",)
-"""Loggers of libraries that log their input at `debug`: hpack the header fields of each request, with credentials."""
+_TALKATIVE = ("boto3", "botocore", "hpack", "httpcore", "oauthlib", "requests_oauthlib", "s3transfer", "urllib3")
+"""Loggers of libraries that log what they receive or send at `debug`: header fields and addresses of requests, with credentials."""
 
 _before: dict[str, int] = {}  # the levels that these had before they were quiet
 _captures = 0  # under way: instances of one process may end in another order than they began

@@ -76,7 +76,7 @@ def _by_username(name: str, node: Node) -> User:
         raise NotFound(f"User {name} does not exist")
     if not user.active:
         raise Problem("Cannot complete request: User is inactive", 403)
-    return User(name, True, None if user.role is None else _narrowed(user.role, node))
+    return User(user.username, True, None if user.role is None else _narrowed(user.role, node))
 
 
 def _by_role_name(role_name: str, username: str, node: Node) -> User:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.auth.usernames import canonical_username
 from svc.auth.users import User
 from svc.errors import ClientError, Problem
 from svc.operations.call import Call
@@ -18,7 +19,8 @@ def is_own_change(row: Operation, body: Mapping[str, Any], caller: User) -> bool
     return (
         row.name == "alter_user"
         and body.get("current_password") is not None
-        and body.get("username") == caller.username
+        and isinstance(username := body.get("username"), str)
+        and caller.username in (username, canonical_username(username))
         and all(body.get(name) is None for name in _OTHER_CHANGES)
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from svc.auth.passwords import hash_password, is_acceptable, length_fault
 from svc.auth.permission_check import check_permission
+from svc.auth.usernames import canonical_username, username_fault
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import ending_logins
 from svc.operations.call import Call
@@ -64,14 +65,19 @@ def prepare_system_records(
         return [_role(call, table, record, inserts=inserts) for record in records]
     if table.name == USER_TABLE:
         for record in records:
-            _check_user(call, record)
+            _check_user(call, record, inserts=inserts)
         if any(record.get("password") is not None for record in records):
             return _hashed(call, records)
         return [{**record, **ending_logins()} if record.get("active") is False else record for record in records]
     return records
 
 
-def _check_user(call: Call, record: dict[str, Any]) -> None:
+def _check_user(call: Call, record: dict[str, Any], *, inserts: bool) -> None:
+    name = record.get("username")
+    if inserts and isinstance(name, str) and call.node.directory.user_record(name) is None:
+        wrong = username_fault(name) or (None if canonical_username(name) == name else "must be in Unicode's form NFC")
+        if wrong:
+            raise ValidationError(f"'username' {wrong}")
     for name in _NOT_SENT:
         if name in record:
             raise ValidationError(f"Property {name} is not allowed")

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from svc.auth.passwords import hash_password, is_acceptable, length_fault
+from svc.auth.usernames import canonical_username, skeleton, username_fault
 from svc.auth.users import login_id_of, new_user_record
 from svc.errors import NotFound, Problem, ValidationError
 from svc.operations.accounts import (
@@ -29,16 +30,18 @@ from svc.store import Table, Transaction
 from svc.store.env import Txn
 from svc.store.snapshots import HeldSnapshot
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
-from svc.store.values.records import decode
+from svc.store.values.conversion import printable
+from svc.store.values.records import decode, projection
 
 STEP = 32  # users between two polls of the clock
+_name_in = projection(("username",))
 _TIMES = ("__createdtime__", "__updatedtime__")
 
 
 def _username_fault(value: str, field: Field) -> str | None:
     if len(value) > MAX_NAME:
         return f"length must be less than or equal to {MAX_NAME} characters long"
-    return None if value.isprintable() else "must not contain control characters"
+    return username_fault(value)
 
 
 def _password_fault(value: str, field: Field) -> str | None:
@@ -100,7 +103,7 @@ def user_info(call: Call) -> Any:
 
 
 async def add_user(call: Call) -> Any:
-    username, role_name, active = call["username"], call["role"], call["active"]
+    username, role_name, active = canonical_username(call["username"]), call["role"], call["active"]
     fault = length_fault(call["password"], _min_length(call))
     faults = [] if fault is None else [fault]
     if not is_role_name(role_name):
@@ -122,20 +125,49 @@ async def add_user(call: Call) -> Any:
         return str(role["id"])
 
     role_id = check(None)  # before time is spent on the password
+    alike = await _look_alike(call, users, username)
     record = await call.on_helper(partial(new_user_record, username, call["password"], role_id, active=active, function=_function(call)))
 
-    def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
+    def work(transaction: Transaction, txn: Txn) -> Callable[[], dict[str, str]]:
         record["role"] = check(txn)
         transaction.put(users, username, users.validator.record(record))
-        return lambda: f"{username} successfully added"
+        answer = {"message": f"{username} successfully added"}
+        if alike is not None:
+            call.node.logs.logger.warn("the name of the new user", printable(username), "looks like that of the user", printable(alike))
+            shown = f"'{alike}'" if call.is_super_user else "another user"
+            answer["warning"] = f"The name looks like that of {shown}: people may take one for the other"
+        return lambda: answer
 
     return change_accounts(call, INSERT, work)
 
 
+async def _look_alike(call: Call, users: Table, username: str) -> str | None:
+    """Another user whose name looks like this one."""
+    wanted = skeleton(username)
+    found: list[str] = []
+    held = call.node.store.snapshots.hold(users.database, reader=call.reader)
+
+    def steps() -> Iterator[None]:
+        for number, (_, raw) in enumerate(held.read(users.scan)):
+            name = _name_in(raw)[0]
+            if name != username and skeleton(name) == wanted:
+                found.append(name)
+                return
+            if not number % STEP:
+                yield
+
+    try:
+        await call.node.store.slices.exhaust(steps())
+    finally:
+        held.abort()
+    return found[0] if found else None
+
+
 async def alter_user(call: Call) -> Any:
-    username, password, role_name, active = call["username"], call["password"], call["role"], call["active"]
+    password, role_name, active = call["password"], call["role"], call["active"]
     _check_changes(password, role_name, active, _min_length(call))
     directory, users = call.node.directory, _users(call)
+    username = directory.stored_name(call["username"])
     current = call["current_password"]
     if current is not None and password is None:
         raise ValidationError("'current_password' needs the new 'password'")
@@ -211,8 +243,8 @@ def _check_changes(password: Any, role_name: Any, active: Any, min_length: int) 
 
 
 async def drop_user(call: Call) -> Any:
-    username = call["username"]
     directory, users = call.node.directory, _users(call)
+    username = directory.stored_name(call["username"])
 
     def check(txn: Txn | None) -> dict[str, Any]:
         record = directory.user_record(username, txn)
@@ -314,8 +346,9 @@ OPERATIONS: tuple[Operation, ...] = (
             REPLICATED,
             IMPERSONATE,
         ),
-        returns="A message.",
-        notes="The password is stored as a hash, by `authentication.hashFunction`. A caller that is not a super user cannot add a user "
+        returns="`message`, and `warning` if the name looks like that of another user.",
+        notes="The name has no `:`, and is stored in Unicode's form NFC.\n\n"
+        "The password is stored as a hash, by `authentication.hashFunction`. A caller that is not a super user cannot add a user "
         "with rights that the caller does not have itself: 403.",
         example={"username": "ann", "password": "correct horse", "role": "gardener", "active": True},
         example_answer={"message": "ann successfully added"},

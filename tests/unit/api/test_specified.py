@@ -142,7 +142,7 @@ def _rules(body: str, prefix: str) -> str:
 
 
 @pytest.mark.parametrize("prefix", ["", "async "])
-def test_a_rule_says_true_or_false(tmp_path: Any, prefix: str) -> None:  # applications §2.3.1
+def test_a_rule_says_true_or_false(tmp_path: Any, prefix: str) -> None:  # applications §2.3
     code = "".join(
         f"""
 class Loose{number}(Resource):
@@ -171,7 +171,7 @@ class Stock{number}(tables.Seat):
 
 
 @pytest.mark.parametrize("prefix", ["", "async "])
-def test_none_refuses_as_false_does(tmp_path: Any, prefix: str) -> None:  # applications §2.3.1
+def test_none_refuses_as_false_does(tmp_path: Any, prefix: str) -> None:  # applications §2.3
     bodies = {"return True": 200, "return False": 403, "return None": 403, "pass": 403}
     code = "".join(
         f"""

@@ -64,6 +64,37 @@ def test_fields_of_requests_are_no_debugging_output(tmp_path: Path) -> None:
     assert logging.getLogger("hpack").level == level
 
 
+@pytest.mark.parametrize(
+    "name", ["boto3", "botocore.auth", "httpcore.http11", "oauthlib.oauth2", "s3transfer.utils", "urllib3.connectionpool"]
+)
+def test_libraries_do_not_log_the_credentials_that_they_send(tmp_path: Path, name: str) -> None:
+    logs = Logs.from_config(Config.from_document({"logging": {"level": "trace"}}, tmp_path), clock=FakeClock())
+    undo = capture_logging(logs)
+    try:
+        logging.getLogger(name).debug("Authorization: AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/20260101")
+        logging.getLogger(name).warning("told")
+    finally:
+        undo()
+        logs.close()
+    assert written(tmp_path) == [f"[main/0] [warn] [{name}]: told"]
+
+
+def test_the_key_of_s3_is_in_no_line(tmp_path: Path) -> None:
+    auth, awsrequest, credentials = (pytest.importorskip(f"botocore.{name}") for name in ("auth", "awsrequest", "credentials"))
+    logs = Logs.from_config(Config.from_document({"logging": {"level": "trace"}}, tmp_path), clock=FakeClock())
+    undo = capture_logging(logs)
+    try:
+        request = awsrequest.AWSRequest("PUT", "https://bucket.s3.amazonaws.com/key", {}, b"data")
+        auth.S3SigV4Auth(credentials.Credentials("AKIAEXAMPLE", "topsecret"), "s3", "eu-west-1").add_auth(request)
+        logging.getLogger("botocore.endpoint").debug("Sending http request: %s", dict(request.headers))
+        assert "AKIAEXAMPLE" in request.headers["Authorization"]
+        logging.getLogger("other").debug("said")
+    finally:
+        undo()
+        logs.close()
+    assert written(tmp_path) == ["[main/0] [debug] [other]: said"]
+
+
 def test_instances_that_end_in_the_order_of_their_beginning_leave_levels_as_they_were(tmp_path: Path, logs: Logs) -> None:
     level = logging.getLogger("hpack").level
     first, second = (capture_logging(logs, name) for name in ("svc", "svc.store"))
