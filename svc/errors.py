@@ -19,7 +19,7 @@ REASONS: dict[int, str] = {
     505: "HTTP Version Not Supported", 507: "Insufficient Storage",
 }  # fmt: skip
 
-_CODES: dict[int, str] = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 409: "RECORD_EXISTS", 503: "OVERLOADED", 507: "NO_SPACE"}
+_CODES: dict[int, str] = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 507: "NO_SPACE"}
 
 
 def code_for_status(status: int) -> str:
@@ -312,6 +312,16 @@ class Overloaded(ServerError):
 
     def __init__(self, message: str = "Service unavailable, exceeded request queue limit") -> None:
         super().__init__(message, headers=(("Retry-After", "1"),), retryable=True)
+
+
+class NotCached(ServerError):
+    """A record of a table with a source is not here, and the source must not be asked (spec: caching §5)."""
+
+    status_code = 504
+    code = "NOT_CACHED"
+
+    def __init__(self) -> None:
+        super().__init__("Entry is not cached")
 
 
 class SnapshotLost(ServerError):

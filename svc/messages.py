@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from svc.errors import ClientError, Problem
@@ -321,12 +322,33 @@ class ContextMembers:
 
     __slots__ = ()
 
+    _last_modified: Any
+
     @property
     def state(self) -> CallState:
         raise NotImplementedError
 
     transaction = _member("transaction")
-    timestamp = _member("timestamp")
+
+    @property
+    def timestamp(self) -> float | None:
+        """When the call began, ms since the epoch: the same in all of it. None: it has no transaction."""
+        state = self.state
+        if state.timestamp is None and state.transaction is not None:
+            state.timestamp = state.transaction.timestamp
+        return state.timestamp
+
+    @property
+    def last_modified(self) -> Any:
+        """ms: drives `ETag` of what a handler returns."""
+        return self._last_modified
+
+    @last_modified.setter
+    def last_modified(self, value: Any) -> None:
+        if isinstance(value, datetime):
+            value = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).timestamp() * 1000
+        self._last_modified = value
+
     expires_at = _member("expires_at")
     new_location = _member("new_location")
     created_resource = _member("created_resource")
@@ -353,6 +375,7 @@ class Request(ContextMembers):
     __slots__ = (
         "_data",
         "_headers",
+        "_last_modified",
         "_session",
         "_state",
         "added_headers",
@@ -365,7 +388,6 @@ class Request(ContextMembers):
         "handler_path",
         "http_version",
         "is_decoded",
-        "last_modified",
         "method",
         "native_body",
         "offers",
@@ -413,7 +435,7 @@ class Request(ContextMembers):
         self.refresh_token: str | None = None  # a valid one sent as `Bearer`; it does not identify a user
         self.pending_commit: AppliedWrites | None = None  # applied by the handler: the answer waits for the turn's commit
         self.precondition: WritePrecondition | None = None  # of the next write to the addressed record (`If-Match` and the like)
-        self.last_modified: float | None = None  # set by a handler, ms: drives `ETag` of what it returns
+        self._last_modified = None
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
         self.is_decoded = False  # the content coding has been removed from `content`
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.api.calls import is_waiting
 from svc.api.context import current_context
-from svc.api.frozen import freeze
+from svc.api.frozen import freeze, is_frozen, thaw
+from svc.api.records import Record
 from svc.api.results import Items
 from svc.api.table_settings import Undo, set_on_table
 from svc.api.transactions import open_transaction
 from svc.errors import ClientError, SchemaError
+from svc.loop import contained
 from svc.store import LogEntry
 from svc.store import Table as StoredTable
 from svc.store.log.entries import KINDS, MESSAGE, OPERATIONS
@@ -146,12 +149,16 @@ class TableAdministration:
 
     @classmethod
     def set_computed_attribute(cls, name: str, function: Callable[[Any], Any]) -> None:
-        """Give an attribute that is declared `@computed` the function of a record that computes it. Any other name is logged and has no effect."""
+        """Give an attribute that is declared `@computed` the function of a record that computes it. Any other name is logged and has no effect. What the
+        function raises is logged, the first time, and there is no value."""
         table = _of(cls)
+        if not callable(function) or inspect.iscoroutinefunction(function):
+            raise TypeError(f"set_computed_attribute takes a plain function of a record, not {type(function).__name__}")
+        computation = _Computation(table, name, function)
 
         def setting() -> Undo:
             try:
-                return table.set_computed_attribute(name, function)
+                return table.set_computed_attribute(name, computation)
             except ClientError as error:
                 logger.error("set_computed_attribute: %s", error.message)
                 return lambda: None
@@ -228,6 +235,34 @@ class TableAdministration:
     getHistory = get_history
     getHistoryOfRecord = get_history_of_record
     deleteHistory = delete_history
+
+
+class _Computation:
+    """A function of an application, as the store calls it: with a decoded record."""
+
+    __slots__ = ("_function", "_has_failed", "_name", "_table")
+
+    def __init__(self, table: StoredTable, name: str, function: Callable[[Any], Any]) -> None:
+        self._table = table
+        self._name = name
+        self._function = function
+        self._has_failed = False
+
+    def __call__(self, record: dict[str, Any]) -> Any:
+        try:
+            value = self._function(Record(self._table, None, record))
+        except BaseException as raised:
+            error = contained(raised, "the function")
+            if not self._has_failed:  # it may be called for each record of a search
+                self._has_failed = True
+                logger.error(
+                    "%s.%s could not be computed, so it has no value; the next times are logged at debug",
+                    self._table.name,
+                    self._name,
+                    exc_info=error,
+                )
+            raise error
+        return thaw(value) if is_frozen(value) else value
 
 
 class _History:

@@ -21,8 +21,8 @@ class Context(ContextMembers):
 
     __slots__ = (
         "_added_headers",
+        "_last_modified",
         "_state",
-        "last_modified",
         "native_body",
         "pending_commit",
         "precondition",
@@ -35,7 +35,7 @@ class Context(ContextMembers):
         """`trace_id`: as `Request.trace_id`."""
         self.user = user
         self.trace_id = trace_id
-        self.last_modified: float | None = None
+        self._last_modified = None
         self.pending_commit: AppliedWrites | None = None
         self.precondition: WritePrecondition | None = None
         self.native_body = True

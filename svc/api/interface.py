@@ -14,7 +14,7 @@ from svc.api.caching import TableCache
 from svc.api.registry import ResourceRegistry
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
-from svc.api.table import Table
+from svc.api.table import Table, TableClass
 from svc.api.thread_guard import note_loop_thread
 from svc.api.threads import HelperThreads
 from svc.api.transactions import TransactionFunction
@@ -172,7 +172,9 @@ class Interface:
             "__module__": "svc.tables",
             "__doc__": table.definition.description,
         }
-        return type(table.name, (Table,), members)
+        made: Any = TableClass(table.name, (Table,), members)
+        made._is_complete = True
+        return made  # type: ignore[no-any-return]
 
     def global_of(self, name: str, module: str) -> Any:
         """The object that `from svc import name` gives to a module."""

@@ -488,6 +488,8 @@ def serve(application: type[Resource], address: str, **options: Any) -> type[Pro
         if any(options.get(name) != getattr(base, name) for name in options):  # what `super()` of a handler does follows them, too
             base = application._served = type(base.__name__, (base,), dict(options))
         members = {name: getattr(base, name) for name in _TABLE_MEMBERS} | members
+        if application._says_what_is_stale:
+            members["staleness"] = application
         made = type(application.__name__, (ServedTable,), {**members, "verbs": TableResource.verbs | own})
         if "_exported" not in application.__dict__:
             application._exported = made

@@ -6,6 +6,7 @@ what REST does on an exported table; calls of code are made with all rights.
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -58,23 +59,43 @@ class ClassProperty:
         return self._function(owner)
 
 
-class Table(TableAdministration, Resource):
+class TableClass(ABCMeta):
+    """The class of the classes of tables. That of a table is one for all code: what an application would set on it, others would find."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        _refuse_change(cls, name)
+        super().__setattr__(name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        _refuse_change(cls, name)
+        super().__delattr__(name)
+
+
+def _refuse_change(cls: type, name: str) -> None:
+    if not name.startswith("_") and cls.__dict__.get("_is_complete"):
+        raise TypeError(f"the class of table {cls.__name__} cannot be changed: derive one from it")
+
+
+class Table(TableAdministration, Resource, metaclass=TableClass):
     """`tables.Product`: a table as a resource. Its verbs are called on the class and awaited; a class derived from it overrides them.
 
     `target`: an id, a `RequestTarget`, or a query object.
     """
 
     _is_built_in = True
+    _is_complete = False  # the class of a table is made
     _table: ClassVar[StoredTable]
     _served: ClassVar[type[TableResource]]
     _exported: ClassVar[Any] = None  # what answers at the address of a class of an application
     _validates: ClassVar[bool] = False  # a subclass has a `validate` of its own
+    _says_what_is_stale: ClassVar[bool] = False  # the same of `allow_stale_while_revalidate`
 
     def __init_subclass__(cls, **options: Any) -> None:
         if "_is_built_in" not in cls.__dict__:
             cls._is_built_in = False
         super().__init_subclass__(**options)
         cls._validates = cls.validate is not Table.validate
+        cls._says_what_is_stale = cls.allow_stale_while_revalidate is not Table.allow_stale_while_revalidate
 
     # --- what it is ------------------------------------------------------------------------------------------------------------------
 
@@ -193,14 +214,15 @@ class Table(TableAdministration, Resource):
         if transaction is not None and transaction.has_written(table, key):
             return transaction.get_raw(table, key)
         if not is_part:
-            return table.caching.read(key, target, context, None if transaction is None else transaction.snapshot(table.database))
+            snapshot = None if transaction is None else transaction.snapshot(table.database)
+            return table.caching.read(key, target, context, snapshot, rules=cls if cls._says_what_is_stale else None)
 
         def loaded(raw: bytes | None) -> bytes | None:
             if transaction is not None:
                 transaction.reset_read_snapshot()  # what was loaded is newer
             return raw
 
-        return then(table.caching.load_stored(key, target, context), loaded)
+        return then(table.caching.load_stored(key, target, context, rules=cls if cls._says_what_is_stale else None), loaded)
 
     def _load_first(self, verb: str) -> Any:
         return self._load() if verb == "get" and self._id is not None and self._table.caching is not None else None

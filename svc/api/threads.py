@@ -18,7 +18,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from svc.errors import ServerError
+from svc.errors import Overloaded
 from svc.loop import as_exception
 
 MAX_THREADS = 16  # of one instance: most of them wait for something, so there may be more than there are processors
@@ -38,12 +38,12 @@ class HelperThreads:
         self._is_closed = False
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        """Raises ServerError 503 if too many wait."""
+        """Raises Overloaded if too many wait."""
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("svc stops: no function is run on a thread any more")
             if self._open >= MAX_THREADS + MAX_WAITING:
-                raise ServerError("Too many functions wait for a thread", 503)
+                raise Overloaded("Too many functions wait for a thread")
             self._open += 1
             is_short = self._open > self._threads and self._threads < MAX_THREADS
             if is_short:
@@ -104,7 +104,7 @@ async def run_in_thread(function: Callable[..., Any], /, *arguments: Any, **opti
     """What `function(*arguments, **options)` returns or raises. It runs on another thread, in the context of the caller: `get_user()` and the like work, tables
     do not.
 
-    If the caller is cancelled, a function that has not begun does not run; one that runs goes on, and its result is dropped. Raises ServerError 503 if
+    If the caller is cancelled, a function that has not begun does not run; one that runs goes on, and its result is dropped. Raises Overloaded if
     too many wait.
     """
     from svc.api.interface import current

@@ -14,12 +14,13 @@ How a handler of an application is called depends on how it is written:
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable
 from functools import partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from svc.api.calls import Call, then
-from svc.api.context import AnyContext, context_of, current_context
+from svc.api.context import AnyContext, context_of, current_context, entered
 from svc.api.target import RequestTarget, as_target, target_with
 from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import Transaction, open_transaction, run_in_transaction
@@ -89,6 +90,12 @@ class Verb:
 
     def _bound_anew(self, owner: type[Resource], target: Any = None, data: Any = None) -> Any:
         return self.call(owner, as_target(target, owner._table, subscribes=self.name in _PREPARED), data, current_context())
+
+    @staticmethod
+    async def run_in_context(awaitable: Awaitable[Any], request: AnyContext) -> Any:
+        """What a handler has left to be awaited, in the context of its call."""
+        with entered(request):
+            return await awaitable
 
     @property
     def place(self) -> str:

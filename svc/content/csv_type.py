@@ -22,7 +22,7 @@ from svc.content.csv_reader import decode_csv
 from svc.content.heavy_rows import Weight
 from svc.content.json_type import encode_json
 from svc.content.texts import decode_text
-from svc.content.values import json_form, replace_lone_surrogates, text_key, to_plain
+from svc.content.values import NotAwaited, json_form, replace_lone_surrogates, text_key, to_plain
 from svc.errors import BadBody
 from svc.messages import HeaderPairs
 from svc.store.blobs import Blob
@@ -94,7 +94,12 @@ class CsvRowWriter:
             rows = [row if isinstance(row, dict) else {} for row in rows]
         elif self._form == "array":
             rows = [row if isinstance(row, list | tuple) else [row] for row in rows]
-        return self.rows(rows)
+        has_header = self._begun
+        try:
+            return self.rows(rows)
+        except NotAwaited:  # they come once more
+            self._begun = has_header
+            raise
 
     def raw(self, batch: list[bytes]) -> bytes:
         header = "" if self._begun else self._header([records.decode(batch[0])])

@@ -20,6 +20,7 @@ Anything else is a TypeError: a defect of the handler.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import UTC, date, datetime, time, timedelta
@@ -104,8 +105,12 @@ class CannotEncode(TypeError):
     """A value that has no form in a content type, whatever the caller does."""
 
 
+class NotAwaited(CannotEncode):
+    """An awaitable among the values: it has a form when it is awaited."""
+
+
 def to_plain(value: Any) -> Any:
-    """Convert a value of a type that no encoder knows by one step toward a plain type, by the table above. Raises CannotEncode."""
+    """Convert a value of a type that no encoder knows by one step toward a plain type, by the table above. Raises CannotEncode, NotAwaited."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
@@ -128,6 +133,8 @@ def to_plain(value: Any) -> Any:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(type(value), "keys") and hasattr(type(value), "__getitem__"):  # an object like a mapping: `dict(value)`
         return {name: value[name] for name in value.keys()}  # noqa: SIM118
+    if inspect.isawaitable(value) or hasattr(type(value), "__aiter__"):
+        raise NotAwaited(f"a value of type {type(value).__qualname__} cannot be encoded before it is awaited")
     if isinstance(value, Iterable) and not isinstance(value, type):
         items = list(islice(value, _MOST_ITEMS + 1))
         if len(items) > _MOST_ITEMS:

@@ -626,10 +626,14 @@ class Dispatcher:
     def _as_problem(error: BaseException) -> Problem | None:
         if isinstance(error, Problem):
             return error
-        for name in ("status_code", "statusCode", "status"):
-            status = getattr(error, name, None)
-            if isinstance(status, int) and 400 <= status <= 599:
-                return Problem(_text_of(error), status, getattr(error, "code", None))
+        try:
+            for name in ("status_code", "statusCode", "status"):
+                status = getattr(error, name, None)
+                if isinstance(status, int) and 400 <= status <= 599:
+                    code = getattr(error, "code", None)
+                    return Problem(_text_of(error), status, code if isinstance(code, str) else None)
+        except BaseException as fault:  # of properties that code of an application has given it
+            contained(fault)
         return None
 
 

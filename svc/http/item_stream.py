@@ -7,10 +7,11 @@ sent together, what has to be waited for is not waited for by what is ready.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from svc.content.content_type import RowWriter
+from svc.content.values import NotAwaited
 from svc.errors import NotAcceptable, Problem
 from svc.http.row_stream import failure_text
 from svc.loop import contained
@@ -30,9 +31,10 @@ async def item_stream(
     report: Callable[[BaseException], None],
     where: str,
     state: CallState,
+    resolve: Callable[[Any], Awaitable[Any]],
 ) -> AsyncIterator[bytes]:
     """The chunks of the document. `report` logs a defect of the code that makes the items; `where`: the request, for that. `state`: its `rows` are
-    counted."""
+    counted. `resolve`: awaits what is in items."""
     waiting: list[Any] = []
     try:
         first = rows.begin()
@@ -43,14 +45,20 @@ async def item_stream(
             async for item in items:
                 waiting.append(item)
                 if len(waiting) >= BATCH or now() >= deadline:
-                    chunk = rows.values(waiting)
+                    try:
+                        chunk = rows.values(waiting)
+                    except NotAwaited:
+                        chunk = rows.values(await resolve(waiting))
                     state.rows = (state.rows or 0) + len(waiting)
                     waiting = []
                     yield chunk
                     if now() >= deadline:
                         await asyncio.sleep(0)  # others have their turn, also beside code that never waits
                         deadline = now() + SLICE
-            last = rows.values(waiting) if waiting else b""
+            try:
+                last = rows.values(waiting) if waiting else b""
+            except NotAwaited:
+                last = rows.values(await resolve(waiting))
             state.rows = (state.rows or 0) + len(waiting)
             yield last + rows.end()
         except BaseException as raised:

@@ -9,16 +9,18 @@ here               everything else: no value, plain values, new records, a handl
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from math import inf
 from typing import Any
 
 from svc.content.content_type import ContentType
 from svc.content.handler_type import HandlerType
-from svc.content.values import is_blob
+from svc.content.values import NotAwaited, is_blob
 from svc.errors import NotFound
 from svc.http.compression import VARY, choice_of
 from svc.http.conditional import matched_tag
 from svc.http.item_stream import gather_items, item_stream
+from svc.http.nested_awaitables import resolved
 from svc.http.preferences import Preferences
 from svc.http.raw_content import blob_response
 from svc.http.record_responses import RecordResponses
@@ -48,7 +50,10 @@ class ResponseBuilder(RecordResponses, RowResponses):
             return then(result, lambda value: self.answer(request, target, value, missing))
         preferences = self.preferences(request)
         if kind is Response:
-            return self._handlers_response(request, target, result, preferences)
+            try:
+                return self._handlers_response(request, target, result, preferences)
+            except NotAwaited:
+                return self._handlers_response_later(request, target, result, preferences)
         if kind is StoredRecord:
             return self.record(request, target, result, preferences)
         if kind is PlannedQuery:
@@ -61,7 +66,11 @@ class ResponseBuilder(RecordResponses, RowResponses):
             return self.value(request, target, result.value)
         if kind is StreamedItems:
             return self._items(request, self.writer(preferences, target), result)
-        return self._data(request, self.writer(preferences, target), result)
+        writer = self.writer(preferences, target)
+        try:
+            return self._data(request, writer, result)
+        except NotAwaited:
+            return self._data_later(request, writer, result)
 
     def value(self, request: Request, target: RequestTarget, value: Any) -> Any:
         """200 with the value of a property, also if it is null."""
@@ -86,6 +95,19 @@ class ResponseBuilder(RecordResponses, RowResponses):
                 return unchanged
         return self._compression.apply(request, response, True)
 
+    async def _data_later(self, request: Request, writer: ContentType, value: Any) -> Response:
+        """Data with awaitables in it."""
+        response = self._data(request, writer, await _resolve(request, value))
+        made: Response = await response if inspect.isawaitable(response) else response
+        return made
+
+    async def _handlers_response_later(
+        self, request: Request, target: RequestTarget, response: Response, preferences: Preferences
+    ) -> Response:
+        data = await _resolve(request, response.data)
+        copy = Response(None, response.status, None, data, pairs=list(response.pairs))  # others may be answered with it, too
+        return self._handlers_response(request, target, copy, preferences)
+
     def _items(self, request: Request, writer: ContentType, streamed: StreamedItems) -> Any:
         """The items of an iterator, sent while they are made."""
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
@@ -99,11 +121,16 @@ class ResponseBuilder(RecordResponses, RowResponses):
             where = f"{request.method} {request.target[:200]}"
             if request.handler is not None:
                 where += f", answered by {request.handler.place}"
-            stream = item_stream(streamed.items, writer.row_writer(), self._now, self._report, where, request.state)
+            resolve = partial(_resolve, request)
+            stream = item_stream(streamed.items, writer.row_writer(), self._now, self._report, where, request.state, resolve)
         return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
 
     async def _gathered_items(self, request: Request, writer: ContentType, streamed: StreamedItems, pairs: HeaderPairs) -> Any:
-        body = writer.encode(await gather_items(streamed.items))
+        items = await gather_items(streamed.items)
+        try:
+            body = writer.encode(items)
+        except NotAwaited:
+            body = writer.encode(await _resolve(request, items))
         response = self._respond(request, writer, await body if inspect.isawaitable(body) else body, 200, pairs)
         return await response if inspect.isawaitable(response) else response
 
@@ -132,6 +159,12 @@ class ResponseBuilder(RecordResponses, RowResponses):
                     request, preferences, matched, pairs, lambda plain: self._respond(request, writer, writer.encode(value), 200, whole)
                 )
         return self._respond(request, writer, writer.encode(value), 200, pairs)
+
+
+async def _resolve(request: Request, value: Any) -> Any:
+    """In the context of the handler, if there is one."""
+    handler = request.handler
+    return await (resolved(value) if handler is None else handler.run_in_context(resolved(value), request))
 
 
 def _unchanged_coded(request: Request, response: Response) -> Response | None:

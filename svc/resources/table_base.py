@@ -32,6 +32,9 @@ class TableBase(Resource):
     text_keys: ClassVar[bool] = False  # the text of an id is its key
     untyped_keys: ClassVar[bool] = False
     shows_record_count: ClassVar[bool] = False  # in its description
+    staleness: ClassVar[Any] = (
+        None  # a class that says which records of a source may be served while they are loaded; None: that which has named it
+    )
     is_system: ClassVar[bool] = False  # of the system database, where a super user's rights end
 
     @classmethod

@@ -41,7 +41,7 @@ class TableReading(TableBase):
             if table.caching is not None:
                 is_part = target.property is not None or table.has_enumerable or (target.query is not None and "select" in target.query)
                 read = table.caching.load_stored if is_part else table.caching.read  # a part is made by a query
-                raw = read(target.id, target, request)
+                raw = read(target.id, target, request, rules=cls.staleness)
                 if raw is not None and type(raw) is not bytes:
                     return then(raw, lambda raw: cls._found(raw, target))
             else:

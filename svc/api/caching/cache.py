@@ -32,7 +32,7 @@ from svc.api.caching.written import write_through
 from svc.api.calls import is_waiting
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
-from svc.errors import ClientError, Problem, ServerError
+from svc.errors import ClientError, NotCached, Problem, ServerError
 from svc.loop import contained
 from svc.messages import CallState, Headers, Request
 from svc.resources import PlannedQuery
@@ -147,11 +147,19 @@ class TableCache:
 
     # --- reading -----------------------------------------------------------------------------------------------------------------------
 
-    def read(self, key: Key, target: Any, context: AnyContext | None, txn: Txn | None = None, directives: Directives | None = None) -> Any:
+    def read(
+        self,
+        key: Key,
+        target: Any,
+        context: AnyContext | None,
+        txn: Txn | None = None,
+        directives: Directives | None = None,
+        rules: Any = None,
+    ) -> Any:
         """The record as stored, None if there is none, or an awaitable of it. `txn`: what is read from, default the turn's snapshot. `directives`:
-        if they are not those of the call.
+        if they are not those of the call. `rules`: the class that is asked, if it says itself what may be stale.
 
-        Raises ServerError 504 if it would have to be fetched and must not be, Overloaded, and the Problem that a failed source is.
+        Raises NotCached if it would have to be fetched and must not be, Overloaded, and the Problem that a failed source is.
         """
         data = encode_key(key)
         stored = data if len(data) < MAX_STORED else storage_key(data)
@@ -171,7 +179,7 @@ class TableCache:
             self._note_hit(True)
             self._answered(raw, False, target, context)
             return raw
-        return self._read_stale(key, stored, raw, directives, target, context)
+        return self._read_stale(key, stored, raw, directives, target, context, rules)
 
     def _is_stale(self, raw: bytes, directives: Directives) -> bool:
         expiry = expiry_of(raw)
@@ -203,7 +211,7 @@ class TableCache:
         return self._wall() * 1000 - (version_of(raw) if refreshed is None else refreshed) > seconds * 1000
 
     def _read_stale(
-        self, key: Key, stored: bytes, raw: bytes | None, directives: Directives, target: Any, context: AnyContext | None
+        self, key: Key, stored: bytes, raw: bytes | None, directives: Directives, target: Any, context: AnyContext | None, rules: Any
     ) -> Any:
         whole = None if raw is None or raw[0] & IS_PARTIAL else raw
         if raw is None and len(self.absences) and self._is_absent(stored, key, directives):
@@ -214,14 +222,17 @@ class TableCache:
             return whole
         if type(context) is SourceContext and context.is_loading(self.table, key):
             raise ServerError(f"the source of {self.name_of(key)} asks for that record itself", 500)
+        if directives.is_local:
+            self._answered(whole, False, target, context)
+            return whole
         if directives.only_if_cached:
             if whole is None:
-                raise ServerError("Entry is not cached", 504)
+                raise NotCached
             self._answered(whole, False, target, context)
             return whole
         if not directives.no_cache:
             self._note_hit(False)
-            if whole is not None and self._may_be_stale(whole, key, context):
+            if whole is not None and self._may_be_stale(whole, key, context, rules):
                 self._refresh_behind(key, stored, whole, directives, context)
                 self._answered(whole, False, target, context)
                 return whole
@@ -249,20 +260,22 @@ class TableCache:
                 flight = another
         return self._outcome(flight, key, whole, directives, target, context)
 
-    def _may_be_stale(self, whole: bytes, key: Key, context: AnyContext | None) -> bool:
-        """Whether the class of the table serves this record, which is stale, while it is refreshed."""
-        owner = self.owner
+    def _may_be_stale(self, whole: bytes, key: Key, context: AnyContext | None, rules: Any) -> bool:
+        """Whether a class of the table serves this record, which is stale, while it is refreshed."""
+        owner = rules or self.owner
         static = None if owner is None else inspect.getattr_static(owner, ALLOW_STALE, None)
         if static is None:
             return False
         holder = owner if isinstance(static, classmethod | staticmethod) else owner(key, context)
         try:
-            answer = getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key)
-            if answer is not True and answer is not False and answer is not None:
-                raise TypeError(f"{ALLOW_STALE} of {owner.__name__} must return True or False, not a value of type {type(answer).__name__}")
-            return answer is True
+            allowed = getattr(holder, ALLOW_STALE)(Entry(self.table, whole, context), key)
         except BaseException as error:
             raise contained(error)
+        if allowed is not True and allowed is not False and allowed is not None:
+            if inspect.iscoroutine(allowed):
+                allowed.close()
+            raise TypeError(f"{ALLOW_STALE} of {owner.__name__} must return True or False, not a value of type {type(allowed).__name__}")
+        return allowed is True
 
     def _refresh_behind(self, key: Key, stored: bytes, whole: bytes, directives: Directives, context: AnyContext | None) -> None:
         if self.fetches.find(stored) is None:
@@ -383,11 +396,13 @@ class TableCache:
 
     # --- several -----------------------------------------------------------------------------------------------------------------------
 
-    def load_stored(self, key: Key, target: Any, context: AnyContext | None, directives: Directives | None = None) -> Any:
+    def load_stored(
+        self, key: Key, target: Any, context: AnyContext | None, directives: Directives | None = None, rules: Any = None
+    ) -> Any:
         """`read`, or an awaitable of it, which ends when what was fetched can be read by all: it is stored, whatever the directives say."""
         if directives is None:
             directives = directives_of(context, target)
-        result = self.read(key, target, context, directives=replace(directives, no_store=False))
+        result = self.read(key, target, context, directives=replace(directives, no_store=False), rules=rules)
         if is_waiting(result):
             return self._until_stored(key, result)
         flight = self._flight_of(key)

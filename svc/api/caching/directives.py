@@ -13,7 +13,7 @@ _LONGEST = 1000  # characters of a header value that is remembered
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """`max_age`: seconds."""
+    """`max_age`: seconds. `is_local`: what is here is all there is, however stale."""
 
     no_cache: bool = False
     no_store: bool = False
@@ -21,6 +21,7 @@ class Directives:
     stale_if_error: bool = False
     must_revalidate: bool = False
     max_age: float | None = None
+    is_local: bool = False
 
 
 NONE = Directives()
@@ -82,6 +83,8 @@ def directives_of(context: Any, target: Any = None) -> Directives:
     details = None if target is None else target.details
     if details is not None and details.options:
         found = _with(found, {name: details.options.get(attribute) for attribute, name in _ATTRIBUTES.items()})
+        if details.options.get("ensure_loaded") is False:
+            found = replace(found, is_local=True)
     return found
 
 

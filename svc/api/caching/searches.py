@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from svc.api.caching.directives import Directives, directives_of
 from svc.api.calls import is_waiting
 from svc.api.context import AnyContext, Context
-from svc.errors import ClientError, Problem, ServerError
+from svc.errors import ClientError, NotCached, Problem
 from svc.query import AnyRows
 from svc.query.execution import execute
 from svc.query.lasting_run import LastingRun
@@ -51,6 +51,8 @@ class Search:
 
     def run_for(self, keys: Iterable[Key]) -> Any:
         """The same for records that are named, and that are loaded if they are not here."""
+        if self._directives.is_local:
+            return self._plan()
         now_ms = self._store.clock.wall() * 1000
         due = []
         for key in keys:
@@ -113,9 +115,11 @@ class Search:
 
     def _due(self, found: dict[bytes, bytes]) -> Any:
         """The keys of these, unless the source is not to be asked: then the planned query."""
+        if self._directives.is_local:
+            return self._plan()
         if self._directives.only_if_cached:
             if any(map(is_partial, found.values())):
-                raise ServerError("Entry is not cached", 504)
+                raise NotCached
             return self._plan()
         self._tried.update(found)
         return [self._table.key_of(raw) for raw in found.values()]

@@ -184,7 +184,7 @@ def test_the_charset_of_a_string(tmp_path: Path, name: str, content_type: str, b
     ("name", "status", "code"),
     [
         ("client", 422, "ODD"),
-        ("server", 503, "OVERLOADED"),
+        ("server", 503, "SERVICE_UNAVAILABLE"),
         ("access", 401, "UNAUTHENTICATED"),
         ("status", 451, None),
         ("foreign-status", 500, "INTERNAL_SERVER_ERROR"),
