@@ -29,7 +29,7 @@ from svc.http.cors import Cors
 from svc.http.event_stream import CodeEvents, is_event_stream
 from svc.http.listeners import Chain, ChainPass
 from svc.http.response_check import check_response
-from svc.http.response_parts import PRIVATE, keep_from_others
+from svc.http.response_parts import PRIVATE, PUBLIC, keep_from_others
 from svc.loop import contained, is_ours, then
 from svc.messages import Abort, Feed, HeaderPairs, Request, Response, Upgrade
 from svc.store.blobs import Upload
@@ -593,13 +593,21 @@ class Dispatcher:
     def _finished(self, request: Request, response: Response) -> Response:
         """The fields every answer has (spec: http §2.6, §9)."""
         pairs = response.pairs
+        has_cookie = False
         if request.added_headers is not None:
             pairs.extend(request.added_headers.pairs())
+            has_cookie = request.added_headers.has("Set-Cookie")
         if request.user is not None and response.body is not None and type(response.body) is not bytes:
             self._watch_stream(request, response)
         if "origin" in request.block.fields:
             self._cors.decorate(request, pairs)
-        if (request.user is not None or request._session is not None) and PRIVATE not in pairs and request.method not in _WRITES:
+        if has_cookie and PUBLIC in pairs:
+            pairs[pairs.index(PUBLIC)] = PRIVATE
+        if (
+            (request.user is not None or request._session is not None or has_cookie)
+            and PRIVATE not in pairs
+            and request.method not in _WRITES
+        ):
             keep_from_others(pairs)
         request.answered = now = self._now()
         hundredths = int((now - request.arrived) * 100_000.0)

@@ -55,6 +55,13 @@ CODE = """
             found = await get_context().session.get()
             return Response(str(found.get("items")), headers={"Content-Type": "text/plain"})
 
+        def allow_create(self, user, data, target=None):
+            return True
+
+        async def post(self, data, target=None):
+            from svc import get_context
+            await get_context().session.update({"items": 3})
+
     async def app(scope, receive, send):
         if scope["type"] == "http":
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
@@ -133,6 +140,20 @@ def test_answers_to_everyone_stay_as_they_are(app: Application) -> None:
 
 def test_an_answer_made_from_a_session_is_for_that_session(app: Application) -> None:
     assert caches(app.get("/Basket", user=None)) == (PRIVATE, CALLER)
+
+
+def test_an_answer_with_a_cookie_is_for_one_caller(app: Application) -> None:
+    """A session without a user is renewed by use, also by a request for what everyone may read."""
+    app.operation("grant", role="anonymous", rights=["read"], on="Product")
+    assert app.post("/Basket", {}, user=None).status == 204
+    assert caches(app.get("/Product/1", user=None))[0] == "public, no-cache"
+    app.clock.advance(2 * 86_400)
+    for path in ("/Product/1", "/Page?kind=response"):
+        answer = app.get(path, user=None)
+        assert answer.headers.get("Set-Cookie") and caches(answer)[0] == PRIVATE
+        app.clock.advance(2 * 86_400)
+    app.cookies.clear()
+    app.operation("revoke", role="anonymous", rights=["read"], on="Product")
 
 
 def test_writes_and_queries(app: Application) -> None:
