@@ -352,6 +352,9 @@ class PeerError(Problem):
     """The peer broke its protocol; the connection answers if it still can and closes. `status_code` is the answer for HTTP."""
 
     status_code = 400
+    head: object = (
+        None  # `protocol.events.RequestReceived` of the request that is wrong, where its head has been read and nothing was reported of it
+    )
 
 
 class ConfigError(Exception):

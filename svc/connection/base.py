@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from svc.connection.file_range import FileCut
 from svc.loop import contained
+from svc.messages import Request
+from svc.protocol.events import RequestReceived
 
 if TYPE_CHECKING:
     from svc.connection.exchange import Application
@@ -215,6 +217,14 @@ class SocketConnection:
         self._in_line = False
         if self._reading:
             self._shared.loop.add_reader(self.sock, self.on_readable)
+
+    def _request_of(self, head: object) -> Request | None:
+        """The request with this head, for an answer to what is wrong with it; None if there is none."""
+        if not isinstance(head, RequestReceived):
+            return None
+        request = Request(head.method, head.target, head.block, b"", head.http_version)
+        request.peer, request.scheme = self.peer, self.scheme
+        return request
 
     # --- end -----------------------------------------------------------------------------------------------------------------------
 

@@ -231,7 +231,8 @@ class Http1Connection(SocketConnection):
         if exchange is not None:
             self._abandon(exchange)
         self._drop_intake()
-        response = self._shared.application.error_response(error, exchange.request if exchange else None)
+        request = exchange.request if exchange is not None else self._request_of(error.head)
+        response = self._shared.application.error_response(error, request)
         body = response.body if isinstance(response.body, bytes) else b""
         self.protocol.fail(error, response.pairs, body, self._shared.date())
         self._unread = True

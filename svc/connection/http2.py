@@ -305,6 +305,8 @@ class Http2Connection(SocketConnection):
         self._refuse(stream_id, error, request)
 
     def _refuse(self, stream_id: int, error: PeerError, request: Request | None) -> None:
+        if request is None:
+            request = self._request_of(error.head)
         response = self._shared.application.error_response(error, request)
         body = response.body if isinstance(response.body, bytes) else b""
         self.protocol.fail(stream_id, error, response.pairs, body, self.date())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
@@ -59,13 +60,19 @@ class BehindProxies:
     def __init__(self, application: Application, proxies: TrustedProxies) -> None:
         self.application = application
         self._proxies = proxies
-        self.error_response = application.error_response
         self.decode_content = application.decode_content
         self.sent = application.sent
         self.cancelled = application.cancelled
 
     def receive(self, exchange: Exchange) -> Decision | Awaitable[Decision]:
         return self._refusal(exchange) or self.application.receive(exchange)
+
+    def error_response(self, error: BaseException, request: Request | None) -> Response:
+        """Also to requests that the application has not been asked about."""
+        if request is not None:
+            with suppress(Problem):
+                self._proxies.apply(request)
+        return self.application.error_response(error, request)
 
     def handle(self, exchange: Exchange) -> Response | None:
         return self._refusal(exchange) or self.application.handle(exchange)

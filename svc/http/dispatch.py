@@ -292,7 +292,13 @@ class Dispatcher:
     def error_response(self, error: BaseException, request: Request | None) -> Response:
         """The response to an exception. Any other exception than Problem is a defect: logged, and a bare 500 for the client."""
         response = self.failure(error, request)
-        return response if request is None or isinstance(error, PeerError) else self._finished(request, response)
+        if request is None:
+            return response
+        if not isinstance(error, PeerError):
+            return self._finished(request, response)
+        if "origin" in request.block.fields:
+            self._cors.decorate(request, response.pairs)
+        return response
 
     def failure(self, error: BaseException, request: Request | None) -> Response:
         """The same without the fields that every answer has."""

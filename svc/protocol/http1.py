@@ -225,7 +225,9 @@ class Http1:
         length = parsed.content_length
         self._method = method
         if length > limit:
-            raise PeerError(f"The body is longer than {limit} bytes", 413)
+            error = PeerError(f"The body is longer than {limit} bytes", 413)
+            error.head = RequestReceived(self._stream_id + 1, method, target, parsed.block, version, None)
+            raise error
         if length <= len(buffer) and not parsed.chunked:
             body = bytes(buffer[:length])
             del buffer[:length]

@@ -47,15 +47,18 @@ class RequestReader:
             return stream
         length = stream.content_length = head.content_length
         if is_ended:
+            received = RequestReceived(stream_id, head.method, target, head.block, "2", b"")
             if length:
+                stream.fresh = received
                 self.fail(stream, PeerError("The body is shorter than its Content-Length"), events)
             else:
-                events.append(RequestReceived(stream_id, head.method, target, head.block, "2", b""))
-        elif length is not None and length > self._limits.max_body_size:
-            self.fail(stream, self._too_long(), events)
+                events.append(received)
         else:
             stream.waits_for_continue = head.expects_continue
             stream.fresh = RequestReceived(stream_id, head.method, target, head.block, "2", None, head.expects_continue)
+            if length is not None and length > self._limits.max_body_size:
+                self.fail(stream, self._too_long(), events)
+                return stream
             stream.pieces = []
             self._fresh.append(stream)
             events.append(stream.fresh)
@@ -128,6 +131,7 @@ class RequestReader:
         stream.has_failed = True
         if stream.fresh is not None:
             # It fails in the call that began it: no event of it is reported, so it is not answered before the error is found.
+            error.head = stream.fresh
             events[:] = [event for event in events if event.stream_id != stream.id]  # type: ignore[union-attr]
         stream.fresh = stream.pieces = None
         self._frame_rates.consume(OUR_RESET)
