@@ -208,7 +208,7 @@ class App:
         text = await self._runtime.in_thread(text_of, self.directory / CONFIG_FILE) if unknown else ""
         for key in unknown:
             statuses[key] = EntryStatus()
-            statuses[key].warn(f"{CONFIG_FILE}{line_of(text, key)}: {remark_on_unknown(key)}")
+            statuses[key].warn(f"{CONFIG_FILE}{line_of(text, key)}: {remark_on_unknown(key)}", unknown=True)
 
     async def _warn_of_packages(self, statuses: dict[str, EntryStatus]) -> None:
         messages: list[str] = await self._runtime.in_thread(unmet_requirements, self.directory)

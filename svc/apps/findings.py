@@ -38,11 +38,11 @@ class Finding:
         return f"{place}: {self.level}: {self.message}"
 
 
-def findings_of(entries: Mapping[str, EntryStatus], directory: Path) -> Iterator[Finding]:
-    """What the statuses of an application say: faults and warnings, in the order of its entries."""
+def findings_of(entries: Mapping[str, EntryStatus], directory: Path, *, checks_names: bool = False) -> Iterator[Finding]:
+    """What the statuses of an application say: faults and warnings, in the order of its entries. `checks_names`: what is not known is a fault."""
     for key, status in entries.items():
         for is_fault, message in status.graded():
-            yield _finding(is_fault, key, message, directory)
+            yield _finding(is_fault or (checks_names and message in status.unknown), key, message, directory)
 
 
 def left_out(directory: Path) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from svc.store.schema import ON_DELETE, VectorIndex
 
 
 class Report(Protocol):
-    def warn(self, message: str, position: SourcePosition) -> None: ...
+    def warn(self, message: str, position: SourcePosition, *, unknown: bool = False) -> None: ...
 
     def fail(self, message: str, position: SourcePosition) -> None: ...
 
@@ -189,7 +189,7 @@ def read_directives(
         if readers is None:
             meant = hint(nearest(directive.name, known), "@")
             reason = "has no effect here" if directive.name in elsewhere else f"is not known and was ignored{meant}"
-            report.warn(f"the directive @{directive.name} {reason}", directive.position)
+            report.warn(f"the directive @{directive.name} {reason}", directive.position, unknown=directive.name not in elsewhere)
         elif directive.name in found:
             report.warn(f"@{directive.name} is repeated: the first counts", directive.position)
         else:
@@ -202,7 +202,7 @@ def _read_arguments(directive: Directive, readers: Mapping[str, Reader], report:
     for argument, value in directive.arguments.items():
         reader = readers.get(argument)
         if reader is None:
-            report.warn(f"@{directive.name} has no argument {argument}: it was ignored", directive.position)
+            report.warn(f"@{directive.name} has no argument {argument}: it was ignored", directive.position, unknown=True)
         elif value is not None:
             try:
                 arguments[argument] = reader(value)

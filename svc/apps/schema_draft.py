@@ -30,12 +30,13 @@ _IN_STRUCTURES = frozenset(("hidden", "enumerable", "allow"))  # directives that
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """Something about a schema file that its author should know. `str()` names file, line and column."""
+    """Something about a schema file that its author should know. `str()` names file, line and column. `unknown`: a name that is not known."""
 
     path: str
     message: str
     position: SourcePosition
     error: bool
+    unknown: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}:{self.position.line}:{self.position.column}: {self.message}"
@@ -61,8 +62,8 @@ class TypeDraft:
         self._url_directory = url_directory
         self._faults = faults
 
-    def warn(self, message: str, position: SourcePosition) -> None:
-        self._faults.append(SchemaFault(self.path, message, position, False))
+    def warn(self, message: str, position: SourcePosition, *, unknown: bool = False) -> None:
+        self._faults.append(SchemaFault(self.path, message, position, False, unknown))
 
     def fail(self, message: str, position: SourcePosition) -> None:
         self.rejected = True

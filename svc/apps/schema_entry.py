@@ -76,8 +76,9 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     if not files and app.has_config_file and not status.messages:
         status.warn(f"no file matches {context.options.get('files', DEFAULT_FILES)!r}")
     result: SchemaResult = await runtime.in_thread(load_schema_files, files, app.known_definitions())
-    for warning in result.warnings:
-        status.warn(warning)
+    for fault in result.faults:
+        if not fault.error:
+            status.warn(str(fault), unknown=fault.unknown)
     for failure in result.errors:
         status.fail(failure)
     if result.errors and app.is_serving:

@@ -110,7 +110,7 @@ class Resolver:
             draft.fail(f"the type {attribute.type}, which {where} needs, has errors", position)
         elif found is None:
             meant = hint(nearest(attribute.type, [*SCALAR_TYPES, *self._by_name, *self._enums.valid, *self._known.get(draft.database, ())]))
-            draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted{meant}", position)
+            draft.warn(f"the type {attribute.type} of {where} is not known: any value is accepted{meant}", position, unknown=True)
         if found is None:
             return replace(attribute, type="Any", relationship=None)
         if relationship is None:

@@ -12,18 +12,22 @@ WORST_FIRST = (ERROR, LOADING, WARNING, HEALTHY, UNKNOWN)
 @dataclass(slots=True)
 class EntryStatus:
     """`status`: "healthy", "warning", "loading", "error" or "unknown". `messages`: what was found, the latest last. `faults`: those of them that are
-    errors. `details`: tracebacks, from the application's own first line on. `checked_ms`: when. `reported`: (status, message) that a plugin gives itself,
-    as long as nothing else is found."""
+    errors. `unknown`: those about names that are not known. `details`: tracebacks, from the application's own first line on. `checked_ms`: when.
+    `reported`: (status, message) that a plugin gives itself, as long as nothing else is found."""
 
     status: str = HEALTHY
     messages: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
     checked_ms: int = 0
     reported: tuple[str, str] | None = None
 
-    def warn(self, message: str) -> None:
+    def warn(self, message: str, *, unknown: bool = False) -> None:
+        """`unknown`: of a name that is not known, which was ignored."""
         self.messages.append(message)
+        if unknown:
+            self.unknown.append(message)
         if self.status in (HEALTHY, LOADING):
             self.status = WARNING
 
@@ -40,6 +44,7 @@ class EntryStatus:
         self.status = status
         self.messages[:] = [message] if message else []
         self.faults[:] = self.messages if status == ERROR else []
+        self.unknown.clear()
         self.details.clear()
 
     def begin(self) -> None:
@@ -47,6 +52,7 @@ class EntryStatus:
         self.status = LOADING
         self.messages.clear()
         self.faults.clear()
+        self.unknown.clear()
         self.details.clear()
 
     def graded(self) -> Iterator[tuple[bool, str]]:

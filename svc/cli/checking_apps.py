@@ -37,7 +37,7 @@ def check_app(arguments: Arguments) -> int:
         findings = _findings(name, directory, before)
         before[name] = directory.resolve()
         errors = sum(found.is_fault for found in findings)
-        failed = failed or errors > 0
+        failed = failed or errors > 0 or ("strict" in arguments.flags and len(findings) > 0)
         checked.append(_plain(name, directory, findings))
         if "json" not in arguments.flags:
             for found in findings:
@@ -63,7 +63,7 @@ def _findings(name: str, directory: Path, before: Mapping[str, Path]) -> list[Fi
         except LoadFailed as error:
             return [Finding(True, "config", "", 0, 0, error.message)]
     late = [Finding(False, "config", "", 0, 0, found.late)] if found.late else []
-    return [*findings_of(found.entries, directory), *left_out(directory), *late]
+    return [*findings_of(found.entries, directory, checks_names=True), *left_out(directory), *late]
 
 
 def _plain(name: str, directory: Path, findings: list[Finding]) -> dict[str, object]:

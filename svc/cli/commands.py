@@ -82,14 +82,16 @@ COMMANDS = (
     ),
     Command(
         "check-app",
-        "svc check-app [--json] [DIR ...]",
+        "svc check-app [--strict] [--json] [DIR ...]",
         "Check applications without starting a server: schema, roles, config.yaml, code; exit status 1 for errors.",
         _of("svc.cli.checking_apps", "check_app"),
         "DIR: the application, by default this directory. It is loaded in a process of its own, with an empty database, as before a deployment:\n"
         "what its modules do when they are imported is done. Nothing of the root is used or changed.\n"
         "Several directories are loaded one after the other, as by one server: what two of them both claim is an error of the later one.\n\n"
+        "A type, a directive or an argument of one that is not known, which a server warns of and ignores, is an error here.\n"
+        "--strict: exit status 1 for warnings, too.\n\n"
         "A line for each error and each warning: FILE:LINE:COLUMN: error: what. What the application prints goes to standard error.",
-        flags=("json",),
+        flags=("json", "strict"),
     ),
     Command(
         "demo",

@@ -115,7 +115,9 @@ def examine(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[
             raise LoadFailed(_end(request, outcome, seconds))
     finally:
         remove_tree(place)
-    entries = {key: EntryStatus(entry["status"], entry["messages"], entry["faults"]) for key, entry in result["entries"].items()}
+    entries = {
+        key: EntryStatus(entry["status"], entry["messages"], entry["faults"], entry["unknown"]) for key, entry in result["entries"].items()
+    }
     late = f"what it starts with has not ended within {seconds:g} s" if is_late else ""
     return Examined(entries, late, result.get("modules", []), result.get("files", []))
 

@@ -45,7 +45,10 @@ def main(place: Path) -> int:
 
 
 def _write(file: Path, statuses: Mapping[str, EntryStatus], request: TrialRequest) -> None:
-    entries = {key: {"status": status.status, "messages": status.messages, "faults": status.faults} for key, status in statuses.items()}
+    entries = {
+        key: {"status": status.status, "messages": status.messages, "faults": status.faults, "unknown": status.unknown}
+        for key, status in statuses.items()
+    }
     part = file.with_name(f"{file.name}.part")
     part.write_text(json.dumps({"entries": entries, **_imported(request.directory.resolve())}))
     part.replace(file)

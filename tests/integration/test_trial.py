@@ -87,7 +87,7 @@ def test_a_load_without_an_end_is_ended(tmp_path: Path) -> None:
 
 def test_data_that_take_longer_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is ended when its time is over, and has said before that the version itself is loaded."""
-    statuses: dict[str, dict[str, object]] = {"rest": {"status": "warning", "messages": ["odd"], "faults": []}}
+    statuses: dict[str, dict[str, object]] = {"rest": {"status": "warning", "messages": ["odd"], "faults": [], "unknown": []}}
 
     def run(command: list[str], place: Path, *arguments: object, **options: object) -> Outcome:
         (place / "loaded").write_text(json.dumps({"entries": statuses}))
@@ -122,13 +122,21 @@ def test_faults_and_warnings_are_told_apart(tmp_path: Path) -> None:
     """What `svc check-app` prints."""
     app = tmp_path / "shop"
     app.mkdir()
-    (app / "schema.graphql").write_text("type Plant @table @exprot { id: ID @primaryKey }\n")
+    schema = "type Plant @table @exprot {\n id: ID @primaryKey\n height: Itn\n width: Int @indexed(tpye: 1)\n depth: Int @sealed\n}\n"
+    (app / "schema.graphql").write_text(schema)
+    (app / "config.yaml").write_text("graphqlSchema: true\nroles: true\nstatci: {files: web}\n")
     (app / "roles.yaml").write_text("reader: {data: {Plnt: {read: true}}}\n")
     found = examine(TrialRequest(app, "shop"), tmp_path / "trial", Watch(), lambda line: None)
     assert [(finding.is_fault, finding.file, finding.line) for finding in findings_of(found.entries, app)] == [
         (False, "schema.graphql", 1),
+        (False, "schema.graphql", 4),
+        (False, "schema.graphql", 5),
+        (False, "schema.graphql", 3),
         (True, "roles.yaml", 1),
+        (False, "config.yaml", 3),
     ]
+    checked = [finding for finding in findings_of(found.entries, app, checks_names=True) if not finding.is_fault]
+    assert [finding.message for finding in checked] == ["the directive @sealed has no effect here"]
     assert os.listdir(tmp_path) == ["shop"]
 
 

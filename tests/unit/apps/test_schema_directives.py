@@ -15,7 +15,7 @@ class Notes:
         self.warnings: list[str] = []
         self.errors: list[str] = []
 
-    def warn(self, message: str, position: SourcePosition) -> None:
+    def warn(self, message: str, position: SourcePosition, *, unknown: bool = False) -> None:
         self.warnings.append(f"{position.line}: {message}")
 
     def fail(self, message: str, position: SourcePosition) -> None:

@@ -94,6 +94,23 @@ def test_warnings_alone_are_no_failure(shop: Path, monkeypatch: pytest.MonkeyPat
     assert capsys.readouterr().out == "shop: fine\nshop: warning: roles: no file matches 'x'\nshop: 1 warning\n"
 
 
+def test_with_strict_warnings_are_a_failure(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = {"roles": EntryStatus()}
+    finds(monkeypatch, Examined(entries, "", [], []))
+    assert main(["check-app", "--strict", "shop"]) == 0
+    entries["roles"].warn("no file matches 'x'")
+    assert main(["check-app", "--strict", "shop"]) == 1
+    assert capsys.readouterr().out.endswith("shop: 1 warning\n")
+
+
+def test_a_name_that_is_not_known_is_an_error(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = {"graphqlSchema": EntryStatus()}
+    entries["graphqlSchema"].warn("schema.graphql:1:2: odd", unknown=True)
+    finds(monkeypatch, Examined(entries, "", [], []))
+    assert main(["check-app", "shop"]) == 1
+    assert capsys.readouterr().out == "shop/schema.graphql:1:2: error: odd\nshop: 1 error\n"
+
+
 def test_what_is_there_and_not_loaded(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     finds(monkeypatch, Examined({}, "", [], []))
     (shop / "config.yaml").write_text("graphql: true")
@@ -119,7 +136,7 @@ def test_a_process_that_was_ended(shop: Path, monkeypatch: pytest.MonkeyPatch, c
         (["nowhere"], "The folder nowhere does not exist"),
         (["shop", "other/shop"], "have the same name"),
         (["--HTTP_PORT", "1", "shop"], "--HTTP_PORT"),
-        (["--strict", "shop"], "takes no option --strict"),
+        (["--https", "shop"], "takes no option --https"),
     ],
 )
 def test_what_is_not_understood(words: list[str], text: str, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
