@@ -52,6 +52,7 @@ from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
 from svc.store.leftovers import note_doubts
 from svc.store.log.entries import REMOVALS, LogEntry, log_bytes
+from svc.store.log.figures import LogFigures
 from svc.store.log.last_writes import LastWrites
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
 from svc.store.moves import MoveNote
@@ -542,6 +543,8 @@ class Database:
         self.last_writes = LastWrites(self.env, self.log)
         self.env.on_foreign_commit = self._follow
         self._follow()
+        self.figures = LogFigures(self)
+        self.figures.restore()
 
     def _open_core(self) -> list[Handle]:
         """The handles of the stores that every database has; made, all at once, if it is new."""

@@ -6,6 +6,7 @@ The store `$definitions` of a database holds:
     generation          8 bytes: grows with every change here, so that other processes see that they must read again
     next table          8 bytes: number of the table that is made next
     blobs               8 random bytes: by this name references in records find the database's blob files
+    figures             what is known of the log as a whole (`log.figures`)
     dropped             the database was dropped: it is no longer read or written, its files are to be removed (`database_drops`)
     table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
@@ -36,6 +37,7 @@ GENERATION_KEY = b"generation"
 NEXT_TABLE_KEY = b"next table"
 BLOBS_KEY = b"blobs"
 DROPPED_KEY = b"dropped"
+FIGURES_KEY = b"figures"
 TABLE_PREFIX = b"table:"
 STORE_PREFIX = b"store:"
 

@@ -10,7 +10,7 @@ to build delays each of the others by one call at most.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ from svc.clock import AHEAD
 from svc.errors import NoSpace, Problem
 from svc.store.blobs import Sweep
 from svc.store.caching.copies import evict
-from svc.store.definitions import build_key, moves_key
+from svc.store.definitions import FIGURES_KEY, build_key, moves_key
 from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import WriterBusy
@@ -42,6 +42,7 @@ PRUNE_BATCH = 100  # entries
 EXPIRE_BATCH = 100  # records
 EARLY = 1000  # copies of what a source has that are looked at in one scan, whether they may go before they expire
 REMOVE_BATCH = 50  # files of blobs
+FIGURES_INTERVAL = 10.0  # polling interval, seconds: whether there are new log entries
 SWEEP_INTERVAL = 3600.0  # seconds between two searches for orphaned files
 READER_INTERVAL = 60.0  # polling interval, seconds: snapshots of dead processes
 RETRY_AFTER = 5.0  # seconds without background work after a failed commit
@@ -65,6 +66,8 @@ class Maintenance:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._next_prune: dict[Database, float] = {}  # monotonic
+        self._next_figures: dict[Database, float] = {}  # monotonic
+        self._figures: dict[Database, Iterator[None]] = {}
         self._next_low_check = 0.0
         self._last_expired: dict[Database, Table] = {}  # whose expired records have used up the time
         self._ahead: dict[Database, _Ahead] = {}
@@ -82,13 +85,14 @@ class Maintenance:
             self._sweep,
             self._move_values,
             self._build_indexes,
+            self._note_figures,
         )
         self._last: _Share = (None, 0)  # what has used up the time of the call before
 
     def forget(self, database: Database) -> None:
         """A database is no longer there."""
         known: tuple[dict[Database, Any], ...] = (self._sweeps, self._next_sweep, self._next_prune, self._ahead, self._batches)
-        for each in (*known, self._last_expired):
+        for each in (*known, self._last_expired, self._next_figures, self._figures):
             each.pop(database, None)
         self._paused_until = {share: until for share, until in self._paused_until.items() if share[0] is not database}
         if self._last[0] is database:
@@ -370,6 +374,28 @@ class Maintenance:
             elif not end:
                 self._ahead[database] = _Ahead(looked, now if ahead is None or ahead.end < looked else ahead.since)
         return end or (None if looked - first < PRUNE_BATCH else 0)
+
+    def _note_figures(self, database: Database) -> bool:
+        """Read what has come into the log, for what is said of it; True if time ran out."""
+        now = self._store.clock.monotonic()
+        if now < self._next_figures.get(database, 0.0):
+            return False
+        steps = self._figures.pop(database, None) or database.figures.steps()
+        if not self._may_go_on():
+            self._figures[database] = steps
+            return True
+        for _ in steps:
+            if not self._may_go_on():
+                self._figures[database] = steps
+                return True
+        self._next_figures[database] = now + FIGURES_INTERVAL
+        row = database.figures.to_save()
+        if row is not None:
+            database.writer(wait=False).put(FIGURES_KEY, row, True, True, False, database.definitions)
+            database.env.touch()
+            self._commit(database)
+            database.figures.saved()
+        return False
 
     # -- files of blobs
 

@@ -1,7 +1,7 @@
 """How many entries of the transaction log each table has (spec: http §10.1, `auditSize`).
 
-The log is not ordered by table, so each entry has to be read once. That is done in steps when the number is first requested; later
-only the entries that came since are looked at. Entries never change: what has been counted is kept in blocks of BLOCK LSNs, so that when the
+The log is not ordered by table, so each entry has to be read once. Background work does that, and what it has counted is stored (`figures`); a request
+reads what came since, at most MOST_STEPS times STEP entries. Entries never change: what has been counted is kept in blocks of BLOCK LSNs, so that when the
 oldest entries are removed, whole blocks are forgotten and one is counted again. Whoever removes others says so (`forget`).
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from struct import Struct as Layout
 
 from svc.store.disk.faults import LmdbError, store_problem
@@ -16,6 +17,7 @@ from svc.store.env import Cursor, Environment, Handle, Txn
 
 BLOCK = 2048  # entries
 STEP = 256  # entries read between two reads of the clock
+MOST_STEPS = 400  # of one request: a log that is longer is counted in the background
 
 _LSN = Layout(">Q")
 TABLE = Layout(">I")
@@ -39,9 +41,22 @@ class EntryCounts:
         return sum([counts[table_number] for counts in self._blocks.values()])
 
     def catch_up(self) -> Iterator[None]:
-        """Take in what has changed, in steps of less than a millisecond, each on the snapshot of its turn."""
+        """Take in what has changed, in steps of less than a millisecond, each on the snapshot of its turn; MOST_STEPS of them."""
+        return islice(self.catch_up_all(), MOST_STEPS)
+
+    def catch_up_all(self) -> Iterator[None]:
+        """The same to the end."""
         while self._step(self._env.snapshot()):
             yield
+
+    def state(self) -> tuple[int, int, dict[int, dict[int, int]]]:
+        """(LSN at which what is counted begins, LSN before which it ends, LSN // BLOCK -> number of a table -> its entries)."""
+        return self._first, self._next, {block: dict(counts) for block, counts in self._blocks.items()}
+
+    def restore(self, state: tuple[int, int, dict[int, dict[int, int]]]) -> None:
+        """Go on from what `state` was."""
+        self._first, self._next, blocks = state
+        self._blocks = {block: Counter(counts) for block, counts in blocks.items()}
 
     def forget(self) -> None:
         """Entries in the middle were removed: count all again."""

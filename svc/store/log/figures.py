@@ -1,0 +1,67 @@
+"""The figures that are made of the log, kept: of the entries of each table, and of its last write (`counts`, `last_writes`).
+
+Each entry has to be read once for them. Background work does that as entries come, and stores every LAG entries what it has found; so no request reads a
+long log, and neither does the first one after a restart. One row of the definitions:
+
+    figures     MessagePack: generation of the definitions, `counts` (see `EntryCounts.state`), `last_writes` (see `LastWrites.state`)
+
+Counts hold for one generation of the definitions, since entries that are removed on demand raise it; the last writes stay what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from svc.store.definitions import FIGURES_KEY
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+
+LAG = 10_000  # entries that came since the figures were stored
+
+
+_Row = tuple[int, tuple[int, int, dict[int, dict[int, int]]], tuple[int, dict[int, float]]]
+
+
+class LogFigures:
+    """Those of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._saved = 0  # LSN up to which they are stored
+
+    def restore(self) -> None:
+        """Take over what is stored."""
+        database = self._database
+        raw = database.snapshot().get(FIGURES_KEY, None, database.definitions)
+        if raw is None:
+            return
+        try:
+            generation, counts, last_writes = msgspec.msgpack.decode(raw, type=_Row)
+        except msgspec.MsgspecError:
+            return  # of another version: they are made again
+        if generation == database.generation:
+            database.log.counts.restore(counts)
+        database.last_writes.restore(last_writes)
+        self._saved = last_writes[0]
+
+    def steps(self) -> Iterator[None]:
+        """Bring them up to date, in steps of less than a millisecond."""
+        database = self._database
+        yield from database.log.counts.catch_up_all()
+        yield from database.last_writes.complete(list(database.tables.values()))
+
+    def to_save(self) -> bytes | None:
+        """What is to be stored; None: that is near enough, or not all is known."""
+        database = self._database
+        last_writes = database.last_writes.state(frozenset(table.number for table in database.tables.values()))
+        if last_writes is None or last_writes[0] - self._saved < LAG:
+            return None
+        return msgspec.msgpack.encode((database.generation, database.log.counts.state(), last_writes))
+
+    def saved(self) -> None:
+        """It is on the disk."""
+        self._saved = self._database.last_writes.end
