@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 
-from svc import Resource, tables
+from svc import Resource, run_in_thread, tables
 
 fork = multiprocessing.get_context("fork")
 children = []
@@ -51,6 +51,18 @@ class Pool(Resource):
     def get(self, target):
         with fork.Pool(2) as pool:  # whose end is SIGTERM for each
             return {"squares": pool.map(square, [1, 2, 3])}
+
+
+class Threaded(Resource):
+    load_as_instance = False
+
+    async def get(self, target):
+        return {"squares": await run_in_thread(pooled)}
+
+
+def pooled():
+    with fork.Pool(1) as pool:
+        return pool.map(square, [2])
 
 
 class Child(Resource):
@@ -139,6 +151,7 @@ def get(server: Process, path: str) -> Any:
 def test_the_end_of_a_worker_does_not_stop_the_server(server: Process) -> None:
     assert get(server, "/Pool/") == {"squares": [1, 4, 9]}
     assert get(server, "/Pool/") == {"squares": [1, 4, 9]}
+    assert get(server, "/Threaded/") == {"squares": [4]}
     assert get(server, "/Seat/") is not None
     assert "stopping" not in server.logged()
 
