@@ -342,6 +342,12 @@ class Http2Connection(SocketConnection):
         """Call `on_flushed` or `on_room` of this exchange when there is room."""
         self._watched[exchange.stream_id] = exchange
 
+    def offer(self) -> None:
+        """Send what the peer takes now, in the middle of a turn."""
+        self._collect()
+        if self._out and not self._writing:
+            self._send()
+
     def request_deadline(self) -> float:
         deadline = self._shared.now() + self._timeout
         if deadline < self.deadline:

@@ -21,8 +21,9 @@ from svc.loop import contained
 from svc.messages import HeaderPairs, Request, Response, Upgrade
 from svc.protocol.http2_frames import CANCEL, HTTP_1_1_REQUIRED, INTERNAL_ERROR
 
-ANSWERS_LIMIT = 32 << 20  # bytes of answers that may wait for windows on one connection; a long one beyond that becomes 503
-BUFFERED_HIGH_WATER = 4 << 20  # bytes of all streamed answers of a connection that wait for windows, at which only the shortest go on
+ANSWERS_LIMIT = 4 << 20  # bytes of answers that may wait for windows on one connection; with more, a further long one becomes 503
+NOT_READ = "Too much of other answers is not read yet; if the request has changed something, that is done"
+BUFFERED_HIGH_WATER = 4 << 20  # ... at which only streamed answers go on of which nothing waits
 
 
 class StreamCarrier(TunnelCarrier, Protocol):
@@ -36,6 +37,7 @@ class StreamCarrier(TunnelCarrier, Protocol):
     def fail(self, exchange: Http2Exchange, error: PeerError) -> None: ...
     def lose(self, exchange: Http2Exchange) -> None: ...
     def watch(self, exchange: Http2Exchange) -> None: ...
+    def offer(self) -> None: ...
     def request_deadline(self) -> float: ...
 
 
@@ -84,9 +86,13 @@ class Http2Exchange(Exchange):
             body = body.encode()
         try:
             if type(body) is bytes:
-                if len(body) > LOW_WATER and http2.protocol.buffered + len(body) > ANSWERS_LIMIT:
+                if self._is_too_much(len(body)):
+                    http2.offer()
+                    if self.abandoned:
+                        return
+                if self._is_too_much(len(body)):
                     # Many requests were begun before any of them was answered, for example when each had to wait.
-                    response = self.application.error_response(Overloaded("Too much of other answers is not read yet"), self.request)
+                    response = self.application.error_response(Overloaded(NOT_READ), self.request)
                     status, body = response.status, response.body
                     assert type(body) is bytes
                     self.status = status
@@ -101,6 +107,10 @@ class Http2Exchange(Exchange):
         if self.intake is not None:
             self._drop_intake()
         http2.touch()
+
+    def _is_too_much(self, size: int) -> bool:
+        """Short answers are always taken: most of those to writes are."""
+        return size > LOW_WATER and self._http2.protocol.buffered > ANSWERS_LIMIT
 
     def _begin_stream(self, response: Response, body: Any) -> None:
         http2 = self._http2
@@ -168,7 +178,7 @@ class Http2Exchange(Exchange):
     def pending_of(self, exchange: Exchange) -> int:
         http2 = self._http2
         own = http2.protocol.pending(self.stream_id)
-        if own > LOW_WATER and http2.protocol.buffered > BUFFERED_HIGH_WATER:
+        if own and http2.protocol.buffered > BUFFERED_HIGH_WATER:
             return max(own, HIGH_WATER)
         return own + http2.unsent_bytes
 
