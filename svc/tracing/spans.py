@@ -18,6 +18,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_
 
 from svc.api.calls import is_waiting
 from svc.errors import Problem
+from svc.loop import is_ours
 from svc.messages import UNIX_PEER, HeaderBlock, Request
 from svc.trace_context import TRACE_ID_BYTES
 
@@ -193,10 +194,10 @@ async def _awaited(span: Span, result: Awaitable[Any]) -> Any:
     token = attach(set_span_in_context(span))
     try:
         found = await result
-    except GeneratorExit:  # it is closed from outside, perhaps in another context
-        span.end()
-        raise
     except BaseException as error:
+        if isinstance(error, GeneratorExit) and is_ours(error):  # it is closed from outside, perhaps in another context
+            span.end()
+            raise
         fail(span, error)
         span.end()
         detach(token)
