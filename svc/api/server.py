@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from svc.analytics import Recorder
+from svc.api.context import current_context
 from svc.api.listener_options import ListenerOptions, read_options
 from svc.api.port_listeners import HTTP, UPGRADE, WS, PortListeners, Registered
 from svc.api.thread_guard import REGISTERING, refuse_helper
+from svc.api.transactions import Transaction, open_transaction
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.errors import AccessViolation, ClientError, Problem
@@ -86,8 +88,8 @@ class Mounts(Protocol):
         """End it; no new requests come."""
 
 
-Operate = Callable[[Mapping[str, Any], User | None, bool], Awaitable[Any]]
-"""(body, user, whether rights are checked) -> the answer: `operations.service.Operations.perform`."""
+Operate = Callable[[Mapping[str, Any], User | None, bool, Transaction | None], Awaitable[Any]]
+"""(body, user, whether rights are checked, the transaction of the code that calls) -> the answer: `operations.service.Operations.perform`."""
 
 
 @dataclass
@@ -381,10 +383,12 @@ class Server:
 
     async def operation(self, operation: Mapping[str, Any], context: Any = None, authorize: bool = False) -> Any:
         """The answer of an operation. `context`: `{"username": ...}`, or something with a `user`: in whose name. Rights are checked only with `authorize`.
-        Raises Problem."""
+        Within a transaction, records, users and roles that it writes are part of that, and committed with it; other operations take effect at once. Raises
+        Problem."""
         if not isinstance(operation, Mapping):
             raise TypeError(f"server.operation takes a mapping with 'operation', not {type(operation).__name__}")
-        return await self._parts.operate(operation, self._user_of(context, authorize is True), authorize is True)
+        transaction = open_transaction(current_context())
+        return await self._parts.operate(operation, self._user_of(context, authorize is True), authorize is True, transaction)
 
     def _user_of(self, context: Any, authorize: bool) -> User | None:
         if isinstance(context, Mapping):

@@ -189,6 +189,16 @@ class Transaction:
         self.is_lasting = True
         return slices.exhaust(steps)
 
+    def join(self, transaction: StoreTransaction) -> Awaitable[None] | None:
+        """Take over what another one has collected, which then knows what else its commit would say. Returns an awaitable if that takes longer. Raises what
+        prevents it, with nothing taken over."""
+        slices = self._store.slices
+        steps = self.writes.joining(transaction, self.snapshot)
+        if slices.run(steps):
+            return None
+        self.is_lasting = True
+        return slices.exhaust(steps)
+
     def fail(self, error: BaseException) -> None:
         """A part of what a failed call has written cannot be taken back: the commit fails as well."""
         self._fault = error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from svc.auth.passwords import verify_password
 from svc.auth.roles import covers
 from svc.auth.users import new_login_epoch
 from svc.errors import Problem
-from svc.operations.call import Call
+from svc.loop import then
+from svc.operations.call import Call, OpenTransaction
 from svc.operations.operation_lists import expanded
 from svc.operations.registry import by_name
 from svc.root.administrator import PASSWORD_FILE, remove_initial_password
 from svc.store import Transaction, WriterBusy
 from svc.store.env import Txn
+from svc.store.snapshots import HeldSnapshot
 from svc.store.system import SYSTEM
 from svc.store.writing.commit import wait_committed
 
@@ -34,6 +37,8 @@ Work = Callable[[Transaction, Txn], Callable[[], Any]]
 
 def change_accounts(call: Call, operation: int, work: Work) -> Any:
     """Run `work` and apply what it collected: nothing comes in between. Returns the answer, or an awaitable of it if another write is under way."""
+    if call.joined is not None:
+        return then(call.joined.preview(call.node.store.databases[SYSTEM]), partial(_join, call, call.joined, operation, work))
     try:
         return _change(call, operation, work)
     except WriterBusy:
@@ -50,6 +55,29 @@ def _change(call: Call, operation: int, work: Work) -> Any:
     transaction.apply(wait=False)
     call.pending_commit = transaction
     return answer()
+
+
+def _join(call: Call, joined: OpenTransaction, operation: int, work: Work, held: HeldSnapshot) -> Any:
+    """Make it part of a transaction of code. `held`: what that sees. At its commit `work` is asked once more, for others may write in between."""
+    system = call.node.store.databases[SYSTEM]
+    transaction = call.begin(operation)
+    try:
+        answer = work(transaction, held.use())
+    finally:
+        held.abort()
+    start, collected = joined.writes.size, transaction.collected
+
+    def check(txn: Txn) -> None:
+        again = call.begin(operation)
+        work(again, txn)
+        if again.collected != collected:
+            raise Problem(f"What {call.name} is about has changed meanwhile: try again", 409, "CONFLICT")
+
+    def done(_: Any) -> Any:
+        joined.writes.recheck(start, system, check)
+        return answer()
+
+    return then(joined.join(transaction), done)
 
 
 def ending_logins() -> dict[str, Any]:
@@ -141,7 +169,7 @@ async def forgetting_initial_password(call: Call, passwords: Mapping[str, str | 
             for user, new in users
         )
 
-    is_forgotten = await call.on_helper(was_initial)
+    is_forgotten = call.joined is None and await call.on_helper(was_initial)  # a transaction may still be undone
     answer = write()
     if inspect.isawaitable(answer):
         answer = await answer

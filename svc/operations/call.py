@@ -7,7 +7,7 @@ awaitable of one of these. What it wrote is answered when it is on the disk: `re
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.auth.users import User
@@ -18,6 +18,19 @@ from svc.operations.node import Node
 from svc.operations.operation import Operation
 from svc.store import Database, Table, Transaction
 from svc.store.writing.commit import commit
+
+
+class OpenTransaction(Protocol):
+    """Of code that calls operations: `api.transactions.Transaction`."""
+
+    @property
+    def writes(self) -> Transaction: ...
+
+    def has_written_to(self, database: Database) -> bool: ...
+
+    def preview(self, database: Database) -> Any: ...
+
+    def join(self, transaction: Transaction) -> Awaitable[None] | None: ...
 
 
 class Call:
@@ -36,6 +49,7 @@ class Call:
         "body",
         "caller",
         "is_check",
+        "joined",
         "name",
         "node",
         "operation",
@@ -69,6 +83,7 @@ class Call:
         self.authorized = authorized
         self.rights: TableRights = ALL_RIGHTS
         self.is_check = False  # nothing is wanted of a search but its faults
+        self.joined: OpenTransaction | None = None  # of code: what is written becomes part of it, if the operation `joins`
         self.pending_commit: AppliedWrites | None = None  # the response waits for their commit
         self._database: Database | None = None
         self._table: Table | None = None
@@ -120,6 +135,8 @@ class Call:
     def commit(self, transaction: Transaction, result: Callable[[], Any]) -> Any:
         """Apply the writes and answer `result()` once they are on the disk. `result` is called when the transaction has been applied:
         `transaction.version` is known. Raises the Problem that prevents it."""
+        if self.joined is not None:
+            return then(self.joined.join(transaction), lambda _: result())
         request = self.request
         return then(commit(transaction, self, 0 if request is None else len(request.content)), lambda _: result())
 

@@ -66,11 +66,17 @@ class Operation:
         return (self.name, *self.aliases)
 
     @property
+    def joins(self) -> bool:
+        """Whether what it writes can be part of a transaction of code that calls it: all of it are records, and nothing else happens."""
+        return self.category in JOINING and not self.starts_job
+
+    @property
     def secrets(self) -> frozenset[str]:
         """The fields whose values no log shows."""
         return frozenset(name for field in self.fields if field.secret for name in field.names)
 
 
+JOINING = frozenset(("records", "users"))
 CATEGORIES: Mapping[str, str] = {
     "databases": "Databases and tables",
     "records": "Records",

@@ -15,7 +15,7 @@ from svc.errors import AccessViolation, ClientError, ValidationError
 from svc.http.row_stream import QueryExecution
 from svc.loop import then
 from svc.messages import Request
-from svc.operations.call import Call
+from svc.operations.call import Call, OpenTransaction
 from svc.operations.fields import DATABASE, TABLE, named_by_text, read_fields
 from svc.operations.impersonation import impersonated
 from svc.operations.node import Node
@@ -25,6 +25,7 @@ from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.query.hints import did_you_mean
 from svc.resources import PlannedQuery
+from svc.store.snapshots import HeldSnapshot
 from svc.store.writing.commit import wait_committed
 
 NEVER_FROM_CLIENTS = ("svc_user", "bypass_auth", "parsed_sql_object")
@@ -100,25 +101,44 @@ class Operations:
             return result | {"replicated": []}  # a node on its own has no others (spec: operations §1.3)
         return result
 
-    async def perform(self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False) -> Any:
+    async def perform(
+        self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False, joined: OpenTransaction | None = None
+    ) -> Any:
         """`server.operation`: the 200 body as a Python value, once what was written is on the disk. Raises Problem; its `body`, if it has one,
-        is what a client would have got. The mapping is not modified."""
+        is what a client would have got. The mapping is not modified. `joined`: what it writes becomes part of that transaction, if it can, and what it finds
+        is what that sees."""
         call = self.prepare(dict(body), user, authorized=authorize)
+        if call.operation.joins:
+            call.joined = joined
         result = self.run(call)
         if inspect.isawaitable(result):
             result = await result
         if isinstance(result, PlannedQuery):
-            return await values_of(result, self.node)
+            return await values_of(result, self.node, joined)
         if call.pending_commit is not None:
             await wait_committed(call.pending_commit)
         return result
 
 
-async def values_of(rows: PlannedQuery, node: Node) -> list[Any]:
+async def values_of(rows: PlannedQuery, node: Node, joined: OpenTransaction | None = None) -> list[Any]:
     """What a query finds as Python values, others served in between. To be awaited in the turn in which it was planned."""
-    execution = QueryExecution(
-        rows, native=True, whole=True, now=node.clock.monotonic, wall_ms=node.clock.wall() * 1000, reader="an operation called by code"
-    )
+    held: HeldSnapshot | None = None
+    if joined is not None and joined.has_written_to(rows.table.database):
+        found = joined.preview(rows.table.database)
+        held = await found if inspect.isawaitable(found) else found
+    try:
+        execution = QueryExecution(
+            rows,
+            native=True,
+            whole=True,
+            now=node.clock.monotonic,
+            wall_ms=node.clock.wall() * 1000,
+            reader="an operation called by code",
+            held=held,
+        )
+    finally:
+        if held is not None:  # the execution has its share
+            held.abort()
     try:
         while not execution.gather():
             execution.keep()

@@ -391,7 +391,7 @@ class Server:
                 recorder=self.analytics.recorder,
                 directory=self.directory,
                 verifier=self.verifier,
-                operate=lambda body, user, authorize: self.operations.perform(body, user, authorize=authorize),
+                operate=lambda body, user, authorize, joined: self.operations.perform(body, user, authorize=authorize, joined=joined),
                 nodes=lambda: known_nodes(self.node),
                 hostname=config.node.hostname,
                 resources=self.interface.resources,

@@ -77,7 +77,7 @@ class NodePorts:
         pass
 
 
-async def _no_operations(body: Any, user: User | None, authorize: bool) -> Any:
+async def _no_operations(body: Any, user: User | None, authorize: bool, joined: Any) -> Any:
     raise AssertionError("a node of the tests has no operations")
 
 

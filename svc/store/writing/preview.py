@@ -44,17 +44,14 @@ class Preview:
         self._at = 0  # the number of the next write
         self._current: Iterator[None] | None = None  # that write, half carried out
         self._mark = 0  # before that write
-        self._call: tuple[int, int] | None = None  # a call that is tested: its first write, and the mark before it
+        self._call: tuple[int, int, int, int] | None = (
+            None  # that is tested: its first write, the mark before it, what was skipped and deleted before
+        )
 
     @property
     def txn(self) -> Txn:
         """What to read with: as of the writes that were carried out."""
         return cast("Txn", self.overlay)
-
-    @property
-    def skipped(self) -> list[Any]:
-        """Keys of writes that found nothing to do, in order."""
-        return self._writes.skipped
 
     def steps(self, writes: list[Write], end: int | None = None) -> Iterator[None]:
         """Carry out what of the writes of the transaction was not yet, up to number `end`, in short steps. Raises what prevents it: a further call begins
@@ -97,18 +94,21 @@ class Preview:
 
     def begin_call(self) -> object:
         """What is carried out from now on can be undone together, with `undo_call` of the result."""
-        self._call = self._at, self.overlay.mark()
+        self._call = self._at, self.overlay.mark(), len(self._writes.skipped), self._writes.deleted
         return self._call
 
-    def end_call(self) -> None:
-        self._call = None
+    def end_call(self) -> tuple[list[Any], int]:
+        """What a transaction of the call alone would have `skipped` and `deleted`."""
+        call, self._call = self._call, None
         self.overlay.keep()
+        return ([], 0) if call is None else (self._writes.skipped[call[2] :], self._writes.deleted - call[3])
 
     def undo_call(self, call: object) -> bool:
         """Undo what was carried out since `begin_call`. False: another call has begun meanwhile, and the preview is of no use any more."""
         if self._call is None or self._call is not call:
             return False
-        (self._at, mark), self._call = self._call, None
+        (self._at, mark, skipped, self._writes.deleted), self._call = self._call, None
+        del self._writes.skipped[skipped:]
         self.overlay.undo(mark)
         self._forget()
         self._writes.suspects = {}
@@ -163,15 +163,16 @@ class PreviewedSnapshot(HeldSnapshot):
 class _PreviewWrites(WriteSet):
     """Writes records and index entries, and nothing else."""
 
-    __slots__ = ()
+    __slots__ = ("deleted",)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.deleted = 0  # records, by deletions that were asked for
         self.log = cast(Any, _NoLog(self.log))
 
     def carry_out(self, write: Write) -> Iterator[None]:
         data = write.data
-        apply_write(msgspec.structs.replace(write, precondition=None, data=None if data is None else data.copy()), self)
+        self.deleted += apply_write(msgspec.structs.replace(write, precondition=None, data=None if data is None else data.copy()), self)
         yield
         yield from self.follow()
 

@@ -16,7 +16,7 @@ commit again: it is awaited instead (`apply_long`). Then it gives way to readers
 from __future__ import annotations
 
 import operator
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, NotUnique, Problem
@@ -57,6 +57,7 @@ class Transaction:
         "_is_keyless",
         "_keys",
         "_may_cascade",
+        "_rechecks",
         "_store",
         "_tables",
         "_writes",
@@ -84,6 +85,7 @@ class Transaction:
         self._store = store
         self._writes: list[Write] = []
         self._keys: set[tuple[Table, bytes]] = set()  # encoded, of the records that are written
+        self._rechecks: list[tuple[int, Database, Callable[[Txn], object]]] = []
         self._may_cascade = False  # a deletion among them may entail that of other records, or change them
         self.previews: dict[Database, Preview] = {}  # what its reads see
         self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
@@ -121,9 +123,14 @@ class Transaction:
         return len(self._writes)
 
     @property
+    def collected(self) -> list[tuple[int, bytes, dict[str, Any] | None]]:
+        """What waits to be applied, for a comparison: kind, encoded key, record or changes."""
+        return [(write.kind, write.key, None if write.data is None else dict(write.data)) for write in self._writes]
+
+    @property
     def is_long(self) -> bool:
         """Whether it had better be awaited. One that touches several databases cannot be."""
-        return len(self._writes) > LONG_WRITES and self._is_in_one_database
+        return len(self._writes) > LONG_WRITES and not self._rechecks and self._is_in_one_database
 
     # -- collecting
 
@@ -330,9 +337,37 @@ class Transaction:
         """What its reads see, once `previewing` has ended."""
         return self.previews[database]
 
-    def admitting(self, start: int, snapshot_of: Callable[[Database], Txn]) -> Iterator[None]:
+    def joining(self, other: Transaction, snapshot_of: Callable[[Database], Txn]) -> Iterator[None]:
+        """Take over what another one has collected, in short steps. Of that one is known then what else its `apply` says. Raises what prevents it, with
+        nothing taken over. `snapshot_of`: as for `admitting`."""
+        start, assigned = len(self._writes), len(self.assigned) if self._are_assigned else 0
+        is_keyless = other._is_keyless
+        for write in other._take():
+            self._add(write)
+        self._is_keyless = self._is_keyless or is_keyless
+        self.unsaved += other.unsaved
+        other.unsaved = []
+        other.skipped, other.deleted = yield from self.admitting(start, snapshot_of)
+        other.assigned = self.assigned[assigned:] if is_keyless else []
+        other.version = self._store.coming_version()
+
+    def recheck(self, start: int, database: Database, check: Callable[[Txn], object]) -> None:
+        """Have `apply` call `check` with what there is then before write number `start`: what it raises prevents it."""
+        self._rechecks.append((start, database, check))
+
+    def _check_again(self) -> None:
+        previews: dict[Database, Preview] = {}
+        for start, database, check in self._rechecks:
+            if database not in previews:
+                previews[database] = Preview(database, database.env.writer(), self._store.coming_version(), self._store.clock.wall() * 1000)
+            for _ in previews[database].steps(self._writes, start):
+                pass
+            check(previews[database].txn)
+
+    def admitting(self, start: int, snapshot_of: Callable[[Database], Txn]) -> Generator[None, None, tuple[list[Key], int]]:
         """Test what the tables demand of the records of the writes from number `start` on, in short steps. Raises what is wrong, and then has forgotten
-        these writes. `snapshot_of`: what is read of a database."""
+        these writes. `snapshot_of`: what is read of a database. Returns the keys of those that found nothing to do, and the number of records that were
+        deleted."""
         own = self._writes[start:]
         calls: list[tuple[Preview, object]] = []
         try:
@@ -348,8 +383,13 @@ class Transaction:
                 self.previews.clear()
             self.forget(own, start)
             raise
+        skipped: list[Key] = []
+        deleted = 0
         for preview, _ in calls:
-            preview.end_call()
+            outcome = preview.end_call()
+            skipped += outcome[0]
+            deleted += outcome[1]
+        return skipped, deleted
 
     def forget_from(self, start: int) -> None:
         """Drop the writes from number `start` on: of a call that has failed."""
@@ -358,6 +398,7 @@ class Transaction:
     def forget(self, own: list[Write], start: int) -> None:
         """Drop these writes, the first of which was number `start`."""
         end = start + len(own)
+        self._rechecks = [(at if at <= start else at - len(own), *check) for at, *check in self._rechecks]  # type: ignore[misc]
         if all(map(operator.is_, self._writes[start:end], own)):
             del self._writes[start:end]
         else:  # others have been dropped meanwhile
@@ -412,6 +453,10 @@ class Transaction:
         databases = self._databases()
         store.open_writers(databases, wait=wait)
         store.check_tables(self._tables)  # from here on no other process can change them
+        if self._rechecks:
+            if self._is_keyless:
+                self._assign_all()
+            self._check_again()
         is_keyless, tables = self._is_keyless, self._tables
         writes = self._take()
         if not self._are_assigned:
@@ -528,7 +573,7 @@ class Transaction:
     def _take(self) -> list[Write]:
         """The writes, which are no longer waiting."""
         writes, self._writes, self._tables, self._is_keyless = self._writes, [], {}, False
-        self._keys, self._may_cascade = set(), False
+        self._keys, self._may_cascade, self._rechecks = set(), False, []
         self.previews.clear()
         return writes
 

@@ -126,7 +126,7 @@ class World:
         )
         self.server = Server(self.parts)
 
-    async def operate(self, body: Any, user: User | None, authorize: bool) -> Any:
+    async def operate(self, body: Any, user: User | None, authorize: bool, joined: Any) -> Any:
         self.operated.append((body, None if user is None else user.username, authorize))
         return {"done": True}
 
