@@ -2,7 +2,7 @@
 
     /home/ann/shop/schema.graphql:3:12: warning: the directive @indexd is not known and was ignored, did you mean '@indexed'?
     svc 0.1.0  http://localhost:9926/  https://localhost:9927/  (all addresses of this machine)
-      operations   http://localhost:9925/
+      operations   http://localhost:9925/  (this machine only)
       application  shop (/home/ann/shop), 3 tables
       root         /home/ann/svc
       log          /home/ann/svc/log/svc.log
@@ -73,7 +73,8 @@ def notice(server: Server, *, near: bool = False) -> list[str]:
     ]
     operations = shown_addresses(server.operations_port.addresses)
     if operations:
-        lines.append(f"  operations   {'  '.join(operations)}")
+        others = reach(server.operations_port.addresses)
+        lines.append(f"  operations   {'  '.join([*operations, *([f'({others})'] if others and others != who else [])])}")
     lines += [f"  application  {app.name} ({path(app.directory)}), {_tables(len(app.definitions))}" for app in server.applications]
     if not len(server.applications):
         safe = "SVC_SAFE_MODE is set" if os.environ.get("SVC_SAFE_MODE") else f"none in {path(config.components_root)}"

@@ -28,7 +28,7 @@ def test_addresses_are_those_that_are_bound(tmp_path: Path) -> None:
     found = server(tmp_path, applications=["http://127.0.0.1:1", "https://10.0.0.5:2"], operations=["http://[::1]:3"], apps=apps)
     assert notice(found) == [
         f"svc {__version__}  http://localhost:1/  https://10.0.0.5:2/  http://localhost:9000/  (all addresses of this machine)",
-        "  operations   http://localhost:3/",
+        "  operations   http://localhost:3/  (this machine only)",
         f"  application  shop ({tmp_path}/shop), 0 tables",
         f"  application  other ({tmp_path}/other\\x1b), 0 tables",
         f"  root         {tmp_path}",
