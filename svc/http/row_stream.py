@@ -17,11 +17,13 @@ from typing import Any
 from svc.content.content_type import ContentType, RowWriter
 from svc.content.heavy_rows import PIECE_ROWS, row_pieces
 from svc.errors import Problem, QueryTooLarge, SnapshotLost
+from svc.freeing import free_later
 from svc.loop import contained
 from svc.messages import CallState, Request
 from svc.query.budget import query_limits, too_large
 from svc.query.execution import execute
 from svc.query.lasting_run import LastingRun
+from svc.query.steps import chunks
 from svc.query.totals import total_plan
 from svc.resources import PlannedQuery
 from svc.store.env import Txn
@@ -33,6 +35,7 @@ SLICE = 0.002  # seconds of work on one request before other requests are served
 COUNT_ROWS = 1024
 _SHOWN = 200  # characters of an address in the log
 HEAVY = 4 * PIECE_ROWS  # records that are encoded in one slice
+MANY = 1024  # rows that are encoded in one slice
 LARGE = 1 << 18  # bytes of stored records that are encoded in one slice, if it is more than one
 WHOLE = 50_000  # records in a row of a type that cannot be written in pieces
 
@@ -149,8 +152,8 @@ class QueryExecution:
 
     @property
     def is_large(self) -> bool:
-        """Whether the rows in `found` are too long to be encoded in one slice."""
-        return not self.shaped and len(self.found) > 1 and _size(self.found) > LARGE
+        """Whether the rows in `found` are too long, or too many, to be encoded in one slice."""
+        return len(self.found) > MANY or (not self.shaped and len(self.found) > 1 and _size(self.found) > LARGE)
 
     def keep(self) -> None:
         """Keep the turn's snapshot for later turns."""
@@ -253,6 +256,12 @@ class QueryExecution:
             return writer.raw(batch)
         return writer.rows([narrow(decode(raw) if self._native else decode_json(raw), visible) for raw in batch])
 
+    def write_by_number(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
+        """`write` for very many rows that were found together."""
+        for part in chunks(batch, BATCH_ROWS):
+            yield self.write(writer, list(part))
+        free_later(batch)
+
     def write_by_size(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
         """`write` for stored rows that are long together: as many in each piece as a slice has time for, at least one."""
         start = size = 0
@@ -337,6 +346,8 @@ class QueryExecution:
         if not self.closed:
             self.closed = True
             self.run.close()
+            if len(self.found) > MANY:
+                free_later(self.found.copy())  # what was given to others stays as it is
             for lasting in (self._lasting, self._counting):
                 if lasting is not None:
                     lasting.close()
@@ -407,6 +418,9 @@ class RowStream:
         if self._state is not None:
             self._state.rows = (self._state.rows or 0) + len(batch)
         if not self._execution.joins or not self._execution.run.has_weights:
+            if self._execution.shaped and len(batch) > MANY:
+                self._pieces = self._execution.write_by_number(self._writer, batch)
+                return next(self._pieces)
             if self._execution.shaped or _size(batch) <= LARGE:
                 return self._execution.write(self._writer, batch)
             self._pieces = self._execution.write_by_size(self._writer, batch)

@@ -46,6 +46,7 @@ MAX_EXPIRED = 512  # expired entries subtracted; with more of them the records a
 SLICE = 1024  # records in one step
 SLICE_WITH_LOOKUPS = 128
 VALUES_SLICE = 4096  # keys of an index in one step
+MOST_RESTARTS = 3  # each on another snapshot
 ROWS_SLICE = 128  # rows of the result made in one step
 
 FUNCTIONS = ("count", "sum", "avg", "min", "max")
@@ -119,10 +120,12 @@ class AggregateRows:
         "_budget",
         "_collector",
         "_examined",
+        "_groups",
         "_has_begun",
         "_json",
         "_lookups",
         "_plan",
+        "_restarts",
         "_source",
         "_wanted",
         "_work",
@@ -143,6 +146,8 @@ class AggregateRows:
         self._collector = _NOTHING
         self._work: Iterator[None] | None = None
         self._has_begun = False
+        self._restarts = 0
+        self._groups: Groups | None = None
         self.keeps_rows = False
         self.done = self._wanted == 0
 
@@ -187,12 +192,24 @@ class AggregateRows:
         self._source = None
         if self._work is not None or not self._has_begun:
             self._work, self._has_begun = None, False
-            self._collector = _NOTHING
+            self._free()
         self._lookups.let_go()
 
+    def _free(self) -> None:
+        self._collector.free()
+        self._collector = _NOTHING
+        if self._groups is not None:
+            self._groups.free()
+            self._groups = None
+
     def move(self, txn: Any) -> bool:
-        """Go on with another snapshot: what is not counted to the end is counted again from the beginning, for none of it was returned."""
+        """Go on with another snapshot: what is not counted to the end is counted again from the beginning, for none of it was returned. False if that was done
+        too often."""
         self.let_go()
+        if not self._has_begun:
+            if self._restarts == MOST_RESTARTS:
+                return False
+            self._restarts += 1
         self._examined += self._lookups.examined
         self._lookups = Lookups(txn, self._budget)
         return True
@@ -205,7 +222,7 @@ class AggregateRows:
         self.done = True
         self._work = None
         self._source = None
-        self._collector = _NOTHING
+        self._free()
         self._lookups.close()
 
     # ways to count; each gives way with `yield`
@@ -290,7 +307,7 @@ class AggregateRows:
         value_of = values_reader(table, (name,))
         keys_of = index_keys_reader(table, name)
         gone = Counter([key for _, raw in expired for key in keys_of(raw)])
-        groups = Groups(self._aggregate, self._date_keys())
+        groups = self._groups = Groups(self._aggregate, self._date_keys())
         values = index.values(txn, low, high)
         while some := list(islice(values, VALUES_SLICE)):
             self._examined += len(some)
@@ -352,7 +369,7 @@ class AggregateRows:
 
     def _records(self) -> Generator[None, None, Groups]:
         aggregate, table = self._aggregate, self._plan.table
-        groups = Groups(aggregate, self._date_keys())
+        groups = self._groups = Groups(aggregate, self._date_keys())
         paths = (*aggregate.keys, *[path for _, path in aggregate.functions if path is not None])
         links = Links()
         columns = columns_of_paths(paths, table, links)

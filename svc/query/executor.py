@@ -34,6 +34,7 @@ from svc.query.steps import Stepped, Steps, in_steps
 SLICE = 256  # entries looked at in one step, 1-2 ms when each is decoded
 FIRST_SLICE = 32  # the first step of a filtered plan: most queries with a limit are answered by it
 FEWEST = 8  # the first step of a plan with relationships to many: each entry may have to look up very many records
+MOST_RESTARTS = 3  # of what has to be found as a whole, each on another snapshot
 MANY_RELATED = 1024  # related records in one step, after which the next one is shorter
 _NO_ROWS = EmptySource()
 _GIVEN_UP = EmptySource(done=False)  # there are more rows, in another snapshot
@@ -61,6 +62,7 @@ class RecordRows:
         "_next",
         "_plan",
         "_preparation",
+        "_restarts",
         "_seen",
         "_shaped",
         "_shaping",
@@ -94,6 +96,7 @@ class RecordRows:
         self._moved: Pair | bool | None = False  # the same at the last `move`
         self._json = json
         self._examined = 0  # before the last `move`
+        self._restarts = 0
         self._collector: Collector | None = None
         if compiled.sort_keys is not None:
             self._collector = self._new_collector()
@@ -215,13 +218,15 @@ class RecordRows:
         source = self._source
         is_found = source.done and self._preparation is None and self._testing is None and self._collecting is None
         self._examined += source.examined
+        if source.remembers:
+            source.free()
         self._source = _NO_ROWS if is_found else _GIVEN_UP
         self._testing = self._collecting = self._shaping = self._preparation = None  # what these were at is found, or shaped, again
         self._lookups.let_go()
 
     def move(self, txn: Any) -> bool:
         """Go on with another snapshot, behind the last record that was dealt with. False if the source has no order in which that has a place, if what
-        was looked up in other tables cannot be again, or if nothing was found since the last time."""
+        was looked up in other tables cannot be again, if nothing was found since the last time, or if a sort has begun again too often."""
         plan, compiled, seen = self._plan, self._compiled, self._seen
         self.let_go()
         lookups = Lookups(txn, self._budget)
@@ -230,6 +235,10 @@ class RecordRows:
                 return False
             source: RowSource = _NO_ROWS
         elif self._collector is not None:  # nothing was returned so far
+            if self._restarts == MOST_RESTARTS:
+                return False
+            self._restarts += 1
+            self._collector.free()
             self._budget.replace_kept(self._kept_bytes(), 0)
             self._collector = self._new_collector()
             self._collected = self._collected_bytes = 0
@@ -265,10 +274,14 @@ class RecordRows:
         self.done = self._is_found = True
         self._unshaped = []
         self._testing = self._collecting = self._shaping = None
+        if self._source.remembers:
+            self._source.free()
         self._source = _NO_ROWS
         self._lookups.close()
         self._held, self._next = [], 0
-        self._collector = None
+        if self._collector is not None:
+            self._collector.free()
+            self._collector = None
         self._preparation = None
         self._last = None
 

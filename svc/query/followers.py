@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any, Protocol
 
 from svc.errors import BadValue
+from svc.freeing import free_later
 from svc.query.budget import PAIR_BYTES, Budget
 from svc.query.matching import sort_bytes
-from svc.query.steps import STEP, Steps, chunks
+from svc.query.steps import STEP, Steps, batches
 from svc.query.tables import AnyTable
 from svc.store.values.conversion import key_from_text
 from svc.store.values.keys import after, encode_key, index_key, is_cut, storage_key
@@ -54,16 +55,11 @@ class RelatedReads:
         self.examined += count
         self.budget.read(count)
 
-    def fetch(self, target: AnyTable, keys: Sequence[bytes]) -> Steps[list[Pair]]:
+    def fetch(self, target: AnyTable, keys: Sequence[bytes]) -> list[Pair]:
         """The records of these stored keys that exist, in their order."""
-        found: list[Pair] = []
-        for some in chunks(keys):
-            if found:
-                yield
-            pairs = target.get_many(some, self.txn)
-            self.budget.hold(sum([len(raw) for _, raw in pairs]) + PAIR_BYTES * len(pairs))
-            found += pairs
-        return found
+        pairs = target.get_many(keys, self.txn)
+        self.budget.hold(sum([len(raw) for _, raw in pairs]) + PAIR_BYTES * len(pairs))
+        return pairs
 
 
 class FollowerByKey:
@@ -93,7 +89,7 @@ class FollowerByKey:
         looked_up = 0
         for value in values:
             some: list[Pair] = []
-            for keys in chunks(self.stored(value)):
+            for keys in batches(self._iter_stored(value)):
                 memo = self._known(keys)
                 some += [(key, raw) for key in keys if (raw := memo[key]) is not None]
                 self._reads.budget.hold(PAIR_BYTES * len(keys))
@@ -105,17 +101,18 @@ class FollowerByKey:
         return found
 
     def each(self, value: object) -> Iterator[list[Pair]]:
-        for keys in chunks(self.stored(value), 64):
+        for keys in batches(self._iter_stored(value), 64):
             memo = self._known(keys)
             yield [(key, raw) for key in keys if (raw := memo[key]) is not None]
 
     def stored(self, value: object) -> list[bytes]:
         """The stored keys that a value names."""
-        if value is None or value is MISSING:
-            return []
+        return list(self._iter_stored(value))
+
+    def _iter_stored(self, value: object) -> Iterator[bytes]:
         if isinstance(value, list | set):
-            return [self._stored(element) for element in value if element is not None]
-        return [self._stored(value)]
+            return (self._stored(element) for element in value if element is not None)
+        return iter(() if value is None or value is MISSING else (self._stored(value),))
 
     def _stored(self, value: object) -> bytes:
         if self._split and type(value) is str and "/" in value:
@@ -129,7 +126,8 @@ class FollowerByKey:
         """The memo, with all of these keys in it."""
         memo = self._memo
         if self._size > MEMO_BYTES:
-            memo.clear()
+            free_later(memo)
+            memo = self._memo = {}
             self._size = 0
         missing = {key for key in keys if key is not None and key not in memo}
         if missing:
@@ -151,23 +149,30 @@ class FollowerByIndex:
         self._value_of = projection((name,))
 
     def pairs(self, values: Sequence[object]) -> Steps[list[list[Pair]]]:
-        keys: list[list[bytes]] = []
-        since_pause = 0  # keys
+        lists: list[list[Pair]] = []
+        waiting: list[tuple[list[Pair], list[bytes]]] = []  # keys whose records are not read yet, with the lists that get them
+        count = 0
         for value in values:
             stored = iter(self.stored(value))
-            found: list[bytes] = []
+            lists.append([])
             while some := list(islice(stored, STEP)):
-                found += some
                 self._reads.add(len(some))
-                self._reads.budget.hold(PAIR_BYTES // 2 * len(some))
-                since_pause += len(some)
-                if since_pause >= 2 * STEP:
-                    since_pause = 0
+                waiting.append((lists[-1], some))
+                count += len(some)
+                if count >= STEP:
+                    self._fetch(waiting)
+                    waiting, count = [], 0
                     yield
-            keys.append(found)
-        unique = sorted({key for found in keys for key in found})
-        raws = dict((yield from self._reads.fetch(self._target, unique)))
-        return [[(key, raw) for key in found if (raw := raws.get(key)) is not None] for found in keys]
+        self._fetch(waiting)
+        return lists
+
+    def _fetch(self, waiting: list[tuple[list[Pair], list[bytes]]]) -> None:
+        reads = self._reads
+        pairs = self._target.get_many(sorted({key for _, keys in waiting for key in keys}), reads.txn)
+        raws = dict(pairs)
+        reads.budget.hold(sum([len(raw) for _, raw in pairs]) + PAIR_BYTES * sum([len(keys) for _, keys in waiting]))
+        for found, keys in waiting:
+            found += [(key, raw) for key in keys if (raw := raws.get(key)) is not None]
 
     def each(self, value: object) -> Iterator[list[Pair]]:
         stored = iter(self.stored(value))
@@ -182,15 +187,7 @@ class FollowerByIndex:
         elements = _elements(value)
         if len(elements) == 1:
             return self._entries(elements[0])
-        return self._distinct(elements)
-
-    def _distinct(self, elements: list[object]) -> Iterator[bytes]:
-        seen: set[bytes] = set()
-        for element in elements:
-            for key in self._entries(element):
-                if key not in seen:
-                    seen.add(key)
-                    yield key
+        return _each_once(key for element in elements for key in self._entries(element))
 
     def _entries(self, element: object) -> Iterator[bytes]:
         encoded = sort_bytes(element)
@@ -236,14 +233,21 @@ class FollowerByScan:
 
     def pairs(self, values: Sequence[object]) -> Steps[list[list[Pair]]]:
         found: list[list[Pair]] = []
+        looked_up = 0
         for value in values:
-            keys = list(self.stored(value))
-            self._reads.budget.read(len(keys))
-            found.append((yield from self._reads.fetch(self._target, keys)))
+            some: list[Pair] = []
+            for keys in batches(self.stored(value)):
+                self._reads.budget.read(len(keys))
+                some += self._reads.fetch(self._target, keys)
+                looked_up += len(keys)
+                if looked_up > STEP:
+                    looked_up = 0
+                    yield
+            found.append(some)
         return found
 
     def each(self, value: object) -> Iterator[list[Pair]]:
-        for keys in chunks(list(self.stored(value)), 64):
+        for keys in batches(self.stored(value), 64):
             self._reads.budget.read(len(keys))
             yield self._target.get_many(keys, self._reads.txn)
 
@@ -251,7 +255,26 @@ class FollowerByScan:
         if not self._is_ready:
             for _ in self.prepare():
                 pass
-        return dict.fromkeys(key for encoded in _encoded(value) for key in self._keys.get(encoded, ()))
+        encodings = _encoded(value)
+        if len(encodings) == 1:
+            return self._keys.get(encodings[0], ())
+        return _each_once(key for encoded in encodings for key in self._keys.get(encoded, ()))
+
+    def free(self) -> None:
+        for keys in self._keys.values():
+            free_later(keys)
+        free_later(self._keys)
+
+
+def _each_once(keys: Iterable[bytes]) -> Iterator[bytes]:
+    seen: set[bytes] = set()
+    try:
+        for key in keys:
+            if key not in seen:
+                seen.add(key)
+                yield key
+    finally:
+        free_later(seen)
 
 
 def _elements(value: object) -> list[object]:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from svc.errors import BadValue
+from svc.freeing import free_later
 from svc.query.followers import Pair
 from svc.query.links import Link, Links
 from svc.query.matching import Matcher, compile_predicate, leaves, names_of, reads_others, sort_bytes
 from svc.query.nodes import SortKey
 from svc.query.plan import AnyOf, Plan, Predicate, Related, iter_members
 from svc.query.relations import Lookups, memo_key
-from svc.query.steps import Stepped, Steps, chunks, in_steps
+from svc.query.steps import Stepped, Steps, chunks, distinct, in_steps
 from svc.query.tables import AnyTable
 from svc.store.values.keys import encode_key, index_keys
 from svc.store.values.records import MISSING, decode_payload_json, encode_payload, projection
@@ -316,17 +317,27 @@ def _related_part(key: SortKey, table: AnyTable, links: Links) -> Encoded:
         unknown = {place: value for place, value in zip(places, values, strict=True) if place is not None and place not in memo}
         if unknown:
             found = yield from lookups.follower(link).pairs(list(unknown.values()))
-            related = list({pair[0]: pair for some in found for pair in some}.values())
-            codes: list[bytes] = []
-            for chunk in chunks(related):
-                if codes:
+            code_of: dict[bytes, bytes] = {}
+            for related in distinct(found):
+                if code_of:
                     yield
-                codes += (
-                    [encode(inner_values(raw)[0]) for _, raw in chunk] if inner is None else (yield from in_steps(inner, chunk, lookups))
+                if not related:
+                    continue
+                codes = (
+                    [encode(inner_values(raw)[0]) for _, raw in related]
+                    if inner is None
+                    else (yield from in_steps(inner, related, lookups))
                 )
-            code_of = dict(zip([stored for stored, _ in related], codes, strict=True))
+                code_of.update(zip([stored for stored, _ in related], codes, strict=True))
             for place, some in zip(unknown, found, strict=True):
-                memo[place] = choose([code_of[stored] for stored, _ in some], default=_NULL)
+                best: list[bytes] = []
+                for part in chunks(some):
+                    if best:
+                        yield
+                    best = [choose([*best, *[code_of[stored] for stored, _ in part]])]
+                memo[place] = best[0] if best else _NULL
+                free_later(some)
+            free_later(code_of)
         return [_NULL if place is None else memo[place] for place in places]
 
     return Stepped(encoded)

@@ -15,6 +15,7 @@ from math import prod
 from typing import Any
 
 from svc.errors import QueryError
+from svc.freeing import free_later
 from svc.query.functions import INVERTED, Column
 from svc.query.matching import sort_bytes
 from svc.query.nodes import Aggregate, SortKey
@@ -60,6 +61,11 @@ class Groups:
         self._counts: Counter[Identity] = Counter()  # all there is to know where there are no functions
         self._groups: dict[Identity, _Group] = {}
 
+    def free(self) -> None:
+        """They are not used any more."""
+        free_later(self._groups)
+        free_later(self._counts)
+
     def __len__(self) -> int:
         return len(self._groups) if self._functions else len(self._counts)
 
@@ -80,13 +86,15 @@ class Groups:
             raise too_many_groups(self._aggregate)
 
     def rows(self, sort: tuple[SortKey, ...], *, json: bool) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        """(bytes to sort by, row), in any order."""
+        """(bytes to sort by, row), in any order. Each group is freed with its row."""
         names = ["value"] if self._aggregate.kind == "facet" else [".".join(path) for path in self._aggregate.keys]
         if not self._width and not self._functions:
             self._counts.setdefault((), 0)
         elif not self._width:
             self._groups.setdefault((), _Group(self._functions))
-        for identity, group in self._groups.items() if self._functions else self._counts.items():
+        groups: dict[Identity, _Group] | Counter[Identity] = self._groups if self._functions else self._counts
+        while groups:
+            identity, group = groups.popitem()
             parts = identity if type(identity) is tuple else (identity,)
             codes = [sort_bytes(part) if type(part) is str else part for part in parts]
             row = {name: self._value(part, at) for at, (name, part) in enumerate(zip(names, parts, strict=True))}

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from svc.freeing import AT_ONCE as FREED
+from svc.freeing import free_later
 from svc.query.budget import AT_ONCE, Budget
 from svc.query.followers import MEMO_BYTES, Follower, FollowerByIndex, FollowerByKey, FollowerByScan, Pair, RelatedReads
 from svc.query.links import Link
@@ -70,7 +72,11 @@ class Lookups:
         return bool(self._weights)
 
     def forget_weights(self) -> None:
-        self._weights.clear()
+        weights, self._weights = self._weights, {}
+        for value, weight in weights.values():
+            if weight > FREED and type(value) is list:
+                free_later(value.copy())  # the row may still be written
+        free_later(weights)
 
     @property
     def examined(self) -> int:
@@ -82,9 +88,19 @@ class Lookups:
         self.txn = None
         if self._reads is not None:
             self._reads.txn = None
+        if self._followers:
+            self._free()
+        if self._weights:
+            self.forget_weights()
+
+    def _free(self) -> None:
+        for follower in self._followers.values():
+            if type(follower) is FollowerByScan:
+                follower.free()
         self._followers.clear()
+        for memo in self._memos.values():
+            free_later(memo)
         self._memos.clear()
-        self._weights.clear()
 
     def let_go(self) -> None:
         """Release the transaction and what was looked up in it; the weights of rows that were made stay."""
@@ -111,8 +127,8 @@ class Lookups:
         if found is None:
             found = self._memos[owner] = LookupMemo()
         elif len(found) > MEMO_ENTRIES or found.size > MEMO_BYTES:
-            found.clear()
-            found.size = 0
+            free_later(found)
+            found = self._memos[owner] = LookupMemo()
         return found
 
     def preparation(self, links: Iterable[Link]) -> Iterator[None]:

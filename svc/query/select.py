@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from svc.errors import QueryError
+from svc.freeing import free_later
 from svc.query.budget import MEMBER_BYTES, VALUE_BYTES
 from svc.query.followers import Pair
 from svc.query.functions import Column, Encoded, Filter, Values, filter_of, sort_keys, values_reader
@@ -20,7 +21,7 @@ from svc.query.plan import AllOf, AnyOf, Predicate, Related, iter_members
 from svc.query.relations import Lookups, memo_key
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
 from svc.query.sorting import Collector
-from svc.query.steps import Stepped, Steps, chunks, in_steps
+from svc.query.steps import Stepped, Steps, chunks, distinct, in_steps, of_parts
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute
 from svc.store.values.records import (
@@ -348,7 +349,7 @@ def _related_column(
     shape = _related_shape(item, target, links, json, below, query.sort or sort)
     values_of = values_reader(table, (link.source,))
     part = slice(query.offset, None if query.limit is None else query.offset + query.limit)
-    shaped_lists = _lists_shaper(tests, codes, part, shape, _cost_of(item, target))
+    shaped_lists = _lists_shaper(tests, codes, part, shape if not link.many else _without_missing(shape), _cost_of(item, target))
     is_nested = type(shape) is Stepped
     if link.many and link.source == table.primary_key:
         return _column_by_key(link, values_of, shaped_lists, is_nested)
@@ -361,30 +362,55 @@ def _lists_shaper(tests: list[Filter], codes: Encoded | None, part: slice, shape
 
     def shaped_lists(lists: list[list[Pair]], lookups: Lookups) -> Steps[list[list[Any]]]:
         if tests:
-            passed = yield from _passing(lists, tests, lookups)
-            lists = [[pair for pair in pairs if pair[0] in passed] for pairs in lists]
+            lists = yield from _passing(lists, tests, lookups)
         if codes is not None:
             lists = yield from _ordered(lists, codes, lookups)
         if is_cut:
+            for pairs in lists:
+                free_later(pairs.copy())
             lists = [pairs[part] for pairs in lists]
-        used = list({pair[0]: pair for pairs in lists for pair in pairs}.values())
         value_of: dict[bytes, Any] = {}
-        for chunk in chunks(used, SHAPED_AT_ONCE):
-            if value_of:
-                yield
-            raws = [raw for _, raw in chunk]
-            lookups.budget.hold(cost(raws))
-            shaped = yield from in_steps(shape, raws, lookups)
-            value_of.update(zip([key for key, _ in chunk], shaped, strict=True))
-        return [[value_of[key] for key, _ in pairs] for pairs in lists]
+        try:
+            for chunk in distinct(lists, SHAPED_AT_ONCE):
+                if value_of:
+                    yield
+                if not chunk:
+                    continue
+                raws = [raw for _, raw in chunk]
+                lookups.budget.hold(cost(raws))
+                shaped = yield from in_steps(shape, raws, lookups)
+                value_of.update(zip([key for key, _ in chunk], shaped, strict=True))
+            return (yield from of_parts(lists, lambda pairs: [value_of[key] for key, _ in pairs]))
+        finally:
+            free_later(value_of)
+            for pairs in lists:
+                free_later(pairs)
 
     return shaped_lists
 
 
-def _weighed(values: list[Any], lookups: Lookups, is_nested: bool) -> list[Any]:
-    result = [_or_null(value) for value in values]
-    lookups.weigh(result, 1 + (sum(map(lookups.weight, result)) if is_nested else len(result)))
-    return result
+def _without_missing(shape: Shape) -> Shape:
+    """A shape whose values have no gaps: null where there is nothing."""
+    if type(shape) is not Stepped:
+        return lambda raws, lookups: [_or_null(value) for value in shape(raws, lookups)]
+    steps = shape.steps
+
+    def filled(raws: list[bytes], lookups: Lookups) -> Steps[list[Any]]:
+        return [_or_null(value) for value in (yield from steps(raws, lookups))]
+
+    return Stepped(filled)
+
+
+def _weigh(values: list[Any], lookups: Lookups, is_nested: bool) -> Steps[None]:
+    weight = 1
+    if is_nested:
+        for part in chunks(values):
+            if weight > 1:
+                yield
+            weight += sum(map(lookups.weight, part))
+    else:
+        weight += len(values)
+    lookups.weigh(values, weight)
 
 
 def _column_by_key(link: Link, values_of: Values, shaped_lists: ListsShaper, is_nested: bool) -> ColumnOf:
@@ -392,7 +418,10 @@ def _column_by_key(link: Link, values_of: Values, shaped_lists: ListsShaper, is_
 
     def lists_of(raws: list[bytes], lookups: Lookups) -> Steps[Column]:
         lists = yield from lookups.follower(link).pairs([values_of(raw)[0] for raw in raws])
-        return [_weighed(values, lookups, is_nested) for values in (yield from shaped_lists(lists, lookups))]
+        column = yield from shaped_lists(lists, lookups)
+        for values in column:
+            yield from _weigh(values, lookups, is_nested)
+        return column
 
     return Stepped(lists_of)
 
@@ -415,10 +444,15 @@ def _column_by_value(link: Link, values_of: Values, shaped_lists: ListsShaper, i
             elif known[1] > 1:
                 lookups.weigh(*known)
         if unknown:
+            held = lookups.budget.held
             lists = yield from _lists_of(link, list(unknown.values()), lookups)
-            memo.size += sum([len(pair[1]) for pairs in lists for pair in pairs])
+            memo.size += max(lookups.budget.held - held, 0) if link.many else sum([len(pair[1]) for pairs in lists for pair in pairs])
             for place, some in zip(unknown, (yield from shaped_lists(lists, lookups)), strict=True):
-                value = _weighed(some, lookups, is_nested) if link.many else some[0] if some else MISSING
+                value: Any = some
+                if link.many:
+                    yield from _weigh(some, lookups, is_nested)
+                else:
+                    value = some[0] if some else MISSING
                 memo[place] = value, lookups.weight(value)
         if link.many:
             return [[] if place is None else memo[place][0] for place in places]
@@ -446,42 +480,65 @@ def _lists_of(link: Link, sources: list[object], lookups: Lookups) -> Steps[list
     return [[] if pair is None else [pair] for pair in lookups.firsts(link, sources)]
 
 
-def _passing(lists: list[list[Pair]], tests: list[Filter], lookups: Lookups) -> Steps[set[bytes]]:
+def _passing(lists: list[list[Pair]], tests: list[Filter], lookups: Lookups) -> Steps[list[list[Pair]]]:
+    """Of each list the records that pass all tests."""
     passed: set[bytes] = set()
-    for chunk in chunks(list({pair[0]: pair for pairs in lists for pair in pairs}.values())):
-        if passed:
-            yield
-        pairs: Sequence[Pair] = chunk
-        for test in tests:
-            pairs = yield from in_steps(test, pairs, lookups)
-        passed.update([key for key, _ in pairs])
-    return passed
+    is_first = True
+    try:
+        for pairs in distinct(lists):
+            if not is_first:
+                yield
+            is_first = False
+            if not pairs:
+                continue
+            for test in tests:
+                pairs = yield from in_steps(test, pairs, lookups)
+            passed.update([key for key, _ in pairs])
+        return (yield from of_parts(lists, lambda pairs: [pair for pair in pairs if pair[0] in passed]))
+    finally:
+        free_later(passed)
+        for pairs in lists:
+            free_later(pairs)
 
 
 def _ordered(lists: list[list[Pair]], codes: Encoded, lookups: Lookups) -> Steps[list[list[Pair]]]:
     """Each list in the order of the codes of its records."""
     code_of: dict[bytes, bytes] = {}
-    for chunk in chunks(list({pair[0]: pair for pairs in lists for pair in pairs}.values())):
-        if code_of:
-            yield
-        found = yield from in_steps(codes, chunk, lookups)
-        code_of.update(zip([key for key, _ in chunk], found, strict=True))
-        lookups.budget.hold(sum(map(len, found)))
+    collector = Collector(None)
     ordered: list[list[Pair]] = []
-    for pairs in lists:
-        if len(pairs) <= SORTED_AT_ONCE:
-            ordered.append(sorted(pairs, key=lambda pair: code_of[pair[0]]))
-            continue
-        collector = Collector(None)
-        result: list[Pair] = []
-        for some in chunks(pairs):
-            collector.add([(code_of[pair[0]], pair) for pair in some])
-            yield
-        while len(result) < len(pairs):
-            result += collector.take(SORTED_AT_ONCE)
-            yield
-        ordered.append(result)
-    return ordered
+    since_pause = 0
+    try:
+        for chunk in distinct(lists):
+            if code_of:
+                yield
+            if not chunk:
+                continue
+            found = yield from in_steps(codes, chunk, lookups)
+            code_of.update(zip([key for key, _ in chunk], found, strict=True))
+            lookups.budget.hold(sum(map(len, found)))
+        for pairs in lists:
+            if len(pairs) <= SORTED_AT_ONCE:
+                ordered.append(sorted(pairs, key=lambda pair: code_of[pair[0]]))
+                since_pause += len(pairs)
+                if since_pause > SORTED_AT_ONCE:
+                    since_pause = 0
+                    yield
+                continue
+            collector = Collector(None)
+            result: list[Pair] = []
+            for some in chunks(pairs):
+                collector.add([(code_of[pair[0]], pair) for pair in some])
+                yield
+            while len(result) < len(pairs):
+                result += collector.take(SORTED_AT_ONCE)
+                yield
+            ordered.append(result)
+        return ordered
+    finally:
+        collector.free()
+        free_later(code_of)
+        for pairs in lists:
+            free_later(pairs)
 
 
 def _related_shape(

@@ -15,6 +15,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+from svc.freeing import free_later
+
 RUN = 4096  # entries, sorted in 1-2 ms
 _MERGED_AT_ONCE = 2048
 _SLACK = 256  # entries over what is kept before it is cut back
@@ -57,6 +59,7 @@ class Collector:
         before = len(merged)
         merged += islice(self._merging, min(_MERGED_AT_ONCE, keep - before))
         if len(merged) == keep or len(merged) == before:
+            self._free_runs()
             self._runs, self._merged, self._merging = [merged], [], None
             self._bound = merged[-1][0]
 
@@ -66,6 +69,17 @@ class Collector:
         runs = [run for run in (*self._runs, unsorted) if run]
         found = iter(runs[0]) if len(runs) == 1 else merge(*map(_drain, runs), key=_key)
         return found if self._keep is None else islice(found, self._keep)
+
+    def free(self) -> None:
+        """It is not used any more: free what it holds."""
+        self._sorted = self._merging = None
+        self._free_runs()
+        for entries in (self._unsorted, self._merged):
+            free_later(entries)
+
+    def _free_runs(self) -> None:
+        for run in self._runs:
+            free_later(run)
 
     def take(self, count: int) -> list[Any]:
         """All has been added: the next entries, without their keys; fewer than `count` at the end."""

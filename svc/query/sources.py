@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
+from svc.freeing import free_later
 from svc.query.sorting import Collector
 from svc.query.tables import AnyIndex, AnyTable
 from svc.store.values.keys import after, is_cut
@@ -22,12 +23,17 @@ LONG_RUN = 64  # entries of one index key: longer runs are not gathered backward
 
 
 class RowSource(Protocol):
+    """`free`: of a source that is not used any more, what it remembers. Not called of one without `remembers`."""
+
     done: bool
+    remembers: bool
 
     @property
     def examined(self) -> int: ...
 
     def take(self, limit: int) -> list[Pair]: ...
+
+    def free(self) -> None: ...
 
 
 class EmptySource:
@@ -39,6 +45,11 @@ class EmptySource:
 
     def take(self, limit: int) -> list[Pair]:
         return []
+
+    remembers = False
+
+    def free(self) -> None:
+        pass
 
 
 class ScanSource:
@@ -56,6 +67,11 @@ class ScanSource:
         self.examined += len(found)
         self.done = len(found) < limit
         return found
+
+    remembers = False
+
+    def free(self) -> None:
+        pass
 
 
 class KeySource:
@@ -76,6 +92,11 @@ class KeySource:
         self.done = len(keys) < limit
         return self._table.get_many(keys, self._txn)
 
+    remembers = False
+
+    def free(self) -> None:
+        pass
+
 
 class IndexSource:
     """The records of index entries, in their order, one entry for each record."""
@@ -95,6 +116,11 @@ class IndexSource:
         self.done = len(keys) < limit
         # The record of an entry is missing only if it has expired and is not yet removed.
         return self._table.get_many(keys, self._txn)
+
+    remembers = False
+
+    def free(self) -> None:
+        pass
 
 
 class DistinctSource:
@@ -142,6 +168,11 @@ class DistinctSource:
     def _first_key(self, raw: bytes) -> bytes:
         low = self._low
         return min([key for key in self._keys_of(raw) if key >= low], default=b"")
+
+    remembers = True
+
+    def free(self) -> None:
+        free_later(self._seen)
 
 
 class OrderedSource:
@@ -301,6 +332,14 @@ class OrderedSource:
     def _must_sort(self, key: bytes) -> bool:
         return self._sort_all or is_cut(key or b"\0")
 
+    remembers = True
+
+    def free(self) -> None:
+        for collector in (self._collector, self._emitting):
+            if collector is not None:
+                collector.free()
+        free_later(self._run)
+
     def _fetch(self, keys: list[bytes]) -> list[Pair]:
         return self._table.get_many(keys, self._txn)
 
@@ -332,6 +371,11 @@ class FilteredSource:
             return ready.value  # type: ignore[no-any-return]
         self._testing = testing
         return []
+
+    remembers = False
+
+    def free(self) -> None:
+        pass
 
 
 class UnionSource:
@@ -366,6 +410,11 @@ class UnionSource:
                 seen.add(pair[0])
                 found.append(pair)
         return found
+
+    remembers = True
+
+    def free(self) -> None:
+        free_later(self._seen)
 
 
 class JoinSource:
@@ -404,3 +453,8 @@ class JoinSource:
         new = dict.fromkeys(key for key in keys if key not in seen)
         seen.update(new)
         return self._table.get_many(new, self._txn)
+
+    remembers = True
+
+    def free(self) -> None:
+        free_later(self._seen)

@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterable
 from typing import Any, TypeVar, cast
 
 from svc.clock import Clock
+from svc.freeing import AT_ONCE, free_later
 
-_FREED = 1000  # records that are freed in one turn
 SLICE = 0.002  # seconds: what a short request may have to wait, besides others like it
 
 
@@ -49,15 +49,11 @@ class Slices:
                 return
         self._granting = False
 
-    def discard(self, items: list[Any]) -> None:
-        """Empty a long list, in later turns: to free 100,000 records takes 25 ms."""
-        if len(items) <= _FREED:
-            return
-        del items[-_FREED:]
-        try:
-            asyncio.get_running_loop().call_soon(self.discard, items)
-        except RuntimeError:  # no task waits for a turn of a loop that does not run
-            items.clear()
+    @staticmethod
+    def discard(items: list[Any]) -> None:
+        """`free_later`: empty a long list."""
+        if len(items) > AT_ONCE:
+            free_later(items)
 
     def run(self, steps: Iterable[object]) -> bool:
         """Take steps for the length of a slice; True when there are none left. `steps` is an iterator of short ones."""
