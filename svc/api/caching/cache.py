@@ -32,6 +32,7 @@ from svc.api.caching.written import write_through
 from svc.api.calls import is_waiting
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
+from svc.clock import AHEAD
 from svc.errors import ClientError, NotCached, Problem, ServerError
 from svc.loop import contained
 from svc.messages import CallState, Headers, Request
@@ -169,7 +170,7 @@ class TableCache:
                 # A request that says nothing of caches, to the table itself: almost all of them are hits.
                 now_ms = self._wall() * 1000
                 expiry = expiry_of(raw)
-                if (expiry is None or expiry > now_ms) and type(target) is not RequestTarget:
+                if (expiry is None or (expiry > now_ms and not _is_ahead(raw, now_ms))) and type(target) is not RequestTarget:
                     self._note_hit(True)
                     context._state = _HitState()
                     self._show_age(context, raw, now_ms)
@@ -182,8 +183,8 @@ class TableCache:
         return self._read_stale(key, stored, raw, directives, target, context, rules)
 
     def _is_stale(self, raw: bytes, directives: Directives) -> bool:
-        expiry = expiry_of(raw)
-        if expiry is not None and expiry <= self._wall() * 1000:
+        expiry, now_ms = expiry_of(raw), self._wall() * 1000
+        if expiry is not None and (expiry <= now_ms or _is_ahead(raw, now_ms)):
             return True
         return directives is not NONE and (directives.no_cache or self._is_older(raw, directives.max_age))
 
@@ -434,3 +435,8 @@ class TableCache:
     def write_through(self, writes: list[Write], holder: Any) -> Awaitable[None] | None:
         """See `written`."""
         return write_through(self, writes, holder)
+
+
+def _is_ahead(raw: bytes, now_ms: float) -> bool:
+    """Whether a copy was fetched while the clock was ahead: how long it is to be kept counts from then."""
+    return (refreshed_of(raw) or 0.0) > now_ms + AHEAD * 1000

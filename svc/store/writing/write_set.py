@@ -69,7 +69,6 @@ class WriteSet:
         "reference_limit",
         "references",
         "skipped",
-        "stamp_ms",
         "suspects",
         "trace_id",
         "txn",
@@ -99,7 +98,6 @@ class WriteSet:
         self.first_lsn = self.log.last_lsn + 1
         self.version = version
         self.wall_ms = wall_ms
-        self.stamp_ms = stamp_time(version, wall_ms)  # of time attributes
         self.user = user
         self.operation = operation
         self.trace_id = trace_id
@@ -117,6 +115,11 @@ class WriteSet:
         self._outdated: dict[Index, None] = {}
         self.writes_unlogged = False  # something without an entry of the log: a copy of what a source has, a note
         self.new_files: list[BlobFile] = []  # that records refer to from this transaction on
+
+    @property
+    def stamp_ms(self) -> float:
+        """What time attributes are set to."""
+        return stamp_time(self.version, self.wall_ms)
 
     def commit(self) -> None:
         """Make it part of the turn; if that is impossible, undo it and raise."""

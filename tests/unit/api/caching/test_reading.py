@@ -82,6 +82,21 @@ def test_a_record_is_fetched_once_and_then_served(tmp_path: Path, code: str) -> 
 
 
 @both
+def test_a_copy_that_was_fetched_while_the_clock_was_ahead_is_stale(tmp_path: Path, code: str) -> None:
+    with application(tmp_path, code, SCHEMA) as app:
+        calls, answers, clock = app.module.calls, app.module.answers, app.node.clock
+        for step, fetched in ((30, 1), (400 * 86_400, 2)):
+            key = f"k{step}"
+            answers[key] = {"value": 1}
+            calls.clear()
+            clock.step(step)
+            assert get(app, f"/Rate/{key}")[0] == 200 and len(calls) == 1
+            clock.step(-step)
+            assert get(app, f"/Rate/{key}")[0] == 200 and len(calls) == fetched
+            assert app.run(app.tables.Rate.get(key))["value"] == 1 and len(calls) == fetched
+
+
+@both
 def test_an_absence_is_remembered_for_as_long_as_the_source_says(tmp_path: Path, code: str) -> None:
     with application(tmp_path, code, SCHEMA) as app:
         calls, answers, clock = app.module.calls, app.module.answers, app.node.clock
