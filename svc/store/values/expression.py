@@ -25,6 +25,7 @@ from typing import Any
 from svc.errors import SchemaError
 from svc.store.values import expression_functions as values
 from svc.store.values.expression_functions import FUNCTIONS, KEYWORDS, METHODS
+from svc.store.values.split_patterns import NotLinear, compile_split
 
 MAX_CHARACTERS = 4000
 MAX_DEPTH = 100  # nodes inside each other; a sum of n terms has n
@@ -42,7 +43,9 @@ class Expression:
     function: Callable[..., Any]
 
     def evaluate(self, properties: Iterable[Any]) -> Any:
-        values.meter.left = values.BUDGET
+        meter = values.meter
+        meter.spent += values.BUDGET - meter.left
+        meter.left = values.BUDGET
         return self.function(*properties)
 
 
@@ -102,7 +105,10 @@ _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LONG_NUMBER = re.compile(r"\d{4}")
 
 _ENVIRONMENT: dict[str, Any] = {
-    **{name: getattr(values, name) for name in ("add", "charge_for", "contains", "cut", "distinct", "formatted", "get", "loop", "shown")},
+    **{
+        name: getattr(values, name)
+        for name in ("add", "charge_for", "charge_whole", "contains", "cut", "distinct", "formatted", "get", "loop", "shown")
+    },
     **{name: getattr(values, name) for name in ("modulo", "multiply", "power")},
     **{f"function_{name}": function for name, function in FUNCTIONS.items()},
     **{f"method_{name}": values.method(name) for name in METHODS},
@@ -222,6 +228,9 @@ class _Compiler:
     def comparison(self, node: ast.Compare) -> ast.expr:
         operands = self._values([node.left, *node.comparators])
         if all(isinstance(operator, _COMPARISONS) for operator in node.ops):
+            # What is compared with a constant is looked at no longer than the constant is; that of others is charged for.
+            if sum([not isinstance(operand, ast.Constant) for operand in operands]) > 1:
+                operands = [_call("charge_whole", operand) for operand in operands]
             return ast.Compare(operands[0], node.ops, operands[1:])
         operator, right = node.ops[0], node.comparators[0]
         if len(node.ops) > 1:
@@ -269,7 +278,9 @@ class _Compiler:
         if not isinstance(pattern, ast.Constant) or not isinstance(pattern.value, str):
             raise self._refused(node, "the pattern of re.split must be a string")
         try:
-            split = re.compile(pattern.value).split
+            split = compile_split(pattern.value)
+        except NotLinear as error:
+            raise self._refused(pattern, f"the pattern of re.split could take more than linear time: {error}")
         except (re.error, OverflowError, RecursionError) as error:
             raise self._refused(pattern, f"the pattern of re.split is not valid: {error}")
         name = f"split_{len(self.environment)}"

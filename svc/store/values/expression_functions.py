@@ -17,21 +17,29 @@ from svc.store.values.records import encode_payload
 BUDGET = 1_000_000  # units, about 10 ms
 MAX_INTEGER_BITS = 4096  # of what is calculated with; what a record holds is limited further
 MAX_WIDTH = 1000  # characters to which text is filled up, digits after the point
-MAX_SPLIT_CHARACTERS = 1 << 14  # of a text that a regular expression splits: some take quadratic time
+SPLIT_COST = 25  # for each character that is split by a regular expression, of the forms that take linear time
 LOOP_COST = 10
+ELEMENT_COST = 5  # of a list or an object that is looked through
 
 _BIG = 1 << MAX_INTEGER_BITS
 _SHOWN = frozenset((str, int, float, bool, type(None), datetime, bytes, list, tuple, dict))
+_CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
 _CHARACTERS = 4  # a power of 2: characters for one unit
 
 
 class _Meter:
-    """What is left of the budget of the evaluation that is running; there is one at a time."""
+    """What is left of the budget of the evaluation that is running; there is one at a time. `spent`: by those before it."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "spent")
 
     def __init__(self) -> None:
-        self.left = 0
+        self.left = BUDGET
+        self.spent = 0
+
+    @property
+    def total(self) -> int:
+        """Units that all evaluations have taken, ever: for the difference of two readings."""
+        return self.spent + BUDGET - self.left
 
 
 meter = _Meter()
@@ -51,6 +59,25 @@ def charge_for(value: Any) -> Any:
         charge(len(value) >> _CHARACTERS)
     elif kind is list or kind is tuple or kind is dict:
         charge(len(value))
+    return value
+
+
+def charge_whole(value: Any) -> Any:
+    """Charge for all that lies in a value, before it is compared or shown; returns it."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        charge(len(value) >> _CHARACTERS)
+    elif kind in _CONTAINERS:
+        waiting: list[Any] = [value]
+        while waiting:
+            found = waiting.pop()
+            charge(ELEMENT_COST * len(found))
+            for element in found.items() if type(found) is dict else found:
+                kind = type(element)
+                if kind in _CONTAINERS:
+                    waiting.append(element)
+                elif kind is str or kind is bytes:
+                    charge(len(element) >> _CHARACTERS)
     return value
 
 
@@ -115,7 +142,7 @@ def modulo(a: Any, b: Any) -> Any:
 
 
 def contains(item: Any, container: Any) -> bool:
-    charge_for(container)
+    charge_whole(container)
     return item in container
 
 
@@ -138,7 +165,7 @@ def distinct(values: Iterable[Any]) -> list[Any]:
     >>> distinct([2, 1, 2])
     [2, 1]
     """
-    return list(dict.fromkeys(values))
+    return list(dict.fromkeys(charge_whole(values)))
 
 
 def cut(value: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -149,7 +176,7 @@ def shown(value: Any) -> Any:
     """A value that becomes part of a text: not a set, which has no order, nor a blob, which is no text."""
     if type(value) not in _SHOWN:
         raise TypeError("it cannot be shown")
-    return value
+    return charge_whole(value)
 
 
 def formatted(value: Any, specification: str, conversion: int) -> str:
@@ -171,6 +198,8 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: Any, base: int | None = None) -> Any:
+    if type(value) is str:
+        charge(len(value))
     if base is None:
         return _bounded(int(value))
     return _bounded(int(value, base))
@@ -183,15 +212,24 @@ def _round(value: Any, ndigits: int | None = None) -> Any:
 
 
 def _values(values: tuple[Any, ...]) -> Sequence[Any]:
-    return loop(values[0]) if len(values) == 1 else values
+    return charge_whole(loop(values[0]) if len(values) == 1 else values)  # type: ignore[no-any-return]
+
+
+def _ordered(values: Any) -> Any:
+    """What is to be compared with one another: each about log2 of their number times."""
+    elements = loop(values)
+    before = meter.left
+    charge_whole(elements)
+    charge((before - meter.left) * len(elements).bit_length())
+    return elements
 
 
 def _smallest(*values: Any, **options: Any) -> Any:
-    return min(_values(values), **options) if len(values) == 1 else min(values)
+    return min(_values(values), **options) if len(values) == 1 else min(_values(values))
 
 
 def _largest(*values: Any, **options: Any) -> Any:
-    return max(_values(values), **options) if len(values) == 1 else max(values)
+    return max(_values(values), **options) if len(values) == 1 else max(_values(values))
 
 
 def _sum(values: Any, start: Any = 0) -> Any:
@@ -202,7 +240,7 @@ def _sum(values: Any, start: Any = 0) -> Any:
 
 
 def _sorted(values: Any, reverse: Any = False) -> list[Any]:
-    return sorted(loop(values), reverse=bool(reverse))
+    return sorted(_ordered(values), reverse=bool(reverse))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -247,15 +285,52 @@ def _filled(method: Callable[..., str]) -> Callable[..., str]:
     return fill
 
 
+def _by_character(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Beyond ASCII these look each character up."""
+
+    def call(text: str) -> Any:
+        if not text.isascii():
+            charge(len(text))
+        return method(text)
+
+    return call
+
+
+def _by_place(method: Callable[..., Any]) -> Callable[..., Any]:
+    """These may compare what they are given with the text at each of its places, others take linear time."""
+
+    def call(text: str, *arguments: Any, **options: Any) -> Any:
+        for argument in (*arguments, *options.values()):
+            if type(argument) is str:
+                charge(len(text) * len(argument) >> _CHARACTERS)
+        return method(text, *arguments, **options)
+
+    return call
+
+
+def _comparing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a list: what it is given is compared with the elements."""
+
+    def call(values: Sequence[Any], *arguments: Any) -> Any:
+        return method(charge_whole(values), *arguments)
+
+    return call
+
+
+_BY_CHARACTER = (
+    "capitalize", "casefold", "isalnum", "isalpha", "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "lower",
+    "swapcase", "title", "upper",
+)  # fmt: skip
+_BY_PLACE = ("lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip")
 _TEXT_METHODS = (
-    "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "islower",
-    "isnumeric", "isspace", "istitle", "isupper", "lower", "lstrip", "partition", "removeprefix", "removesuffix", "rfind", "rindex",
-    "rpartition", "rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper",
+    "count", "endswith", "find", "index", "isascii", "partition", "removeprefix", "removesuffix", "split", "splitlines", "startswith",
 )  # fmt: skip
 
 # Method -> type -> what is called. Methods that change their object are not there.
 METHODS: dict[str, dict[type, Callable[..., Any]]] = {
     **{name: {str: getattr(str, name)} for name in _TEXT_METHODS},
+    **{name: {str: _by_character(getattr(str, name))} for name in _BY_CHARACTER},
+    **{name: {str: _by_place(getattr(str, name))} for name in _BY_PLACE},
     **{name: {str: _filled(getattr(str, name))} for name in ("center", "ljust", "rjust", "zfill")},
     "replace": {str: _replace},
     "join": {str: _join},
@@ -266,7 +341,7 @@ METHODS: dict[str, dict[type, Callable[..., Any]]] = {
     "copy": {dict: dict.copy, list: list.copy},
 }
 for _name in ("count", "index"):
-    METHODS[_name] |= {list: getattr(list, _name), tuple: getattr(tuple, _name)}
+    METHODS[_name] |= {kind: _comparing(getattr(kind, _name)) for kind in (list, tuple)}
 
 
 def method(name: str) -> Callable[..., Any]:
@@ -278,18 +353,18 @@ def method(name: str) -> Callable[..., Any]:
         if function is None:
             raise TypeError(f"a {type(value).__name__} has no method {name}")
         charge_for(value)
+        for argument in arguments:
+            charge_for(argument)
         return charge_for(function(value, *arguments, **options))
 
     return call
 
 
-def splitter(split: Callable[..., list[Any]]) -> Callable[..., Any]:
-    """`re.split` with a compiled pattern; `split` is the pattern's method."""
+def splitter(split: Callable[[str, int], list[str]]) -> Callable[..., Any]:
+    """`re.split` with a pattern; `split`: what `compile_split` makes of it."""
 
     def call(text: str, maxsplit: int = 0) -> Any:
-        if len(text) > MAX_SPLIT_CHARACTERS:
-            raise ValueError("the string is too long to be split")
-        charge(len(text))
+        charge(SPLIT_COST * len(text))
         return charge_for(split(text, maxsplit))
 
     return call

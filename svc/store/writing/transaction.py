@@ -25,6 +25,7 @@ from svc.store.caching.copies import Fetched
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
+from svc.store.values.expression_functions import meter
 from svc.store.values.keys import Key, encode_primary, is_hashed
 from svc.store.values.records import encode_payload
 from svc.store.writing.long_write import LongWrite
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from svc.store.table import Table
     from svc.store.turn import Turn
 
+EXPRESSIONS = (
+    200_000  # units of work of checks and computed attributes, about 2 ms, after which the rest of the writes is carried out in slices
+)
 LONG_WRITES = 50  # more take longer than about 2 ms, with their share of the commit
 
 
@@ -433,7 +437,8 @@ class Transaction:
     def apply(self, *, wait: bool = True) -> None:
         """Carry out what was collected, as part of the turn. Raises the Problem that prevents it, with nothing done.
 
-        With `wait=False` it raises NeedsLongWrite if deletions concern too many other records for a turn, and what was collected stays.
+        With `wait=False` it raises NeedsLongWrite if deletions concern too many other records for a turn, or expressions take too
+        much of it, and what was collected stays.
 
         While a long write is under way in the database it makes that begin again; with `wait=False` it raises WriterBusy, and what was
         collected stays.
@@ -470,7 +475,7 @@ class Transaction:
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000
         sets: list[WriteSet] = []
-        deleted = 0
+        deleted, work = 0, meter.total
         write: Write | None = None
         try:
             for database in databases:
@@ -478,7 +483,9 @@ class Transaction:
                 sets.append(write_set)
                 write_set.may_repeat = not wait and len(databases) == 1
                 write_set.reference_limit = LONG_WRITES if write_set.may_repeat else AT_ONCE
-                for write in writes:
+                for number, write in enumerate(writes):
+                    if number and write_set.may_repeat and meter.total - work > EXPRESSIONS:
+                        raise NeedsLongWrite
                     if write.table.database is database:
                         deleted += apply_write(write, write_set)
                         if write_set.references is not None:

@@ -228,6 +228,12 @@ def test_places_in_several_lines() -> None:
     assert (caught.value.line, caught.value.column) == (3, 3)
 
 
+WORK: dict[str, Any] = {
+    "many": ["x"] * 5000, "long": "x" * 1_000_000, "long2": "".join(["x"] * 1_000_000), "wide": "\u00e9" * 50_000, "lists": [[1, 2]] * 5000,
+    "lists2": [[1, 2], *[[1, 2]] * 4999], "texts": ["x" * 5000 for _ in range(200)],
+}  # fmt: skip
+
+
 class TestLimits:
     def test_length(self) -> None:
         assert value("1" + " " * (MAX_CHARACTERS - 1)) == 1
@@ -266,12 +272,33 @@ class TestLimits:
             "''.join([long for x in many])",
             "[z + z + z for z in [y + y + y for y in [long * 9]]]",
             "re.split('y', long)",
+            "[long.strip(long + 'y') for x in many]",
+            "long.rfind(long)",
+            "long.strip(long)",
+            "long.rstrip('y' + long)",
+            "[wide.upper() for x in many]",
+            "[wide.isalpha() for x in many]",
+            "[lists == lists2 for x in many]",
+            "[x for x in many if long == long2]",
+            "[lists < lists2 < 1 for x in many]",
+            "[sorted(texts) for x in many]",
+            "[max(texts) for x in many]",
+            "[max(lists, lists2) for x in many]",
+            "[texts.count(long) for x in many]",
+            "[long in texts for x in many]",
+            "[f'{lists}' for x in many]",
+            "{long + x for x in many}",
+            "[int(long) for x in many]",
         ],
     )
     def test_work_of_one_evaluation(self, text: str) -> None:
         expression = compile_expression(text)
         with pytest.raises(ValueError, match=r"too (much|long)"):
-            evaluate(expression, {"many": ["x"] * 5000, "long": "x" * 1_000_000})
+            evaluate(expression, WORK)
+
+    def test_comparisons_with_constants_cost_nothing(self) -> None:
+        expression = compile_expression("[x for x in many if long == 'short' or long < 'y']")
+        assert len(evaluate(expression, WORK)) == 5000
 
     def test_the_next_evaluation_begins_anew(self) -> None:
         expression = compile_expression("[x for x in many]")
