@@ -78,6 +78,7 @@ class Http2Connection(SocketConnection):
         self.shared = shared
         self.date = shared.date
         self.protocol = Http2(shared.limits)
+        self.protocol.batch = 2 * BATCH
         self._timeout = shared.timeouts.request
         self._events: list[Event] = []  # have come and wait in line
         self._rest = memoryview(b"")  # bytes that have come behind them
@@ -140,6 +141,8 @@ class Http2Connection(SocketConnection):
             protocol.tick(seconds)
         if len(data) <= PIECE:
             self._on_events(protocol.receive_data(data))
+            if protocol.is_behind:
+                self._join_line()
         else:
             self._rest = memoryview(data)
             self._take_rest()
@@ -157,10 +160,11 @@ class Http2Connection(SocketConnection):
             piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
             self._on_events(self.protocol.receive_data(bytes(piece)))
             share.charge()
-            if not self._rest:
+            if self._events or share.is_over or self.protocol.is_behind:
+                if self._rest or self.protocol.is_behind:
+                    self._join_line()
                 return
-            if self._events or share.is_over:
-                self._join_line()
+            if not self._rest:
                 return
 
     def _on_events(self, events: list[Event]) -> None:
@@ -206,10 +210,13 @@ class Http2Connection(SocketConnection):
             self._join_line()
 
     def _serve(self) -> None:
+        protocol = self.protocol
         if self._events:
             self._on_events([])
-            if self._rest:
-                self._join_line()
+        elif protocol.is_behind:
+            self._on_events(protocol.receive_data(b""))
+            self._shared.input.charge()
+            self.touch()
         elif self._rest:
             self._take_rest()
             self.touch()
@@ -217,6 +224,10 @@ class Http2Connection(SocketConnection):
             self._begin_waiting()
         else:
             super()._serve()
+        if protocol.is_behind or self._rest:
+            self._join_line()
+        elif not protocol.reading_head:
+            self._head_deadline = inf
 
     def _on_request(self, event: RequestReceived) -> None:
         shared = self._shared
@@ -494,8 +505,11 @@ class Http2Connection(SocketConnection):
 
         Answers that are complete go before, and nothing but one GOAWAY follows them: some clients (httpx 0.28) ignore frames after it.
         """
-        while self._rest:
-            self._take_rest()
+        while self._rest or self.protocol.is_behind:
+            if self.protocol.is_behind:
+                self._on_events(self.protocol.receive_data(b""))
+            else:
+                self._take_rest()
         if self._reading and self.protocol.idle:
             self.on_readable(True)  # requests that have just arrived are still answered
         if self.closed:

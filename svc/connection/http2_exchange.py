@@ -86,11 +86,13 @@ class Http2Exchange(Exchange):
             body = body.encode()
         try:
             if type(body) is bytes:
-                if self._is_too_much(len(body)):
+                if (
+                    len(body) > LOW_WATER and http2.protocol.buffered > ANSWERS_LIMIT
+                ):  # short ones are always taken: most of those to writes are
                     http2.offer()
                     if self.abandoned:
                         return
-                if self._is_too_much(len(body)):
+                if len(body) > LOW_WATER and http2.protocol.buffered > ANSWERS_LIMIT:
                     # Many requests were begun before any of them was answered, for example when each had to wait.
                     response = self.application.error_response(Overloaded(NOT_READ), self.request)
                     status, body = response.status, response.body
@@ -107,10 +109,6 @@ class Http2Exchange(Exchange):
         if self.intake is not None:
             self._drop_intake()
         http2.touch()
-
-    def _is_too_much(self, size: int) -> bool:
-        """Short answers are always taken: most of those to writes are."""
-        return size > LOW_WATER and self._http2.protocol.buffered > ANSWERS_LIMIT
 
     def _begin_stream(self, response: Response, body: Any) -> None:
         http2 = self._http2

@@ -80,7 +80,7 @@ class Http2(Http2Bodies):
 
     __slots__ = (
         "_block_size", "_express", "_express_first", "_express_last", "_initial_window", "_is_draining", "_is_over", "_last_stream_id", "_max_streams",
-        "_peer_is_going", "_reader", "_saw_settings",
+        "_peer_is_going", "_reader", "_saw_settings", "batch", "is_behind",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, express: bool = True, *, max_streams: int = MAX_STREAMS) -> None:
@@ -89,6 +89,8 @@ class Http2(Http2Bodies):
         conn = ServerConnection(decoder, encoder, max_streams)
         super().__init__(conn, decoder, encoder, limits)
         self._express = express
+        self.batch = 1 << 30  # events of one `receive_data`, at which it ends
+        self.is_behind = False  # it has ended there
         self._express_first = 0  # all streams from here to the next were requests of the express lane
         self._express_last = -1
         self._max_streams = max_streams
@@ -107,15 +109,20 @@ class Http2(Http2Bodies):
     # --- input ---------------------------------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes) -> list[Event]:
-        """Bytes from the peer, the preface first."""
+        """Bytes from the peer, the preface first. Reports a batch; while `is_behind` there is more, which b"" asks for."""
         events: list[Event] = []
+        self.is_behind = False
         if self._is_over:
             return events
         reader = self._reader
         reader.receive(data)
+        batch = self.batch
         try:
             while (frame := reader.next()) is not None:
                 self._on_frame(frame, events)
+                if len(events) >= batch and not self._requests.has_fresh:
+                    self.is_behind = True
+                    break
         except ConnectionFault as fault:
             self._conn.close_connection(fault.code, str(fault).encode())
             self._fail(str(fault), events)
@@ -391,6 +398,7 @@ class Http2(Http2Bodies):
 
     def _end(self) -> None:
         self._is_over = True
+        self.is_behind = False
         self._streams.clear()
         self._acknowledge.clear()
         self._output.forget_all()

@@ -30,6 +30,11 @@ class RequestReader:
         self._frame_rates = frame_rates
         self._fresh: list[Stream] = []
 
+    @property
+    def has_fresh(self) -> bool:
+        """A request is begun whose end may be in the rest of the input."""
+        return bool(self._fresh) and any(stream.fresh is not None for stream in self._fresh)
+
     def begin(self, stream_id: int, fields: DecodedFields, is_ended: bool, window: int | None, events: list[Event]) -> Stream:
         """Begin a request with its head. `is_ended`: without a body. `window`: as in `Stream`."""
         try:

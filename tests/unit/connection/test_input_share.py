@@ -9,6 +9,7 @@ from svc.connection import Connections, Timeouts
 from svc.connection.input_share import BATCH, SLICE, InputShare
 from svc.messages import Response
 from svc.protocol.http1 import Limits
+from svc.protocol.http2_requests import RequestReader
 from tests.support.connections import FakeApplication, World
 from tests.support.fakes import FakeLoop, FakeSocket
 from tests.support.http2 import ClientEnd
@@ -244,3 +245,22 @@ def test_ports_share_one_slice() -> None:
     for port in ports:
         port.end_turn()
     assert all(sock.sent for sock in socks)
+
+
+def test_heads_beyond_a_batch_are_not_even_read(monkeypatch: Any) -> None:
+    world = ManyClients(1, http2=True)
+    world.socks[0].incoming.append(http2_requests(100))
+    begun: list[int] = []
+    begin = RequestReader.begin
+
+    def count(self: RequestReader, *given: Any) -> Any:
+        begun.append(1)
+        return begin(self, *given)
+
+    monkeypatch.setattr(RequestReader, "begin", count)
+    world.poll()
+    assert len(begun) <= 2 * BATCH
+    while world.turn():
+        pass
+    assert len(begun) == 100
+    assert world.served() == [f"/{number}" for number in range(100)]
