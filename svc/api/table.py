@@ -381,14 +381,15 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
 
     def _admitted(self, context: AnyContext, write: Callable[[], Any]) -> Any:
         """What `write` returns, once what it has written has been tested (spec: applications §3.1). What it raises leaves nothing of that."""
-        transaction = _transaction_of(context)
-        start = transaction.writes.size
+        transaction, state = _transaction_of(context), context.state
+        start, created = transaction.writes.size, (state.created_resource, state.new_location)
         try:
             result = write()
+            admitting = transaction.admit(self._table, start)
         except BaseException:
             transaction.writes.forget_from(start)
+            state.created_resource, state.new_location = created
             raise
-        admitting = transaction.admit(self._table, start)
         return Ready(result) if admitting is None else then(admitting, lambda _: result)
 
     def _put_one(self, target: RequestTarget, key: Any, record: dict[str, Any], request: Any, context: AnyContext) -> None:
@@ -586,8 +587,9 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
     def _forget(self, context: AnyContext, key: Any) -> None:
         """Instances of the record have to read it again."""
         instances = _transaction_of(context).instances
+        cascades = bool(instances) and _transaction_of(context).writes.may_cascade
         for (_, known), instance in (instances or {}).items():
-            if known == key and instance._table is self._table and not instance._changes:
+            if (cascades or (known == key and instance._table is self._table)) and not instance._changes:
                 instance.__dict__["_raw"], instance.__dict__["_values"] = NOT_LOADED, None
 
 

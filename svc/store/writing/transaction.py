@@ -60,7 +60,6 @@ class Transaction:
         "_are_assigned",
         "_is_keyless",
         "_keys",
-        "_may_cascade",
         "_rechecks",
         "_store",
         "_tables",
@@ -71,6 +70,7 @@ class Transaction:
         "expires_at",
         "failed_at",
         "failed_key",
+        "may_cascade",
         "may_use_reserve",
         "on_done",
         "operation",
@@ -90,7 +90,7 @@ class Transaction:
         self._writes: list[Write] = []
         self._keys: set[tuple[Table, bytes]] = set()  # encoded, of the records that are written
         self._rechecks: list[tuple[int, Database, Callable[[Txn], object]]] = []
-        self._may_cascade = False  # a deletion among them may entail that of other records, or change them
+        self.may_cascade = False  # a deletion among them may entail that of other records, or change them
         self.previews: dict[Database, Preview] = {}  # what its reads see
         self._tables: dict[Table, TableDefinition] = {}  # the definitions by which the writes were checked
         self._aborted = False
@@ -301,7 +301,7 @@ class Transaction:
         self._writes.append(write)
         self._keys.add((table, write.key))
         if write.kind == DELETE and table.database.references_to(table):
-            self._may_cascade = True
+            self.may_cascade = True
 
     # -- reading
 
@@ -311,7 +311,7 @@ class Transaction:
 
     def concerns(self, table: Table, key: Key) -> bool:
         """Whether what was collected may make this record another one."""
-        return self._may_cascade or self.has_written(table, key)
+        return self.may_cascade or self.has_written(table, key)
 
     def get_raw(self, table: Table, key: Key, txn: Txn | None = None) -> bytes | None:
         """The record as this transaction would leave it: as of the snapshot `txn`, default the turn's, with what was collected so far."""
@@ -415,7 +415,7 @@ class Transaction:
         """Find out what the writes that are left are about."""
         writes = [write for write in self._writes if write.kind not in NOTES]
         self._keys = {(write.table, write.key) for write in writes}
-        self._may_cascade = any(write.kind == DELETE and write.table.database.references_to(write.table) for write in writes)
+        self.may_cascade = any(write.kind == DELETE and write.table.database.references_to(write.table) for write in writes)
         self._is_keyless = any(write.is_keyless for write in writes)
 
     # -- ending
@@ -580,7 +580,7 @@ class Transaction:
     def _take(self) -> list[Write]:
         """The writes, which are no longer waiting."""
         writes, self._writes, self._tables, self._is_keyless = self._writes, [], {}, False
-        self._keys, self._may_cascade, self._rechecks = set(), False, []
+        self._keys, self.may_cascade, self._rechecks = set(), False, []
         self.previews.clear()
         return writes
 
