@@ -25,7 +25,7 @@ graphqlSchema: {files: schema.graphql}
 graphql: true
 rest: true
 scheduler:
-  jobs: [{name: nightly, handler: 'jobs.py#run', interval: 24h}]
+  jobs: [{name: nightly, handler: 'jobs.py#run', interval: 30s}]
 """
 
 CODE = """
@@ -363,7 +363,7 @@ def test_a_computed_attribute_has_no_value(app: Application) -> None:
 
 
 def test_a_job_has_failed(app: Application) -> None:
-    app.clock.advance(25 * 3600)
+    app.clock.advance(65)
     assert "job nightly has failed" in errors(app)
 
 
