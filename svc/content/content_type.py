@@ -119,8 +119,12 @@ class ContentType:
         """One value, of a query or a handler. Raises TypeError for a value that this type cannot encode: a defect of the handler."""
         raise NotImplementedError
 
-    def encode_stored(self, raw: bytes) -> bytes:
-        """One stored record (svc.store.values.records), undecoded: the fast path of `encode`."""
+    def encode_long(self, value: Any) -> Any:
+        """`encode`, for callers that can wait: perhaps an awaitable of bytes."""
+        return self.encode(value)
+
+    def encode_stored(self, raw: bytes) -> Any:
+        """The same of one stored record (svc.store.values.records), undecoded: the fast path of `encode`."""
         return self.encode(decode(raw) if self.native else decode_json(raw))
 
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> RowWriter:

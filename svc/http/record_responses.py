@@ -61,7 +61,7 @@ class RecordResponses(ResponseParts):
             value = decode(raw) if writer.native else decode_json(raw)
             if record.visible is not None:
                 value = narrow(value, record.visible)
-            body = rows.begin() + rows.rows([value]) + rows.end() if writer.name == TABULAR else writer.encode(value)
+            body = rows.begin() + rows.rows([value]) + rows.end() if writer.name == TABULAR else writer.encode_long(value)
         if type(body) is not bytes:
             return self._respond(request, writer, body, 200, pairs)
         if writer.headers:
@@ -137,7 +137,7 @@ class RecordResponses(ResponseParts):
             raise NotAcceptable(preferences.refusal)
         if not writer.native:
             value = projection((name,), json=True)(raw)[0]
-        return self._respond(request, writer, writer.encode(value), 200, pairs)
+        return self._respond(request, writer, writer.encode_long(value), 200, pairs)
 
     def _only_row(self, rows: PlannedQuery, writer: ContentType, answer: Callable[[Any, QueryExecution], Any]) -> Any:
         """The result of `answer` for the one row of a query; an awaitable of it if the row takes more than a slice to find."""
@@ -175,7 +175,7 @@ class RecordResponses(ResponseParts):
         """One value; in pieces if it holds very many related records."""
         pieces = execution.value_pieces(writer, value) if execution.joins else None
         if pieces is None:
-            return self._respond(request, writer, writer.encode(value), 200, pairs)
+            return self._respond(request, writer, writer.encode_long(value), 200, pairs)
         return self._compression.apply(request, Response(pieces, 200, pairs=pairs + (writer.headers or [])), writer.compressible)
 
     def _part_pairs(self, request: Request, rows: PlannedQuery, record: StoredRecord, writer: ContentType) -> HeaderPairs:
