@@ -81,6 +81,9 @@ class ServerError(Problem):
     status_code = 500
 
 
+MUST_LOGIN = "Must login"
+
+
 class AccessViolation(Problem):
     """401 without a user, 403 with one.
 
@@ -88,7 +91,7 @@ class AccessViolation(Problem):
     """
 
     def __init__(self, user: object = None, message: str = "", *, right: str = "", resource: str = "", attribute: str = "") -> None:
-        super().__init__(message or ("Must login" if user is None else "Unauthorized access to resource"), 401 if user is None else 403)
+        super().__init__(message or (MUST_LOGIN if user is None else "Unauthorized access to resource"), 401 if user is None else 403)
         if user is not None and right:
             of = ".".join([name if len(name) <= 100 else f"{name[:100]}..." for name in (resource, attribute) if name])
             of = of.encode("utf-8", "backslashreplace").decode()

@@ -6,7 +6,7 @@ from typing import Any
 
 from svc.content.json_type import encode_json
 from svc.content.registry import ContentTypes
-from svc.errors import REASONS, NotAcceptable, Problem, QueryError
+from svc.errors import MUST_LOGIN, REASONS, AccessViolation, NotAcceptable, Problem, QueryError
 from svc.messages import Headers, Request, Response
 
 PROBLEM_TYPE = "application/problem+json"
@@ -18,6 +18,24 @@ def problem_response(error: Problem, types: ContentTypes, request: Request | Non
 
     `request_id`: of a defect, also in the log. Errors of a query in the address have a `position`, counted from 0.
     """
+    accept = None if request is None else request.block.get("accept")
+    takes_json = accept is None or accept == "*/*" or "json" in accept[:16]  # most clients ask for JSON first
+    if type(error) is AccessViolation and error.message == MUST_LOGIN and error.status_code == 401 and takes_json:
+        return Response(_MUST_LOGIN_BODY, 401, Headers([("Content-Type", PROBLEM_TYPE), *error.headers]))
+    body = _problem_object(error, request_id)
+    if accept is not None and not takes_json:
+        try:
+            preferred = types.writer(accept)
+            if preferred.name in _BINARY:
+                return Response(
+                    preferred.encode(body), error.status_code, Headers([("Content-Type", preferred.content_type), *error.headers])
+                )
+        except NotAcceptable:
+            pass  # then it is JSON all the same
+    return Response(encode_json(body), error.status_code, Headers([("Content-Type", PROBLEM_TYPE), *error.headers]))
+
+
+def _problem_object(error: Problem, request_id: str) -> dict[str, Any]:
     detail = error.message if not request_id else f"{error.message} (request {request_id})"
     body: dict[str, Any] = {
         "type": "about:blank",
@@ -35,14 +53,7 @@ def problem_response(error: Problem, types: ContentTypes, request: Request | Non
         body["faults"] = list(error.faults)
     if isinstance(error, QueryError) and error.position is not None:
         body["position"] = error.position
-    accept = None if request is None else request.block.get("accept")
-    if accept is not None and "json" not in accept[:16]:  # most clients ask for JSON first
-        try:
-            preferred = types.writer(accept)
-            if preferred.name in _BINARY:
-                return Response(
-                    preferred.encode(body), error.status_code, Headers([("Content-Type", preferred.content_type), *error.headers])
-                )
-        except NotAcceptable:
-            pass  # then it is JSON all the same
-    return Response(encode_json(body), error.status_code, Headers([("Content-Type", PROBLEM_TYPE), *error.headers]))
+    return body
+
+
+_MUST_LOGIN_BODY = encode_json(_problem_object(AccessViolation(), ""))  # prepared: refusing a caller who is not known costs little
