@@ -46,7 +46,7 @@ def _dump(form: Any) -> bytes:
 def yaml_pieces(form: Any, indent: bytes = b"") -> Iterator[bytes]:
     """The document of a value in JSON form, in pieces of about LIGHT values; a string is never cut."""
     if not isinstance(form, dict | list) or _is_light(form):
-        yield _indented(_dump(form), indent)
+        yield _indented(encode_yaml(form), indent)
         return
     is_list = isinstance(form, list)
     members: Iterable[tuple[Any, Any]] = enumerate(form) if isinstance(form, list) else form.items()
@@ -58,16 +58,16 @@ def yaml_pieces(form: Any, indent: bytes = b"") -> Iterator[bytes]:
             else:
                 light[name] = value
             if not _is_light(light):
-                yield _indented(_dump(light), indent)
+                yield _indented(encode_yaml(light), indent)
                 light.clear()
             continue
         if light:
-            yield _indented(_dump(light), indent)
+            yield _indented(encode_yaml(light), indent)
             light.clear()
-        yield _indented((_dump([0]) if is_list else _dump({name: 0})).removesuffix(b" 0\n") + b"\n", indent)
+        yield _indented((encode_yaml([0]) if is_list else encode_yaml({name: 0})).removesuffix(b" 0\n") + b"\n", indent)
         yield from yaml_pieces(value, indent + b"  ")
     if light:
-        yield _indented(_dump(light), indent)
+        yield _indented(encode_yaml(light), indent)
 
 
 def _is_light(form: Any) -> bool:
@@ -109,7 +109,7 @@ class YamlType(ContentType):
     def encode_long(self, value: Any) -> Any:
         if _is_light(value):
             return encode_yaml(value)
-        return _in_turns(yaml_pieces(without_lone_surrogates(json_form(value))))
+        return _in_turns(yaml_pieces(value))
 
     def encode_stored(self, raw: bytes) -> Any:
         return self.encode_long(decode_json(raw))
