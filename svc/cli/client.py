@@ -135,6 +135,7 @@ class Client:
         self.target = target
         self.authorization = authorization
         self.accept = _ACCEPT
+        self.answer_seconds = ANSWER_SECONDS
 
     def send(self, body: Mapping[str, Any], authorization: str | None = None) -> Answer:
         """POST an operation. `authorization`: instead of the client's; empty for none. Raises Unreachable."""
@@ -177,7 +178,7 @@ class Client:
         connection = self._connection()
         try:
             connection.connect()
-            connection.sock.settimeout(ANSWER_SECONDS)
+            connection.sock.settimeout(self.answer_seconds)
             try:
                 connection.request(method, path, content, headers)
             except (BrokenPipeError, ConnectionResetError):

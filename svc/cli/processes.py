@@ -115,6 +115,9 @@ def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, 
     return FAILED
 
 
+STATUS_SECONDS = 5.0  # a server that does not answer runs all the same
+
+
 def _served(arguments: Arguments) -> dict[str, Any]:
     """What a running server says of itself: version, uptime, addresses, applications with what is wrong with them. Empty if none answers."""
     from svc.cli.arguments import UsageError
@@ -123,7 +126,9 @@ def _served(arguments: Arguments) -> dict[str, Any]:
     from svc.cli.start_notice import shown_addresses
 
     try:
-        answer = local_client(arguments).send({"operation": "get_status"})
+        client = local_client(arguments)
+        client.answer_seconds = STATUS_SECONDS
+        answer = client.send({"operation": "get_status"})
         found = answer.value() if answer.status == 200 else {}
     except (UsageError, Unreachable):
         return {}
