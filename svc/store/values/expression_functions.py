@@ -28,18 +28,14 @@ _CHARACTERS = 4  # a power of 2: characters for one unit
 
 
 class _Meter:
-    """What is left of the budget of the evaluation that is running; there is one at a time. `spent`: by those before it."""
+    """What is left of the budget of the evaluation that is running; there is one at a time. `spent`: by those before it: `spent - left` grows by what
+    evaluations take."""
 
     __slots__ = ("left", "spent")
 
     def __init__(self) -> None:
         self.left = BUDGET
         self.spent = 0
-
-    @property
-    def total(self) -> int:
-        """Units that all evaluations have taken, ever: for the difference of two readings."""
-        return self.spent + BUDGET - self.left
 
 
 meter = _Meter()

@@ -475,7 +475,7 @@ class Transaction:
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000
         sets: list[WriteSet] = []
-        deleted, work = 0, meter.total
+        deleted, work = 0, meter.spent - meter.left
         write: Write | None = None
         try:
             for database in databases:
@@ -484,7 +484,7 @@ class Transaction:
                 write_set.may_repeat = not wait and len(databases) == 1
                 write_set.reference_limit = LONG_WRITES if write_set.may_repeat else AT_ONCE
                 for number, write in enumerate(writes):
-                    if number and write_set.may_repeat and meter.total - work > EXPRESSIONS:
+                    if number and write_set.may_repeat and meter.spent - meter.left - work > EXPRESSIONS:
                         raise NeedsLongWrite
                     if write.table.database is database:
                         deleted += apply_write(write, write_set)
