@@ -80,8 +80,7 @@ def test_changes_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "  weight: Float is added\n"
         "  note: String is removed, its values stay, as undeclared properties\n"
         "  expiration: none becomes 60\n"
-        "  an index of called is built from 3 records\n"
-        "  the index of name is dropped\n"
+        "  the index of name is that of called, or is built again if records have values under that name\n"
         "  warning: Dog.age: 1 of 3 records do not fit Int; they stay as they are until they are written (the key is 'bello')\n"
         "  warning: Dog.note: 3 of 3 records have values, which are kept as undeclared properties (the keys are 'bello', 'rex', 'waldi')"
         '; if it has another name now, declare that with @renamedFrom(name: "note")\n'
