@@ -137,7 +137,7 @@ class _Load:
         self._slices = call.node.store.slices
         self._attributes = frozenset[str]()  # that are known to be good
         self._columns: CsvColumns | None = None
-        self._rows_at_once = 1  # the header
+        self._rows_at_once = ROWS
         self._result = BulkResult()
         self._faults = LoadFaults()
 
@@ -212,12 +212,14 @@ class _Load:
             rows.finish()
         else:
             rows.feed(text)
+        if self._columns is None:
+            header = rows.rows(1)
+            if not header:
+                return
+            self._columns = self._read_header(header[0], rows)
         while True:
             records: list[Record | Refused] = []
             while some := rows.rows(self._rows_at_once):
-                if self._columns is None:
-                    self._columns = self._read_header(some.pop(0), rows)
-                    del rows.lines[0]
                 records += self._columns.records(some, rows.lines)
                 self._faults.add_lines(rows.lines)
                 if now() >= end:

@@ -141,6 +141,27 @@ def test_insert(node: OperationsNode) -> None:
     assert content(node)[2]["code"] == "y"
 
 
+def test_nothing_is_lost_where_each_step_takes_all_of_its_time(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowClock:
+        """Half a second passes whenever it is asked."""
+
+        def __init__(self) -> None:
+            self._seconds = 0.0
+
+        def monotonic(self) -> float:
+            self._seconds += 0.5
+            return node.clock.monotonic() + self._seconds
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(node.clock, name)
+
+    monkeypatch.setattr(node.node, "clock", SlowClock())
+    rows = "".join(f"{number},name {number}\n" for number in range(3000))
+    record = load(node, f"id,name\n{rows}", name="free")
+    assert (record["status"], record["message"]) == ("COMPLETE", "successfully loaded 3000 of 3000 records")
+    assert len(content(node, "free")) == 3000
+
+
 def test_update_and_upsert(node: OperationsNode) -> None:
     load(node, CSV)
     job = load(node, "id,height\n1,13\n9,1\n", action="update")
