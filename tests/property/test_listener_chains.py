@@ -83,8 +83,11 @@ def make(number: int, listener: Listener) -> Callable[..., Any]:
 def expected(listeners: list[Listener], target: str) -> tuple[int, str]:
     """The status and the stamps, innermost first."""
     front = [item for item in enumerate(listeners) if item[1].place == "front"][::-1]
-    middle = [item for item in enumerate(listeners) if item[1].place == "middle"]
-    behind = [item for item in enumerate(listeners) if item[1].place == "behind"]
+    # Of those at one place the most particular path is asked first.
+    middle, behind = (
+        sorted([item for item in enumerate(listeners) if item[1].place == place], key=lambda item: -len(item[1].path or ""))
+        for place in ("middle", "behind")
+    )
     steps: list[Any] = [*front, *middle, None, *behind]
     own = {"data": 200, "none": 404, "raise": 418, "defect": 500, "twice": 500, "abort": 402, "response": 203}
 
