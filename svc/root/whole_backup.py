@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from stat import S_ISFIFO, S_ISSOCK
 
 import msgspec
 
@@ -134,6 +133,12 @@ def restore_backup(directory: Path, root: Path, examine: Callable[[Path], Config
     there = [str(path) for path in database_paths(config)]
     if there:
         raise ConfigError(f"There is a database in {there[0]} already, where the configuration of the backup has its databases")
+    for name in backup.databases:  # two installations that share them would give out the same numbers
+        blobs = next((path / name for path in config.storage.blob_paths if _holds_any(path / name)), None)
+        if blobs is not None:
+            raise ConfigError(
+                f"There are files in {blobs} already, where the configuration of the backup has the blobs of '{name}': move them away"
+            )
     if COMPONENTS in backup.archives:
         with step("components"):
             _require_empty(config.components_root)
@@ -143,9 +148,14 @@ def restore_backup(directory: Path, root: Path, examine: Callable[[Path], Config
             storage = config.database_path(name)
             storage.mkdir(mode=0o700, parents=True, exist_ok=True)
             restore_offline(Backups(directory / DATABASES, name), storage, list(config.storage.blob_paths), watch=watch)
+    os.sync()  # the files of the archives
     waiting.replace(file)
     sync_directory(root)
     return backup
+
+
+def _holds_any(directory: Path) -> bool:
+    return directory.is_dir() and next(directory.iterdir(), None) is not None
 
 
 def _require_empty(directory: Path) -> None:
@@ -161,12 +171,11 @@ def _require_empty(directory: Path) -> None:
 
 def _archive(top: Path, target: Path, left_out: set[Path]) -> str:
     """Write what is below `top`, but for these directories, into a new tar file, and to the disk; returns its SHA-256."""
-    left = {path.resolve() for path in left_out}
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path in _files(top, left):
+        for path in _files(top, set(map(os.path.realpath, left_out))):
             try:
-                archive.add(path, str(path.relative_to(top)), recursive=False)
+                archive.add(path, os.path.relpath(path, top), recursive=False, filter=_kept)
             except FileNotFoundError:
                 continue  # removed meanwhile
         archive.close()
@@ -175,22 +184,21 @@ def _archive(top: Path, target: Path, left_out: set[Path]) -> str:
     return _digest(target)
 
 
-def _files(top: Path, left_out: set[Path]) -> Iterator[Path]:
-    for entry in sorted(top.iterdir()):
-        if entry.name in _OF_A_PROCESS or entry.resolve() in left_out:
-            continue
-        mode = entry.lstat().st_mode
-        if S_ISSOCK(mode) or S_ISFIFO(mode):
-            continue
-        yield entry
-        if entry.is_dir() and not entry.is_symlink():
-            yield from _below(entry, left_out)
+def _kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if member.isfifo() or member.isdev() else member
 
 
-def _below(directory: Path, left_out: set[Path]) -> Iterator[Path]:
-    for base, names, files in os.walk(directory):
-        names[:] = sorted(name for name in names if (Path(base) / name).resolve() not in left_out)
-        yield from (Path(base) / name for name in sorted((*names, *files)))
+def _files(top: Path, left_out: set[str]) -> Iterator[str]:
+    """What is below `top`. Raises OSError for a directory that cannot be read: a backup without it would look complete."""
+    for base, names, files in os.walk(top, onerror=_unless_removed):
+        of_a_process = _OF_A_PROCESS if base == str(top) else ()
+        names[:] = sorted(name for name in names if name not in of_a_process and os.path.realpath(os.path.join(base, name)) not in left_out)
+        yield from (os.path.join(base, name) for name in sorted((*names, *files)) if name not in of_a_process)
+
+
+def _unless_removed(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _unpack(archive: Path, directory: Path) -> None:

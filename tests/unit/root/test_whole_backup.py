@@ -203,3 +203,52 @@ def test_links_of_an_archive_lead_nowhere_else(root: Path, tmp_path: Path) -> No
     with pytest.raises(BadBackup, match="evil"):
         restored(tmp_path / "b", tmp_path / "deep" / "new")
     assert not (tmp_path / "deep" / "evil").exists()
+
+
+def test_odd_entries(root: Path, tmp_path: Path) -> None:
+    (root / "loop").symlink_to("loop")
+    odd = os.fsencode(root / "components") + b"/odd \xff\n"
+    with open(odd, "w") as stream:
+        stream.write("odd")
+    os.link(odd, root / "components" / "hard")
+    os.mkfifo(root / "components" / "pipe")
+    (root / "components" / "tmp").mkdir()
+    make_backup(configuration(root), tmp_path / "b", quietly)
+    restored(tmp_path / "b", tmp_path / "new")
+    components = tmp_path / "new" / "components"
+    assert os.readlink(tmp_path / "new" / "loop") == "loop" and (components / "hard").read_text() == "odd"
+    assert os.path.samefile(os.fsencode(components) + b"/odd \xff\n", components / "hard")
+    assert not (components / "pipe").exists() and (components / "tmp").is_dir() and not (tmp_path / "new" / "tmp").exists()
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), FileNotFoundError(2, "No such file or directory")])
+def test_a_directory_that_cannot_be_read(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    """One that is removed meanwhile is left out; without one that is there, there is no backup."""
+    original = os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if str(path) == str(root / "keys"):
+            raise error
+        return original(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    if isinstance(error, FileNotFoundError):
+        make_backup(configuration(root), tmp_path / "b", quietly)
+    else:
+        with pytest.raises(PermissionError):
+            make_backup(configuration(root), tmp_path / "b", quietly)
+    assert (tmp_path / "b" / "backup.json").exists() == isinstance(error, FileNotFoundError)
+
+
+def test_blobs_of_another_installation_are_not_shared(root: Path, tmp_path: Path) -> None:
+    """A directory outside the root is the same for both."""
+    document = read_document(root / "svc-config.yaml") | {"storage": {"path": "database", "blobPaths": [str(tmp_path / "blobs")]}}
+    write_document(root / "svc-config.yaml", document)
+    (root / "blobs").rename(tmp_path / "blobs")
+    make_backup(configuration(root), tmp_path / "b", quietly)
+    with pytest.raises(ConfigError, match="blobs of 'system': move them away"):
+        restored(tmp_path / "b", tmp_path / "new")
+    assert not (tmp_path / "new" / "svc-config.yaml").exists()
+    (tmp_path / "blobs").rename(tmp_path / "moved")
+    restored(tmp_path / "b", tmp_path / "new2")
+    assert (tmp_path / "blobs" / "data").is_dir()
