@@ -98,8 +98,10 @@ def uses_any(text: str, names: Collection[str]) -> bool:
         return True
 
 
-_OPERATORS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Mult: "multiply", ast.Pow: "power", ast.Mod: "modulo"}
-_NATIVE_OPERATORS = (ast.Sub, ast.Div, ast.FloorDiv)
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add", ast.FloorDiv: "floor_divide", ast.Mult: "multiply", ast.Pow: "power", ast.Mod: "modulo",
+}  # fmt: skip
+_NATIVE_OPERATORS = (ast.Sub, ast.Div)
 _UNARY = (ast.Not, ast.USub, ast.UAdd)
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LONG_NUMBER = re.compile(r"\d{4}")
@@ -109,7 +111,7 @@ _ENVIRONMENT: dict[str, Any] = {
         name: getattr(values, name)
         for name in ("add", "charge_for", "charge_whole", "contains", "cut", "distinct", "formatted", "get", "loop", "shown")
     },
-    **{name: getattr(values, name) for name in ("modulo", "multiply", "power")},
+    **{name: getattr(values, name) for name in ("floor_divide", "modulo", "multiply", "power")},
     **{f"function_{name}": function for name, function in FUNCTIONS.items()},
     **{f"method_{name}": values.method(name) for name in METHODS},
 }
@@ -296,10 +298,15 @@ class _Compiler:
         if self._loops > MAX_LOOPS:
             raise self._refused(node, f"at most {MAX_LOOPS} loops can be inside each other")
         generators = []
-        for generator in node.generators:
+        for number, generator in enumerate(node.generators):
             if generator.is_async:
                 raise self._refused(node, "async cannot be used here")
-            iterated = _call("loop", self.value(generator.iter))
+            done = [*generator.ifs, *(inner.iter for inner in node.generators[number + 1 : number + 2])]
+            if number == len(node.generators) - 1:
+                done += [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            parts = sum(isinstance(part, ast.expr) for each in done for part in ast.walk(each))
+            cost = values.LOOP_COST + values.ELEMENT_COST * max(parts - values.FREE_PARTS, 0)
+            iterated = _call("loop", self.value(generator.iter), ast.Constant(cost))
             target = self._target(generator.target)
             generators.append(ast.comprehension(target, iterated, self._values(generator.ifs), 0))
         built: ast.expr

@@ -19,12 +19,16 @@ MAX_INTEGER_BITS = 4096  # of what is calculated with; what a record holds is li
 MAX_WIDTH = 1000  # characters to which text is filled up, digits after the point
 SPLIT_COST = 25  # for each character that is split by a regular expression, of the forms that take linear time
 LOOP_COST = 10
+FREE_PARTS = 3  # of what a loop does for each element: `x.a` has two
 ELEMENT_COST = 5  # of a list or an object that is looked through
+SHOWN_COST = 4  # times that, if it becomes text
 
 _BIG = 1 << MAX_INTEGER_BITS
 _SHOWN = frozenset((str, int, float, bool, type(None), datetime, bytes, list, tuple, dict))
 _CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
+_DIGITS = 13  # a power of 2: bits times bits for one unit
 _CHARACTERS = 4  # a power of 2: characters for one unit
+_NARROW, _LONG_PART, _SHORT_TEXT, _LONG_TEXT = 4, 100, 2500, 30_000  # characters at which CPython looks for a text in another way
 
 
 class _Meter:
@@ -84,6 +88,12 @@ def _bounded(value: Any) -> Any:
     return value
 
 
+def _charge_digits(a: Any, b: Any) -> None:
+    """For whole numbers that are multiplied or divided: each digit of one with each of the other."""
+    if type(a) is int and type(b) is int:
+        charge(a.bit_length() * b.bit_length() >> _DIGITS)
+
+
 # --- operators ---------------------------------------------------------------------------------------------------------------------------
 
 
@@ -114,6 +124,7 @@ def multiply(a: Any, b: Any) -> Any:
     if isinstance(b, (str, bytes, list, tuple)):
         count = max(a, 0)
         charge(count * len(b) >> _CHARACTERS if isinstance(b, (str, bytes)) else count * len(b))
+    _charge_digits(a, b)
     return _bounded(a * b)
 
 
@@ -127,6 +138,7 @@ def power(a: Any, b: Any) -> Any:
     result = a**b
     if type(result) is complex:
         raise ValueError("a power has no real value")
+    _charge_digits(result, result)
     return _bounded(result)
 
 
@@ -134,16 +146,32 @@ def modulo(a: Any, b: Any) -> Any:
     """Of numbers: on text it would be formatting."""
     if isinstance(a, (str, bytes)):
         raise TypeError("% needs numbers")
+    _charge_digits(a, b)
     return a % b
+
+
+def floor_divide(a: Any, b: Any) -> Any:
+    _charge_digits(a, b)
+    return a // b
 
 
 def contains(item: Any, container: Any) -> bool:
     charge_whole(container)
+    if type(item) is str and type(container) is str:
+        _charge_search(container, item)
     return item in container
 
 
-def loop(values: Any) -> Sequence[Any]:
-    """What `for` and the functions on many values go through."""
+def _charge_search(text: str, part: str) -> None:
+    """For looking for a text in another: the interpreter compares at each place, and with long ones does what takes linear time."""
+    length, width = len(text), len(part)
+    if width > _NARROW and (length >= _LONG_TEXT or (width >= _LONG_PART and length >= _SHORT_TEXT)):
+        width = _NARROW
+    charge(length * width >> _CHARACTERS)
+
+
+def loop(values: Any, cost: int = LOOP_COST) -> Sequence[Any]:
+    """What `for` and the functions on many values go through. `cost`: of what is done for each."""
     kind = type(values)
     if kind is dict:
         values = list(values)
@@ -151,7 +179,7 @@ def loop(values: Any) -> Sequence[Any]:
         values = sorted(values, key=encode_payload)
     elif kind is not list and kind is not str and kind is not tuple:
         raise TypeError("only lists, objects and strings have elements")
-    charge(LOOP_COST * len(values) + LOOP_COST)
+    charge(cost * len(values) + LOOP_COST)
     return values  # type: ignore[no-any-return]
 
 
@@ -172,7 +200,11 @@ def shown(value: Any) -> Any:
     """A value that becomes part of a text: not a set, which has no order, nor a blob, which is no text."""
     if type(value) not in _SHOWN:
         raise TypeError("it cannot be shown")
-    return charge_whole(value)
+    before = meter.left
+    charge_whole(value)
+    if type(value) in _CONTAINERS:
+        charge((before - meter.left) * SHOWN_COST)
+    return value
 
 
 def formatted(value: Any, specification: str, conversion: int) -> str:
@@ -183,7 +215,9 @@ def formatted(value: Any, specification: str, conversion: int) -> str:
     """
     if conversion != -1:
         value = ascii(value) if conversion == ord("a") else repr(value) if conversion == ord("r") else str(value)
-    return format(value, specification)
+    text = format(value, specification)
+    charge(len(text))
+    return text
 
 
 # --- functions ---------------------------------------------------------------------------------------------------------------------------
@@ -204,6 +238,7 @@ def _integer(value: Any, base: int | None = None) -> Any:
 def _round(value: Any, ndigits: int | None = None) -> Any:
     if ndigits is not None and abs(ndigits) > MAX_WIDTH:
         raise ValueError("too many digits")
+    _charge_digits(value, value)
     return round(value, ndigits)
 
 
@@ -261,6 +296,7 @@ KEYWORDS = frozenset(("base", "default", "maxsplit", "ndigits", "reverse", "sep"
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    _charge_search(text, old)
     found = text.count(old)
     charge(len(text) + (found if count < 0 else min(found, count)) * len(new) >> _CHARACTERS)
     return text.replace(old, new, count)
@@ -304,6 +340,16 @@ def _by_place(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _searching(method: Callable[..., Any]) -> Callable[..., Any]:
+    def call(text: str, *arguments: Any, **options: Any) -> Any:
+        for argument in (*arguments, *options.values()):
+            if type(argument) is str:
+                _charge_search(text, argument)
+        return method(text, *arguments, **options)
+
+    return call
+
+
 def _comparing(method: Callable[..., Any]) -> Callable[..., Any]:
     """Of a list: what it is given is compared with the elements."""
 
@@ -318,14 +364,14 @@ _BY_CHARACTER = (
     "swapcase", "title", "upper",
 )  # fmt: skip
 _BY_PLACE = ("lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip")
-_TEXT_METHODS = (
-    "count", "endswith", "find", "index", "isascii", "partition", "removeprefix", "removesuffix", "split", "splitlines", "startswith",
-)  # fmt: skip
+_SEARCHING = ("count", "find", "index", "partition", "split")
+_TEXT_METHODS = ("endswith", "isascii", "removeprefix", "removesuffix", "splitlines", "startswith")
 
 # Method -> type -> what is called. Methods that change their object are not there.
 METHODS: dict[str, dict[type, Callable[..., Any]]] = {
     **{name: {str: getattr(str, name)} for name in _TEXT_METHODS},
     **{name: {str: _by_character(getattr(str, name))} for name in _BY_CHARACTER},
+    **{name: {str: _searching(getattr(str, name))} for name in _SEARCHING},
     **{name: {str: _by_place(getattr(str, name))} for name in _BY_PLACE},
     **{name: {str: _filled(getattr(str, name))} for name in ("center", "ljust", "rjust", "zfill")},
     "replace": {str: _replace},

@@ -7,6 +7,7 @@ import pytest
 
 from svc.errors import SchemaError
 from svc.store.values.expression import MAX_CHARACTERS, MAX_DEPTH, MAX_LOOPS, Expression, compile_expression
+from svc.store.values.expression_functions import BUDGET, meter
 
 RECORD: dict[str, Any] = {
     "a": 3,
@@ -289,6 +290,11 @@ class TestLimits:
             "[f'{lists}' for x in many]",
             "{long + x for x in many}",
             "[int(long) for x in many]",
+            f"[[{', '.join(['x'] * 200)}] for x in many]",
+            f"{{x: [{', '.join(['x'] * 200)}] for x in many}}",
+            f"[x for x in many if x in [{', '.join(['x'] * 200)}]]",
+            f"[y for x in many for y in [{', '.join(['x'] * 200)}]]",
+            f"[str([{', '.join(['1.5'] * 100)}]) for x in many]",
         ],
     )
     def test_work_of_one_evaluation(self, text: str) -> None:
@@ -299,6 +305,37 @@ class TestLimits:
     def test_comparisons_with_constants_cost_nothing(self) -> None:
         expression = compile_expression("[x for x in many if long == 'short' or long < 'y']")
         assert len(evaluate(expression, WORK)) == 5000
+
+    def test_what_is_usual_in_a_loop_is_within_the_budget(self) -> None:
+        expression = compile_expression("', '.join([x.name + ': ' + str(x.count) for x in many if x.count > 1 and 'na' in x.name])")
+        assert evaluate(expression, {"many": [{"name": "name", "count": 2}] * 5000}).count("name: 2") == 5000
+
+    def test_texts_of_some_megabytes_are_searched(self) -> None:
+        expression = compile_expression("long.count('some words in it')")
+        assert evaluate(expression, {"long": "x" * 3_000_000}) == 0
+
+    @pytest.mark.parametrize(
+        ("text", "least"),
+        [
+            *[
+                (f"text.{call}", 20_000 * 80 // 16 / 2)
+                for call in ("find(part)", "count(part)", "partition(part)", "split(part)", "replace(part, '')")
+            ],
+            ("part in text", 20_000 * 80 // 16 / 2),
+            ("f'{1.5:.999f}'", 1000),
+            ("str(numbers)", 10_000),
+            ("large * large", 100),
+            ("large ** 4", 1000),
+            ("large ** 4 // large ** 2", 2000),
+            ("large ** 4 % large ** 2", 2000),
+        ],
+    )
+    def test_the_work_of_a_part_is_counted(self, text: str, least: int) -> None:
+        half = "x" * 20
+        evaluate(
+            compile_expression(text), {"text": "x" * 20_000, "part": f"{half}{half}y{half}{half}", "numbers": [1.5] * 1000, "large": 2**999}
+        )
+        assert BUDGET - meter.left >= least
 
     def test_the_next_evaluation_begins_anew(self) -> None:
         expression = compile_expression("[x for x in many]")
