@@ -29,10 +29,21 @@ class Links:
         self._root = root
         self._tables: dict[str, Registration] | None = None  # by database and name, those that answer and that the caller may read
 
-    def collection(self, table: Table, query: str = "") -> str:
+    def collection(self, table: Table) -> str:
         """The address of a collection; "" if there is none for this caller."""
         registration = self._registration(table)
-        return "" if registration is None else self._at(registration, "") + (f"?{query}" if query else "")
+        return "" if registration is None else self._at(registration, "")
+
+    def matching(self, table: Table, name: str, value: Any) -> tuple[str, bool]:
+        """(the address of the records whose attribute `name` is this value, "" if there is none for this caller; whether their number may be told: the
+        caller may read all of them, and no code of an application says otherwise)."""
+        registration, query = self._registration(table), equal_to(name, value)
+        if registration is None or not query:
+            return "", False
+        is_plain = not hasattr(registration.resource, "application")
+        if is_plain and not rights(user_of(self._request), table).attribute(name).read:
+            return "", False
+        return f"{self._at(registration, '')}?{query}", is_plain
 
     def record(self, table: Table, key: Any) -> str:
         """The address of the record `key`, whether or not there is one; "" for a table that has no address, and a value that cannot be a key."""

@@ -9,7 +9,7 @@ from typing import Any
 from svc.content.values import is_blob
 from svc.pages.cells import CELL, MOST_VALUES, WHOLE, Line, lines_of, shortened
 from svc.pages.collection import foreign_cell, foreign_keys, target_table, type_text
-from svc.pages.links import Links, equal_to
+from svc.pages.links import Links
 from svc.resources import Registration, TableResource
 from svc.store import Table
 from svc.store.values.keys import after, index_key, is_cut
@@ -72,22 +72,24 @@ def record_page(
         if target is None:
             continue
         source = value.get(table.primary_key if relationship.from_ is None else relationship.from_, MISSING)
-        href, text = _lead(target, relationship.to, source, links)
-        if href:
-            count = None if relationship.to is None else _count(target, relationship.to, source)
-            page.related.append(Related(shortened(attribute.name, CELL), text, href, count))
+        related = _related(target, relationship.to, source, links)
+        if related is not None:
+            page.related.append(Related(shortened(attribute.name, CELL), *related))
     return page
 
 
-def _lead(target: Table, to: str | None, source: Any, links: Links) -> tuple[str, str]:
-    """(address, text) of the records of `target` that `source` leads to: those whose attribute `to` is this value, else the one with this key. ("", "")
+def _related(target: Table, to: str | None, source: Any, links: Links) -> tuple[str, str, int | None] | None:
+    """(text, address, number) of the records of `target` that `source` leads to: those whose attribute `to` is this value, else the one with this key. None
     if there is no such address."""
     if source is MISSING or source is None or isinstance(source, list):  # of a list each element is a link beside its value
-        return "", ""
+        return None
     if to is None:
-        return links.record(target, source), f"{target.name} {shortened(str(source), 60)}"
-    query = equal_to(to, source)
-    return (links.collection(target, query), f"all {target.name} with {to} = {shortened(str(source), 60)}") if query else ("", "")
+        href = links.record(target, source)
+        return (f"{target.name} {shortened(str(source), 60)}", href, None) if href else None
+    href, may_count = links.matching(target, to, source)
+    if not href:
+        return None
+    return f"all {target.name} with {to} = {shortened(str(source), 60)}", href, _count(target, to, source) if may_count else None
 
 
 def _count(target: Table, to: str, source: Any) -> int | None:

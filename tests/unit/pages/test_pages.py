@@ -542,6 +542,22 @@ def test_related_records_are_counted(site: Application, as_reader: Application) 
     assert site.ask("DELETE", "/Show/none")[0] == 204
 
 
+def test_related_records_are_counted_by_what_the_caller_may_read(site: Application) -> None:
+    """The number of records with a value tells of an attribute as much as a condition on it would."""
+    hidden = RIGHTS | {"attribute_permissions": [{"attribute_name": "name", "read": True, "insert": False, "update": False}]}
+    for seat, is_shown in ((RIGHTS | {"attribute_permissions": []}, True), (hidden, False)):
+        tables = {"Show": RIGHTS | {"attribute_permissions": []}, "Seat": seat}
+        role = Role("half", "half", {"data": {"tables": tables}}, databases=site.node.store.databases)
+        site.node.as_user(User("half", role=role))
+        try:
+            status = site.ask("GET", "/Seat/?showId==s1&limit(1)")[0]
+            text = show(site, "/Show/s1").text
+        finally:
+            site.node.as_user(ADMIN)
+        assert status == (200 if is_shown else 403)
+        assert ("(300)" in text) == ("showId = s1" in text) == is_shown
+
+
 def test_joined_records_have_labels(site: Application) -> None:
     page = show(site, "/Seat/?id==0001&select(id,show{id,title})")
     assert page.rows[1] == ["0001", "First <b>"] and follow("/Seat/", page.links["First <b>"]) == "/Show/s1"
