@@ -13,6 +13,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from weakref import WeakSet
 
 from svc.api.thread_guard import note_forked_child
 from svc.loop import TurnSelector
+from svc.server.slow_turns import SlowTurns
 from svc.store.disk.descriptors import open_descriptors
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _PATH_BYTES = 1024  # of F_GETPATH of macOS
 _instances: WeakSet[ForkedChild] = WeakSet()
+_forking = threading.local()  # `blocked`: the signals that this thread blocked before it began to fork
 
 
 class ForkedChild:
@@ -71,7 +74,8 @@ class ForkedChild:
 
     def _reset_signals(self) -> None:
         self._replace([signal.set_wakeup_fd(-1)])
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the timer of the parent is not inherited
+        if isinstance(getattr(signal.getsignal(signal.SIGALRM), "__self__", None), SlowTurns):
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
         for number, handler in self._handlers.items():
             if signal.getsignal(number) == handler:
                 signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -108,9 +112,24 @@ class ForkedChild:
         os._exit(1)
 
 
+def _hold_signals() -> None:
+    """Until the child has given up. One that ends it at once, as the end of a pool does, would be told to the parent and be lost for the child."""
+    if _instances:
+        _forking.blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
+def _release_signals() -> None:
+    blocked = _forking.__dict__.pop("blocked", None)
+    if blocked is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
 def _give_up_all() -> None:
-    for each in list(_instances):
-        each.give_up()
+    try:
+        for each in list(_instances):
+            each.give_up()
+    finally:
+        _release_signals()
 
 
 def _path_of(descriptor: int) -> Path | None:
@@ -131,4 +150,4 @@ def _is_in(path: Path, directories: Iterable[Path]) -> bool:
     return any(path.is_relative_to(directory) for directory in directories)
 
 
-os.register_at_fork(after_in_child=_give_up_all)
+os.register_at_fork(before=_hold_signals, after_in_parent=_release_signals, after_in_child=_give_up_all)
