@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -18,12 +19,15 @@ class GitMissing(Exception):
 
 def kept_files(directory: Path) -> frozenset[str] | None:
     """The paths below a directory, with slashes, of the files that git would keep, and of the directories that they are in. None: nothing is ignored, for
-    there is no `.gitignore` in it, and it is in no working tree of git. Raises GitMissing."""
+    there is no `.gitignore` in it, and it is in no working tree of git. Rules that ignore the directory itself, as those for what is built, say nothing about
+    its files. Raises GitMissing."""
     has_rules = next(directory.rglob(".gitignore"), None) is not None
     try:
         if _git(directory, "rev-parse", "--is-inside-work-tree") is not None:
             # Also what is tracked although it is ignored, and what rules further up say.
-            return _with_directories(directory, _git(directory, "ls-files", "-z", "--cached", "--others", "--exclude-standard"))
+            listed = _git(directory, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+            if listed != b"":
+                return _with_directories(directory, listed)
         if not has_rules:
             return None
         with tempfile.TemporaryDirectory(prefix="svc-") as repository:
@@ -37,7 +41,10 @@ def kept_files(directory: Path) -> frozenset[str] | None:
 
 
 def _git(directory: Path, *words: str) -> bytes | None:
-    """What a command of git prints; None if it fails. No configuration of a repository makes it run a program."""
+    """What a command of git prints; None if it fails. No configuration of a repository makes it run a program.
+
+    The variables of git are those of another repository where a hook of that deploys.
+    """
     done = subprocess.run(
         ("git", "-c", "core.fsmonitor=false", *words),
         cwd=directory,
@@ -45,6 +52,7 @@ def _git(directory: Path, *words: str) -> bytes | None:
         timeout=_SECONDS,
         check=False,
         stdin=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
     )
     return done.stdout if done.returncode == 0 else None
 

@@ -101,3 +101,24 @@ def test_caches_are_left_out_without_rules(application: Path) -> None:
         (application / name).mkdir()
         (application / name / "x").write_text("x" * 100)
     assert size_of(application) == size_of(application, without_packages=False) == before
+
+
+def test_a_directory_that_is_ignored_itself_is_whole(application: Path, tmp_path: Path) -> None:
+    """As what a build makes: that a repository does not keep it does not mean that it is empty."""
+    subprocess.run(("git", "init", "--quiet", str(tmp_path)), check=True)
+    (tmp_path / ".gitignore").write_text("app/\n")
+    assert kept_files(application) is None
+    (application / ".gitignore").write_text("*.log\n")
+    kept = kept_files(application)
+    assert kept is not None and {"config.yaml", "web/build/x.js"} <= kept and "a.log" not in kept
+
+
+def test_a_hook_of_another_repository_deploys(application: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other"
+    subprocess.run(("git", "init", "--quiet", str(other)), check=True)
+    (other / ".git" / "info" / "exclude").write_text("config.yaml\n")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert kept_files(application) is None
+    (application / ".gitignore").write_text("*.log\n")
+    kept = kept_files(application)
+    assert kept is not None and "config.yaml" in kept and "a.log" not in kept
