@@ -215,7 +215,10 @@ class Client:
         if isinstance(error, ConnectionResetError | http.client.RemoteDisconnected | http.client.BadStatusLine):
             hint = f"; target=https://{address} asks with TLS" if target.scheme == "http" else ""
             return Unreachable(f"{address} closed the connection without an answer{hint}")
-        return Unreachable(f"{address} cannot be reached: {reason(error)}")
+        hint = ""
+        if isinstance(error, ConnectionRefusedError) and target.host not in ("localhost", "127.0.0.1", "::1"):
+            hint = "; by default an operations port is open to its own machine only: operationsApi.network.host of that server"
+        return Unreachable(f"{address} cannot be reached: {reason(error)}{hint}")
 
 
 class _UnixConnection(http.client.HTTPConnection):

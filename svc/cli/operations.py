@@ -80,7 +80,7 @@ def local_client(arguments: Arguments) -> Client:
 
     if running_pid(installation.root) is not None:
         raise UsageError(NO_SOCKET)
-    raise NotRunning(f"{MUST_RUN}\n{without_server(installation)}")
+    raise NotRunning(f"{MUST_RUN}\n{without_server(installation)}\nsvc start starts it there.")
 
 
 def perform(client: Client, row: OperationRow, body: dict[str, Any], words: OperationArguments, arguments: Arguments) -> int:

@@ -77,6 +77,7 @@ def main(args: Sequence[str]) -> int:
             return _serve(root, settings)
     except AlreadyRunning as error:
         print(f"Error: {error}", file=sys.stderr)
+        print("Ctrl-C in its terminal ends it; --dir DIRECTORY --port 8080 --operations-port 8081 starts another one.", file=sys.stderr)
         return RUNNING
     except (NotOurs, ConfigError) as error:
         return fail(error)

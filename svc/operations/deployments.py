@@ -161,7 +161,10 @@ class Deployments:
         """Raises 400 for a project whose name an application has that was given to the server at its start."""
         app = None if self.applications is None else self.applications.get(project)
         if app is not None and app.directory != self.layout.project(project):
-            raise ClientError(f"The application {project} is served from {app.directory}, which was given when svc was started")
+            raise ClientError(
+                f"The application {project} is served from {app.directory}, which was given when svc was started:"
+                " start svc without it, or deploy it under another name (project=)"
+            )
 
     # --- deploying -----------------------------------------------------------------------------------------------------------------------
 

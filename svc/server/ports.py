@@ -76,7 +76,7 @@ def port_hint(error: OSError) -> str | None:
     name = str(error.strerror).partition(" ")[0]
     if error.errno == errno.EADDRINUSE:
         option = name.replace(".", "_").upper()
-        return f"Another program has this port, perhaps another svc: stop it, or choose another port: --{option} NUMBER, with svc demo --port NUMBER."
+        return f"Another program has this port, perhaps another svc: stop it, or choose another port, --{option} NUMBER; null opens none."
     if error.errno in (errno.EACCES, errno.EPERM):
         return (
             "Ports below 1024 are for root, unless svc gets the right (AmbientCapabilities=CAP_NET_BIND_SERVICE of systemd, --cap-add NET_BIND_SERVICE"

@@ -263,6 +263,8 @@ def test_servers_that_cannot_be_reached(machine: Machine) -> None:
     closed = free_port()
     done = machine.run("user_info", f"target=http://127.0.0.1:{closed}")
     assert (done.returncode, done.stderr) == (1, f"error: 127.0.0.1:{closed} cannot be reached: Connection refused\n")
+    done = machine.run("describe_all", f"target=http://127.0.0.2:{closed}")
+    assert "Connection refused; by default an operations port is open to its own machine only" in done.stderr
     done = machine.run("user_info", f"target=127.0.0.1:{machine.operations_port}", "auth_username=a", "auth_password=b")
     assert "does not speak TLS" in done.stderr
     assert "target=http://127.0.0.1" in done.stderr

@@ -6,6 +6,7 @@ import pytest
 
 from svc.demo import default_directory, introduction, main
 from svc.root.administrator import PASSWORD_FILE
+from svc.root.lock import RootLock
 
 
 def test_introduction_holds_the_password_that_was_made_up(tmp_path: Path) -> None:
@@ -52,6 +53,15 @@ def test_it_takes_the_settings_of_a_start(tmp_path: Path, monkeypatch: pytest.Mo
     assert main(["--dir", str(tmp_path), "--http.port", "1", "--LOGGING_LEVEL=debug", "--http_host", "::1"]) == 0
     names = {"http_port": "1", "LOGGING_LEVEL": "debug", "http_host": "::1"}
     assert given == [{**names, "OPERATIONSAPI_NETWORK_HOST": "127.0.0.1", "HTTP_SECUREPORT": "null"}]
+
+
+def test_a_demo_that_runs_already_says_how_another_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("svc.demo.is_filled", lambda root: True)
+    with RootLock(tmp_path):
+        assert main(["--dir", str(tmp_path)]) == 4
+    assert "--dir DIRECTORY --port 8080" in capsys.readouterr().err
 
 
 def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
