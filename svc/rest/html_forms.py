@@ -35,9 +35,9 @@ def take_redirect(data: Any, resource: type[Resource]) -> str | None:
     return path
 
 
-def redirected(response: Response, path: str) -> Response:
-    """The answer to a form that was accepted: go on there. Other answers stay what they are."""
-    if response.status >= 400:
+def redirected(response: Response, path: str, *, is_created: bool) -> Response:
+    """The answer to a form that was accepted: go on there. Errors, and what code of an application leads to, stay what they are."""
+    if response.status >= 300 and not is_created:
         return response
     close = getattr(response.body, "close", None)
     if close is not None:

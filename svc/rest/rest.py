@@ -33,6 +33,7 @@ from svc.pages import Pages
 from svc.pages.frame import ASSETS, FILES
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
+from svc.resources.resource import Created
 from svc.resources.table_reading import LONG_QUERY
 from svc.rest.html_forms import is_html_form, redirected, take_redirect
 from svc.rest.login import PATHS as LOGIN_PATHS
@@ -403,7 +404,7 @@ class Rest:
 
     def _post(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         preferences = self._responses.preferences(request)
-        if preferences.writer is None:
+        if preferences.writer is None and not (preferences.page and is_html_form(request)):
             raise NotAcceptable(preferences.refusal)
         if target.id_text is not None and "POST" in resource.methods_missing(target):
             raise resource.not_allowed("post", target=target)
@@ -454,8 +455,14 @@ class Rest:
                 raise
             # A body without a type became raw content (spec: http §7.4), which the table does not take.
             raise ValidationError([*error.errors, "The body has no type: send Content-Type: application/json if it is JSON"]) from None
-        answer = responses.answer(request, target, result)
-        return answer if redirect is None else then(answer, lambda response: redirected(response, redirect))
+        if redirect is None:
+            return responses.answer(request, target, result)
+
+        def answered(result: Any) -> Any:
+            answer = responses.answer(request, target, result)
+            return then(answer, lambda response: redirected(response, redirect, is_created=type(result) is Created))
+
+        return then(result, answered)
 
     # --- property uploads (spec: http §2.5) ------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,11 @@ class Told(Resource):
     def post(self, data, target=None):
         return {"told": data["name"]}
 
+class Leading(Resource):
+    async def allow_create(self, *_): return True
+    async def post(self, data, target=None):
+        return Response(status=302, headers={"Location": "/Told/5"})
+
 class Broken(Resource):
     def allow_read(self, *_): return True
     def get(self, target=None): raise RuntimeError("secret <b>")
@@ -634,6 +639,10 @@ def test_a_form_that_was_sent_ends_at_a_page(site: Application, media_type: str)
     status, answered, body = send("/Told/", name="<b>")
     assert (status, answered["content-type"]) == (200, "text/html; charset=utf-8") and "<b>" in Parsed(body).text
     assert send("/Told/", name="x", redirect="/Show/")[1]["location"] == "/Show/"
+    for redirect in ({}, {"redirect": "/Show/"}):
+        status, answered, _ = send("/Leading/", **redirect)
+        assert (status, answered["location"]) == (302, "/Told/5"), "code leads elsewhere"
+    assert send("/Show/", "text/html", id="sent", title="t", redirect="/x")[0] == 409, "no other type needs to be accepted"
     for key in ("sent", "sent2", "sent4"):
         assert site.ask("DELETE", f"/Show/{key}")[0] == 204
 
