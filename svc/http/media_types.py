@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from svc.content.texts import maybe_charset
+from svc.content.values import replace_lone_surrogates
 from svc.errors import BadBody
 from svc.store.values.conversion import printable
 
@@ -67,12 +68,14 @@ def blob_type(content_type: str | None) -> str | None:
 
 def encode_text(text: str, content_type: str) -> tuple[bytes, str]:
     """(a body, its type) for a string that is sent as `content_type`: in the charset that the type names, once. UTF-8 where it names none, which a
-    `text` type then says, and where it names one that is unknown or lacks a character of the string.
+    `text` type then says, and where it names one that is unknown or lacks a character of the string. Parts of surrogate pairs are replaced, as in JSON.
 
     >>> encode_text("\u00e9", "text/plain; charset=latin-1"), encode_text("\u00e9", "text/css"), encode_text("1", "application/sql")
     ((b'\\xe9', 'text/plain; charset=latin-1'), (b'\\xc3\\xa9', 'text/css; charset=utf-8'), (b'1', 'application/sql'))
     >>> encode_text("\u20ac", "text/plain; charset=latin-1; format=flowed")
     (b'\\xe2\\x82\\xac', 'text/plain; format=flowed; charset=utf-8')
+    >>> encode_text("a\\ud800", "text/plain; charset=utf-16")
+    (b'a\\xef\\xbf\\xbd', 'text/plain; charset=utf-8')
     """
     kept, charset = split_charset(content_type)
     codec = maybe_charset(charset)
@@ -81,5 +84,9 @@ def encode_text(text: str, content_type: str) -> tuple[bytes, str]:
             return text.encode(codec), content_type
         except UnicodeEncodeError:
             pass
+    try:
+        body = text.encode()
+    except UnicodeEncodeError:
+        body = replace_lone_surrogates(text).encode()
     is_named = kept[:5].lower() == "text/" or "charset" in parameters_of(content_type)
-    return text.encode(), f"{kept}; charset=utf-8" if is_named else kept
+    return body, f"{kept}; charset=utf-8" if is_named else kept
