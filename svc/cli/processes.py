@@ -119,7 +119,8 @@ STATUS_SECONDS = 5.0  # a server that does not answer runs all the same
 
 
 def _served(arguments: Arguments) -> dict[str, Any]:
-    """What a running server says of itself: version, uptime, addresses, applications with what is wrong with them. Empty if none answers."""
+    """What a running server says of itself: version, uptime, addresses, applications with what is wrong with them; or that it does not answer.
+    Empty if it cannot be asked."""
     from svc.cli.arguments import UsageError
     from svc.cli.client import Unreachable
     from svc.cli.operations import local_client
@@ -130,7 +131,9 @@ def _served(arguments: Arguments) -> dict[str, Any]:
         client.answer_seconds = STATUS_SECONDS
         answer = client.send({"operation": "get_status"})
         found = answer.value() if answer.status == 200 else {}
-    except (UsageError, Unreachable):
+    except Unreachable:
+        return {"fault": "it does not answer; svc log shows what it has said last"}
+    except UsageError:
         return {}
     if "version" not in found:  # of an older version
         return {}

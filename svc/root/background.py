@@ -154,7 +154,10 @@ def stop(root: Path, pid: int) -> int:
         deadline = SYSTEM_CLOCK.monotonic() + STOP_SECONDS
         while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             if SYSTEM_CLOCK.monotonic() > deadline:
-                print(f"Error: svc (pid: {pid}) has not stopped within {STOP_SECONDS:.0f} seconds", file=sys.stderr)
+                print(
+                    f"Error: svc (pid: {pid}) has not stopped within {STOP_SECONDS:.0f} seconds; kill -9 {pid} ends it, and loses nothing that was answered",
+                    file=sys.stderr,
+                )
                 return 1
             Event().wait(POLL_SECONDS)
     except (ProcessLookupError, psutil.NoSuchProcess):
