@@ -12,23 +12,36 @@ they are changed next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from enum import Enum
 from typing import Any, cast
 
 from sortedcontainers import SortedDict, SortedSet
 
+from svc.freeing import free_later
 from svc.store.env import Handle, Txn
 
 Entry = tuple[bytes, bytes]
+
+
+class Below(Enum):
+    """A key had no value of its own: that of the transaction below counted."""
+
+    BELOW = 0
+
+
+_BELOW = Below.BELOW
+_Undo = tuple[Handle, Entry | bytes, bytes | Below | None]
+"""(store, entry that was added or hidden, None), or (store without duplicates, key, its value before)"""
 
 _FIRST: Entry = (b"", b"")
 _ENDED = cast(Txn, None)  # nothing refers to the transaction below any more
 
 
 class Layer:
-    """`sharers`: copies of the overlay that read it. `growth`: entries that there are more than below."""
+    """`sharers`: copies of the overlay that read it. `growth`: entries that there are more than below. `bytes`: of the values in a store without duplicates."""
 
-    __slots__ = ("added", "growth", "has_duplicates", "hidden", "sharers", "values")
+    __slots__ = ("added", "bytes", "growth", "has_duplicates", "hidden", "sharers", "values")
 
     def __init__(self, has_duplicates: bool) -> None:
         self.has_duplicates = has_duplicates
@@ -36,12 +49,13 @@ class Layer:
         self.hidden: SortedSet[Entry] = SortedSet()  # of a store with duplicates
         self.values: SortedDict[bytes, bytes | None] = SortedDict()  # of one without: None for what is deleted
         self.growth = 0
+        self.bytes = 0
         self.sharers = 0
 
     def copy(self) -> Layer:
         made = Layer(self.has_duplicates)
         made.added, made.hidden, made.values = self.added.copy(), self.hidden.copy(), self.values.copy()
-        made.growth = self.growth
+        made.growth, made.bytes = self.growth, self.bytes
         return made
 
     def hides(self, entry: Entry) -> bool:
@@ -57,12 +71,15 @@ class Overlay:
     def __init__(self, base: Txn, layers: dict[Handle, Layer] | None = None) -> None:
         self.base = base
         self._layers: dict[Handle, Layer] = {} if layers is None else layers
-        self._journal: list[Callable[[], None]] | None = None
+        self._journal: list[_Undo] | None = None
 
     @property
     def size(self) -> int:
-        """Entries that differ from those below, about."""
-        return sum([len(layer.added) + len(layer.hidden) for layer in self._layers.values()])
+        """Entries that differ from those below, and one more for every 1,000 bytes of their values."""
+        layers = self._layers.values()
+        return sum(
+            [len(each.added) + len(each.hidden) if each.has_duplicates else len(each.values) + each.bytes // 1000 for each in layers]
+        )
 
     # -- as a transaction
 
@@ -137,20 +154,32 @@ class Overlay:
             layer.added.add(entry)
             layer.growth += 1
         if self._journal is not None:
-            self._journal.append(lambda: self._flip(self._changeable(handle), entry, handle))
+            self._journal.append((handle, entry, None))
 
     def _set(self, layer: Layer, key: bytes, value: bytes | None, handle: Handle) -> None:
         values = layer.values
         is_known = key in values
-        former = values[key] if is_known else self.base.get(key, None, handle)
-        if is_known and former is not None:
+        former = values[key] if is_known else None
+        was_there = former is not None if is_known else self.base.get(key, None, handle) is not None
+        if former is not None:
             layer.added.discard((key, former))
+            layer.bytes -= len(former)
         values[key] = value
         if value is not None:
             layer.added.add((key, value))
-        layer.growth += (value is not None) - (former is not None)
+            layer.bytes += len(value)
+        layer.growth += (value is not None) - was_there
         if self._journal is not None:
-            self._journal.append(lambda: self._set(self._changeable(handle), key, former, handle))
+            self._journal.append((handle, key, former if is_known else _BELOW))
+
+    def _restore(self, layer: Layer, key: bytes, former: bytes | Below | None, handle: Handle) -> None:
+        """Undo `_set`."""
+        self._set(layer, key, None, handle)
+        if former is not None and former is not _BELOW:
+            self._set(layer, key, former, handle)
+        elif former is _BELOW:
+            del layer.values[key]
+            layer.growth += self.base.get(key, None, handle) is not None
 
     def _changeable(self, handle: Handle) -> Layer:
         layer = self._layers.get(handle)
@@ -170,13 +199,27 @@ class Overlay:
 
     def keep(self) -> None:
         """What was changed stays: no mark is valid any more."""
-        self._journal = None
+        journal, self._journal = self._journal, None
+        if journal:
+            free_later(journal)
 
     def undo(self, mark: int) -> None:
         journal, self._journal = self._journal or [], None
-        for step in reversed(journal[mark:]):
-            step()
+        for handle, changed, former in reversed(journal[mark:]):
+            if isinstance(changed, tuple):
+                self._flip(self._changeable(handle), changed, handle)
+            else:
+                self._restore(self._changeable(handle), changed, former, handle)
         self._journal = journal[:mark]
+
+    def drop(self) -> None:
+        """All changes are over. They are freed in later turns, but for what copies read."""
+        self.keep()
+        layers, self._layers = self._layers, {}
+        for layer in layers.values():
+            free_later(list(layer.added))
+            free_later(list(layer.hidden))
+            free_later(dict(layer.values))
 
     def copied(self) -> Overlay:
         """The same as it is now, whatever is changed later. To be given back with `let_go`."""

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from svc.store.env import Txn
     from svc.store.table import Table
 
-MOST_PREVIEWED = 250_000  # changed entries of tables and indexes: each takes about 200 bytes and what is in it
+MOST_PREVIEWED = 250_000  # changed entries of tables and indexes, of about 200 bytes; and kilobytes of records
 
 
 class Preview:
     """Of one transaction in one database, on the read transaction `base`. `version`: that its records show."""
 
-    __slots__ = ("_at", "_call", "_current", "_mark", "_writes", "base", "overlay")
+    __slots__ = ("_at", "_call", "_current", "_is_too_large", "_mark", "_writes", "base", "overlay")
 
     def __init__(self, database: Database, base: Txn, version: float, wall_ms: float) -> None:
         self.base = base
@@ -44,6 +44,7 @@ class Preview:
         self._at = 0  # the number of the next write
         self._current: Iterator[None] | None = None  # that write, half carried out
         self._mark = 0  # before that write
+        self._is_too_large = False  # once and for all
         self._call: tuple[int, int, int, int] | None = (
             None  # that is tested: its first write, the mark before it, what was skipped and deleted before
         )
@@ -60,6 +61,8 @@ class Preview:
         Several callers may take steps in turn: they carry on with the same write.
         """
         overlay, write_set = self.overlay, self._writes
+        if self._is_too_large:
+            raise _too_large()
         while self._at < (len(writes) if end is None else end):
             if self._current is None:
                 write = writes[self._at]
@@ -76,14 +79,15 @@ class Preview:
                 if isinstance(error, LmdbError):
                     raise store_problem(error, write_set.database.env.path) from error
                 raise
+            write_set.index_changes.clear()
+            if overlay.size > MOST_PREVIEWED:  # one write may entail any number of others
+                self._is_too_large = True
+                self._current = None
+                overlay.drop()
+                raise _too_large()
             if ended:
                 self._forget()
                 self._at += 1
-                if overlay.size > MOST_PREVIEWED:
-                    raise ClientError(
-                        "The transaction has written too much to read, or test, what it would leave: commit it before",
-                        code="TRANSACTION_TOO_LARGE",
-                    )
             yield
 
     def _forget(self) -> None:
@@ -104,8 +108,8 @@ class Preview:
         return ([], 0) if call is None else (self._writes.skipped[call[2] :], self._writes.deleted - call[3])
 
     def undo_call(self, call: object) -> bool:
-        """Undo what was carried out since `begin_call`. False: another call has begun meanwhile, and the preview is of no use any more."""
-        if self._call is None or self._call is not call:
+        """Undo what was carried out since `begin_call`. False: another call has begun meanwhile, or it was too large, and the preview is of no use any more."""
+        if self._is_too_large or self._call is None or self._call is not call:
             return False
         (self._at, mark, skipped, self._writes.deleted), self._call = self._call, None
         del self._writes.skipped[skipped:]
@@ -120,6 +124,12 @@ class Preview:
         records = {(write.table, storage_key(write.key)) for write in writes} if suspects else set()
         self._writes.suspects = {suspect: entries for suspect, entries in suspects.items() if (suspect[0], suspect[2]) in records}
         yield from remaining(self._writes)
+
+
+def _too_large() -> ClientError:
+    return ClientError(
+        "The transaction has written too much to read, or test, what it would leave: commit it before", code="TRANSACTION_TOO_LARGE"
+    )
 
 
 class PreviewedSnapshot(HeldSnapshot):
