@@ -76,9 +76,12 @@ def test_clients_that_do_not_read_cost_a_buffer_each(filled: Process) -> None:
 
 
 def test_a_client_that_goes_away_takes_its_snapshot_with_it(filled: Process) -> None:
-    waiting = [ask(filled) for _ in range(3)]
+    waiting = []
     with filled.client() as client:
-        wait_until(lambda: snapshots(filled) == 1, lambda: snapshots(filled))
+        for number in range(3):  # each of another state of the database: they do not share one
+            client.put("/Doc/000007", json={"text": f"{number:0400}"}).raise_for_status()
+            waiting.append(ask(filled))
+        wait_until(lambda: snapshots(filled) == len(waiting), lambda: snapshots(filled))
         for sock in waiting:
             sock.close()
         assert client.get("/Doc/000007").status_code == 200
