@@ -25,6 +25,7 @@ from tests.support.node import Node, Wire
 RECORDS = 200
 WARM_UP = 50  # requests before the one that is counted
 HTTP2_GET = "HTTP/2 GET"
+REFUSAL = "401"  # of a GET without a login
 REQUESTS: dict[str, tuple[str, str, bytes]] = {
     "GET": ("GET", "/Product/p7", b""),
     "PUT": ("PUT", "/Product/p7", b'{"name":"seven","price":7.5,"inStock":true}'),
@@ -33,16 +34,16 @@ REQUESTS: dict[str, tuple[str, str, bytes]] = {
 }
 
 
-def calls_of(node: Node, wire: Wire, method: str, target: str, body: bytes) -> Counter[str]:
-    """The calls of one request like others before it."""
+def calls_of(node: Node, wire: Wire, method: str, target: str, body: bytes, host: str = "localhost", status: str = "20") -> Counter[str]:
+    """The calls of one request like others before it. A request for another host than localhost is anonymous."""
 
     def send() -> None:
         wire.sock.sent = b""
-        fields = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        fields = f"{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         receive(node, wire.sock, fields.encode() + body)
 
     counted = count_calls(send)
-    assert wire.sock.sent.startswith(b"HTTP/1.1 20"), wire.sock.sent[:200]
+    assert wire.sock.sent.startswith(f"HTTP/1.1 {status}".encode()), wire.sock.sent[:200]
     return counted
 
 
@@ -93,7 +94,7 @@ def count_calls(send: Callable[[], None]) -> Counter[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--list", choices=[*REQUESTS, HTTP2_GET], help="print the functions that this request calls")
+    parser.add_argument("--list", choices=[*REQUESTS, REFUSAL, HTTP2_GET], help="print the functions that this request calls")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         node = Node(Path(folder))
@@ -101,6 +102,7 @@ def main() -> None:
         rows = [{"id": f"p{n}", "name": f"n{n}", "price": n, "inStock": n % 2 == 0} for n in range(RECORDS)]
         assert wire.ask("POST", "/Product/", json.dumps(rows).encode())[0] == 201
         measured = {name: calls_of(node, wire, *request) for name, request in REQUESTS.items()}
+        measured[REFUSAL] = calls_of(node, wire, "GET", "/Product/p7", b"", "example.com", REFUSAL)
         measured[HTTP2_GET] = http2_calls_of(node, Client(node), "GET", "/Product/p7")
         for name, calls in measured.items():
             if arguments.list is None:

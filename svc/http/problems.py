@@ -6,7 +6,7 @@ from typing import Any
 
 from svc.content.json_type import encode_json
 from svc.content.registry import ContentTypes
-from svc.errors import MUST_LOGIN, REASONS, AccessViolation, NotAcceptable, Problem, QueryError
+from svc.errors import REASONS, AccessViolation, NotAcceptable, Problem, QueryError
 from svc.messages import Headers, Request, Response
 
 PROBLEM_TYPE = "application/problem+json"
@@ -18,10 +18,12 @@ def problem_response(error: Problem, types: ContentTypes, request: Request | Non
 
     `request_id`: of a defect, also in the log. Errors of a query in the address have a `position`, counted from 0.
     """
-    accept = None if request is None else request.block.get("accept")
+    accept = None if request is None else request.block.fields.get("accept")
     takes_json = accept is None or accept == "*/*" or "json" in accept[:16]  # most clients ask for JSON first
-    if type(error) is AccessViolation and error.message == MUST_LOGIN and error.status_code == 401 and takes_json:
-        return Response(_MUST_LOGIN_BODY, 401, Headers([("Content-Type", PROBLEM_TYPE), *error.headers]))
+    if (
+        takes_json and type(error) is AccessViolation and error.__dict__ == _MUST_LOGIN.__dict__
+    ):  # code of an application may have changed it
+        return Response(_MUST_LOGIN_BODY, 401, pairs=[_TYPE_PAIR])
     body = _problem_object(error, request_id)
     if accept is not None and not takes_json:
         try:
@@ -56,4 +58,6 @@ def _problem_object(error: Problem, request_id: str) -> dict[str, Any]:
     return body
 
 
-_MUST_LOGIN_BODY = encode_json(_problem_object(AccessViolation(), ""))  # prepared: refusing a caller who is not known costs little
+_TYPE_PAIR = ("Content-Type", PROBLEM_TYPE)
+_MUST_LOGIN = AccessViolation()
+_MUST_LOGIN_BODY = encode_json(_problem_object(_MUST_LOGIN, ""))  # prepared: refusing a caller who is not known costs little
