@@ -6,6 +6,7 @@
 Exit status: 0 fine, 1 failure, 4 already running, 141 closed pipe. Nothing of the server is imported until a command needs it, so help is quick.
 """
 
+import errno
 import sys
 from collections.abc import Sequence
 
@@ -41,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None:  # not about a file that the user has named, or a root: a defect
             raise
-        return fail(f"{error.filename}: {error.strerror}")
+        hint = "; this process may open too few files, ulimit -n raises that limit" if error.errno == errno.EMFILE else ""
+        return fail(f"{error.filename}: {error.strerror}{hint}")
 
 
 def _goes_elsewhere(arguments: Arguments) -> bool:

@@ -66,7 +66,7 @@ def _no_memory() -> str:
     """What keeps a database from being opened, or a transaction from being begun, is nearly always a limit of addresses, of which the map takes many."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
-        return "The system has no memory for the database: free some, or stop what uses it"
+        return "There is no memory for the database: the system has none left, or a limit of this process (ulimit -d) or of its container is too low"
     return (
         f"The address space of this process is limited to {limit >> 20} MiB (ulimit -v), and the map of a database takes {MAP_BYTES >> 20} MiB of it, which is"
         " no memory: take that limit away (ulimit -v unlimited, LimitAS=infinity), and limit the memory instead (MemoryMax= of systemd, --memory of Docker)"

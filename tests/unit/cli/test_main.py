@@ -153,6 +153,15 @@ def test_a_root_that_cannot_be_read_is_one_line(
     assert capsys.readouterr().err == f"Error: {tmp_path}/svc-config.yaml: Permission denied\n"
 
 
+def test_a_limit_of_descriptors_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(arguments: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "/srv/x")
+
+    monkeypatch.setattr("svc.cli.processes.status", refuse)
+    assert main(["status"]) == 1
+    assert "/srv/x: Too many open files; this process may open too few files, ulimit -n" in capsys.readouterr().err
+
+
 def test_an_error_of_no_file_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svc.cli.processes.status", lambda arguments: os.read(-1, 1))
     with pytest.raises(OSError):
