@@ -19,13 +19,14 @@ logger = logging.getLogger("svc.store")
 
 
 class RecordCheck:
-    """One check of a table. `names`: the attributes that it uses. `attribute`: the one it belongs to, whose null passes; None: it belongs to the type."""
+    """One check of a table. `names`: the attributes that it uses. `attribute`: the one it belongs to, whose null passes; None: it belongs to the type.
+    `expression`: None where this version cannot compute it: then no record passes."""
 
     __slots__ = ("_expression", "_failure", "attribute", "names")
 
-    def __init__(self, attribute: str | None, expression: Expression, failure: str) -> None:
+    def __init__(self, attribute: str | None, expression: Expression | None, names: Iterable[str], failure: str) -> None:
         self.attribute = attribute
-        self.names = frozenset(expression.names)
+        self.names = frozenset(names)
         self._expression = expression
         self._failure = failure
 
@@ -33,12 +34,15 @@ class RecordCheck:
         """What is wrong with the record; None if nothing is."""
         if self.attribute is not None and record.get(self.attribute) is None:
             return None
+        expression = self._expression
+        if expression is None:
+            return f"{self._failure} (this version of svc cannot compute it: change the expression, as the log of the server says)"
         try:
-            result = self._expression.evaluate(map(record.get, self._expression.names))
+            result = expression.evaluate(map(record.get, expression.names))
             return self._failure if result is not None and not result else None
         except Exception as error:
             logger.debug("%s: %s: %s", self._failure, type(error).__name__, error)
-        nulls = [name for name in self._expression.names if record.get(name) is None]
+        nulls = [name for name in expression.names if record.get(name) is None]
         return f"{self._failure} (it cannot be computed for this record{': ' if nulls else ''}{_are_null(nulls)})"
 
 
@@ -68,13 +72,16 @@ def checks_of(definition: TableDefinition, label: str) -> tuple[RecordCheck, ...
     """The checks of a table. `label`: its name in the log."""
     found = []
     for attribute, check in declared_checks(definition):
+        expression: Expression | None = None
+        names: Iterable[str] = (each.name for each in definition.attributes)
         try:
             expression = compile_expression(check.expression)
+            names = expression.names
         except SchemaError as error:
-            # Stored by a version that knew other expressions: the table must open, and a declaration that is loaded says what is wrong.
-            logger.error("a check of %s is not carried out, its expression cannot be used: %s", label, error)
-            continue
-        found.append(RecordCheck(attribute, expression, failure_text(attribute, check, definition.name)))
+            # Stored by a version that knew other expressions: the table must open, and a declaration that is loaded says what is wrong. Until then nothing
+            # is written that the check might have refused.
+            logger.error("a check of %s refuses all records, for its expression cannot be used: %s", label, error)
+        found.append(RecordCheck(attribute, expression, names, failure_text(attribute, check, definition.name)))
     return tuple(found)
 
 

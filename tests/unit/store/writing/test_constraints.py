@@ -12,6 +12,8 @@ from svc.clock import FakeClock
 from svc.errors import CheckFailed, ClientError, NotUnique, SchemaError, ServerError
 from svc.store import Store, Table
 from svc.store.caching.copies import Fetched, State
+from svc.store.schema import Attribute, Check, TableDefinition
+from svc.store.values import checks
 from svc.store.values.records import decode
 from svc.store.values.validation import Add
 from svc.store.writing import bulk_write, constraints
@@ -402,6 +404,37 @@ def test_what_takes_too_much_work_is_refused(open_store: Callable[..., Store]) -
     do(table, (put, "1", {"a": [1]}))
     with pytest.raises(CheckFailed, match="cannot be computed for this record"):
         do(table, (put, "2", {"a": [1] * 1000}))
+
+
+def test_a_check_of_another_version_refuses_what_it_could_have(open_store: Callable[..., Store], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its expression is stored and cannot be read any more: what it might refuse is not written unchecked. The rest is."""
+    attributes = (
+        Attribute("id", primary_key=True),
+        Attribute("n", "Int", check=Check("n > 0", "must be good")),
+        Attribute("name", "String"),
+    )
+    store = open_store()
+    store.open_database("data").define_table(TableDefinition("Old", attributes=attributes))
+    store.open_database("data").define_table(TableDefinition("Whole", attributes=attributes[::2], check=Check("name > 'a'")))
+    store.close()
+
+    def refuse(text: str) -> Any:
+        raise SchemaError("it is not known", 1, 1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checks, "compile_expression", refuse)
+        tables = open_store().open_database("data").tables
+    table, whole = tables["Old"], tables["Whole"]
+    write(table, "1", name="x")
+    with pytest.raises(CheckFailed, match=r"must be good \(this version of svc cannot compute it"):
+        write(table, "2", n=1)
+    with pytest.raises(CheckFailed, match="cannot compute it"):
+        do(table, (patch, "1", {"n": 1}))
+    do(table, (patch, "1", {"name": "y"}))
+    with pytest.raises(CheckFailed, match="cannot compute it"):
+        write(whole, "1", name="x")
+    table = table.database.define_table(TableDefinition("Old", attributes=(*attributes[::2], Attribute("n", "Int"))))
+    write(table, "2", n=1)
 
 
 def test_a_table_without_constraints_has_none(open_store: Callable[..., Store]) -> None:
