@@ -10,6 +10,7 @@ handler has returned; a handler that raises undoes it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator
@@ -187,7 +188,15 @@ class Transaction:
         if slices.run(steps):
             return None
         self.is_lasting = True
-        return slices.exhaust(steps)
+        return self._exhaust(steps)
+
+    async def _exhaust(self, steps: Generator[None, None, Any]) -> None:
+        """Take all steps, in slices. If that is cancelled they undo what they have begun, at once and not when they are freed."""
+        try:
+            await self._store.slices.exhaust(steps)
+        except asyncio.CancelledError as error:
+            steps.throw(error)
+            raise
 
     def join(self, transaction: StoreTransaction) -> Awaitable[None] | None:
         """Take over what another one has collected, which then knows what else its commit would say. Returns an awaitable if that takes longer. Raises what
@@ -197,7 +206,7 @@ class Transaction:
         if slices.run(steps):
             return None
         self.is_lasting = True
-        return slices.exhaust(steps)
+        return self._exhaust(steps)
 
     def fail(self, error: BaseException) -> None:
         """A part of what a failed call has written cannot be taken back: the commit fails as well."""
@@ -354,7 +363,7 @@ class Transaction:
     def _renew(self) -> None:
         self.reset_read_snapshot()
         self._writes = None
-        self._timestamp = None
+        self._timestamp = self._fault = None
         self.is_applied = False
 
     def abort(self) -> None:

@@ -341,7 +341,7 @@ class Transaction:
         """What its reads see, once `previewing` has ended."""
         return self.previews[database]
 
-    def joining(self, other: Transaction, snapshot_of: Callable[[Database], Txn]) -> Iterator[None]:
+    def joining(self, other: Transaction, snapshot_of: Callable[[Database], Txn]) -> Generator[None]:
         """Take over what another one has collected, in short steps. Of that one is known then what else its `apply` says. Raises what prevents it, with
         nothing taken over. `snapshot_of`: as for `admitting`."""
         start, assigned = len(self._writes), len(self.assigned) if self._are_assigned else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,41 @@ def test_a_transaction_that_is_too_large_for_its_reads(tmp_path: Path, monkeypat
                 assert raised.value.code == "TRANSACTION_TOO_LARGE"
             await txn.commit()
             assert len(await keys(shows.search({}))) == 30
+
+    run(tmp_path, work)
+
+
+def test_what_has_failed_is_over_with_its_commit(tmp_path: Path) -> None:
+    async def work(app: Application) -> None:
+        shows = app.tables.Show
+        async with app.module.transaction() as txn:
+            for _ in range(2):
+                with pytest.raises(ClientError):
+                    await shows.put([*[{"id": f"s{n}"} for n in range(600)], {"id": 5}])
+                with pytest.raises(ClientError):
+                    await txn.commit()
+                await shows.put("after", {})
+                await txn.commit()
+        assert await keys(shows.search({})) == ["after"]
+
+    run(tmp_path, work)
+
+
+def test_a_write_that_is_cancelled_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(app: Application) -> None:
+        seats = app.tables.Seat
+        async with app.module.transaction() as txn:
+            monkeypatch.setattr(app.node.store.slices, "run", lambda steps: next(steps, steps) is steps)  # one step in each slice
+            task = asyncio.ensure_future(seats.put([{"id": f"s{n}", "code": f"c{n}"} for n in range(30)]))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as raised:
+                await task
+            monkeypatch.undo()
+            await seats.put("other", {})
+            await txn.commit()
+            assert raised.value is not None, "what was cancelled is still referred to"
+            assert await keys(seats.search({})) == ["other"]
 
     run(tmp_path, work)
 
