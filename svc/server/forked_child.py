@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,8 +129,10 @@ def _give_up_all() -> None:
     try:
         for each in list(_instances):
             each.give_up()
-    finally:
-        _release_signals()
+    except BaseException:  # such as no descriptor that is free: rather no child than one that ends what its parent has
+        traceback.print_exc()
+        os._exit(1)
+    _release_signals()
 
 
 def _path_of(descriptor: int) -> Path | None:

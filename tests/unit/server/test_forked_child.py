@@ -40,6 +40,17 @@ print(json.dumps([status, stopped, signal.pthread_sigmask(signal.SIG_BLOCK, []) 
 """
 
 
+NO_DESCRIPTOR = """
+import resource
+""" + EARLY_SIGNAL.replace("os.kill(os.getpid(), signal.SIGTERM)", "resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))")
+
+
+def test_a_child_that_cannot_give_up_ends(tmp_path: Path) -> None:
+    found = subprocess.run([sys.executable, "-c", NO_DESCRIPTOR, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert json.loads(found.stdout) == [1, [], True]
+    assert "Too many open files" in found.stderr
+
+
 def test_a_signal_that_comes_before_the_child_has_given_up_is_for_the_child(tmp_path: Path) -> None:
     found = subprocess.run([sys.executable, "-c", EARLY_SIGNAL, str(tmp_path)], capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == [-15, [], True]
