@@ -20,6 +20,7 @@ def run_scheduled_job(call: Call) -> Any:
     scheduler, name = call.node.scheduler, str(call["job"])
     if scheduler is None:
         raise NotFound(f"There is no job '{name}'")
+    scheduler.find(call["application"], name)  # what is wrong is said before there is a job
 
     async def work(job: Job) -> tuple[str, dict[str, Any]]:
         try:
@@ -75,7 +76,10 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("job", "string", "Name of the job.", required=True),
             Field("application", "string", "Its application; needed where several have a job of that name."),
         ),
-        returns="A message and the id of the job of this operation, which ends when the run has: as `ERROR` if it has failed, or was running already.",
+        returns=(
+            "A message and the id of the job of this operation, which ends when the run has: as `ERROR` if it has failed, or was running already. "
+            "404 for a name that no job has."
+        ),
         notes="The function is called as at a time of its schedule, with `scheduled_at` now. The times of the schedule stay what they are. "
         "`svc job run NAME` is the same.",
         example={"job": "nightly"},

@@ -211,12 +211,8 @@ class Scheduler:
         while self._busy:
             await asyncio.wait(list(self._busy))
 
-    async def run_now(self, application: str | None, name: str) -> JobState:
-        """Run a job that is not due, once, as if a moment of it had come; its moments stay what they are. Returns its record when the run has ended.
-
-        `application`: None for a name that only one has. Raises NotFound, ClientError 409 while it runs, here or elsewhere, and 400 for a name that several
-        applications have.
-        """
+    def find(self, application: str | None, name: str) -> _Job:
+        """The job of this name. `application`: None for a name that only one has. Raises NotFound, and ClientError 400 for a name that several have."""
         found = [job for (owner, each), job in self._jobs.items() if each == name and application in (None, owner)]
         if not found:
             names = sorted({each for owner, each in self._jobs if application in (None, owner)})
@@ -224,7 +220,14 @@ class Scheduler:
         if len(found) > 1:
             owners = ", ".join(sorted(job.application for job in found))
             raise ClientError(f"Several applications have a job '{name}': {owners}. Name one of them")
-        (job,) = found
+        return found[0]
+
+    async def run_now(self, application: str | None, name: str) -> JobState:
+        """Run a job that is not due, once, as if a moment of it had come; its moments stay what they are. Returns its record when the run has ended.
+
+        Raises what `find` does, and ClientError 409 while it runs, here or elsewhere.
+        """
+        job = self.find(application, name)
         if not self.may_begin() or self._is_stopped:
             raise Overloaded("The service is about to stop")
         running = ClientError(f"The job '{name}' is running", 409, "CONFLICT")

@@ -55,8 +55,9 @@ def test_a_job_is_run_by_hand(tmp_path: Path) -> None:
         assert runs[0].scheduled_at.timestamp() == node.clock.wall() and not runs[0].catch_up
         failed = node.finished(node.run("run_scheduled_job", job="a", application="shop"))
         assert failed["status"] == "ERROR" and "ValueError: the second time" in failed["message"]
-        unknown = node.finished(node.run("run_scheduled_job", job="b"))
-        assert (unknown["status"], unknown["message"]) == ("ERROR", "There is no job 'b'; there is a")
+        with pytest.raises(Problem, match="There is no job 'b'; there is a") as unknown:
+            node.run("run_scheduled_job", job="b")
+        assert unknown.value.status_code == 404
         scheduler._is_stopped = True
 
 
