@@ -295,6 +295,8 @@ class Environment:
 
     def release_snapshot(self, txn: Txn) -> None:
         """End a held snapshot; if it is the turn's, with the turn."""
+        if txn not in self._held:  # it is the parent's of this process (`give_up`)
+            return
         self._held.discard(txn)
         if self._held_newest is txn:
             self._held_newest = None
@@ -678,10 +680,10 @@ class Environment:
 
     def give_up(self) -> None:
         """In a forked child. Its transactions are the parent's: to end one here would give the pages it reads to writers."""
-        _GIVEN_UP.append((self._env, self._snapshot, self._writer, self._beginning, self._long))
+        _GIVEN_UP.append((self._env, self._snapshot, self._writer, self._beginning, self._long, self._held, self._copies))
         self._env = _ParentsEnvironment()  # type: ignore[assignment]
-        self._snapshot = self._writer = self._beginning = self._long = self.holder = self._helper = None
-        self._copies = set()
+        self._snapshot = self._held_newest = self._writer = self._beginning = self._long = self.holder = self._helper = None
+        self._held, self._copies = set(), set()
 
     def close(self) -> None:
         """Undo what is not committed and close. Private snapshots become unusable; copies under way are ended."""

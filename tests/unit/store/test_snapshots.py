@@ -1,5 +1,6 @@
 """svc.store.snapshots: a snapshot that nobody uses, or that costs too much, is taken away."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace as replace_definition
 from random import randbytes
@@ -327,3 +328,22 @@ def test_one_line_a_second_says_it(limited_to_three: Store, clock: FakeClock, ca
 @pytest.fixture
 def limited_to_three(open_store: Callable[..., Store]) -> Store:
     return open_store(snapshot_limits=SnapshotLimits(most=3), write_async=True)
+
+
+def test_a_forked_child_ends_none_of_its_parent(store: Store, seats: Table) -> None:
+    """LMDB's slots are in memory that both share: the pages that the parent reads would be given to writers."""
+    put(store, seats, "A")
+    held = store.snapshots.hold(seats.database)
+    store.end_turn()
+    child = os.fork()
+    if child == 0:
+        try:
+            store.give_up()
+            held.abort()  # as when the frames of a handler end
+            del held
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert seats.database.env.open_snapshots() == 1
+    held.abort()
+    assert seats.database.env.open_snapshots() == 0
