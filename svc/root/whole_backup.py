@@ -17,6 +17,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from errno import EIO
 from hashlib import sha256
 from pathlib import Path
 
@@ -178,6 +179,10 @@ def _archive(top: Path, target: Path, left_out: set[Path]) -> str:
                 archive.add(path, os.path.relpath(path, top), recursive=False, filter=_kept)
             except FileNotFoundError:
                 continue  # removed meanwhile
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+                raise OSError(EIO, "it became shorter while it was read; back up again", path) from None
         archive.close()
         stream.flush()
         os.fsync(stream.fileno())

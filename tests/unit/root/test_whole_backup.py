@@ -240,6 +240,21 @@ def test_a_directory_that_cannot_be_read(root: Path, tmp_path: Path, monkeypatch
     assert (tmp_path / "b" / "backup.json").exists() == isinstance(error, FileNotFoundError)
 
 
+def test_a_file_that_becomes_shorter_is_named(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = tarfile.TarFile.gettarinfo
+
+    def longer(self: tarfile.TarFile, *arguments: Any, **options: Any) -> Any:
+        member = original(self, *arguments, **options)
+        if member is not None and member.name == "custom.txt":
+            member.size += 1
+        return member
+
+    monkeypatch.setattr(tarfile.TarFile, "gettarinfo", longer)
+    with pytest.raises(OSError, match="became shorter") as raised:
+        make_backup(configuration(root), tmp_path / "b", quietly)
+    assert raised.value.filename == str(root / "custom.txt") and not (tmp_path / "b" / "backup.json").exists()
+
+
 def test_blobs_of_another_installation_are_not_shared(root: Path, tmp_path: Path) -> None:
     """A directory outside the root is the same for both."""
     document = read_document(root / "svc-config.yaml") | {"storage": {"path": "database", "blobPaths": [str(tmp_path / "blobs")]}}
