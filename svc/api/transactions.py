@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context, context_of, current_context, enter, leave
 from svc.api.thread_guard import here, refuse_helper
-from svc.errors import ClientError, SnapshotLost
+from svc.errors import ClientError, Problem, SnapshotLost
 from svc.logs.application_code import line_of
 from svc.store import Database, Precondition, Store, Table
 from svc.store import Transaction as StoreTransaction
@@ -210,6 +210,8 @@ class Transaction:
 
     def fail(self, error: BaseException) -> None:
         """A part of what a failed call has written cannot be taken back: the commit fails as well."""
+        if isinstance(error, asyncio.CancelledError):  # of a part of the call: the call itself goes on
+            error = Problem("A write of many records was cancelled before its end, so nothing of its transaction is committed", 503)
         self._fault = error
 
     def has_written(self, table: Table, key: Key) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from svc.errors import ClientError
+from svc.errors import ClientError, Problem
 from svc.store.writing import preview
 from tests.support.application import Application, application
 
@@ -297,6 +297,25 @@ def test_a_write_that_is_cancelled_is_not_made(tmp_path: Path, monkeypatch: pyte
             await txn.commit()
             assert raised.value is not None, "what was cancelled is still referred to"
             assert await keys(seats.search({})) == ["other"]
+
+    run(tmp_path, work)
+
+
+def test_a_list_that_is_cancelled_has_the_commit_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(app: Application) -> None:
+        shows = app.tables.Show
+        monkeypatch.setattr(app.node.store.slices, "run", lambda steps: next(steps, steps) is steps)  # one step in each slice
+        with pytest.raises(Problem, match="cancelled before its end") as raised:
+            async with app.module.transaction():
+                task = asyncio.ensure_future(shows.put([{"id": f"s{n}"} for n in range(600)]))
+                for _ in range(2):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        assert raised.value.status_code == 503
+        monkeypatch.undo()
+        assert await keys(shows.search({})) == []
 
     run(tmp_path, work)
 
