@@ -47,7 +47,7 @@ def _make(arguments: Arguments, directory: Path) -> int:
     installation = complete_installation(arguments)
     check_user(installation)
     backup = make_backup(read_config(installation, arguments), directory, watched)
-    print(f"{directory}: {', '.join(backup.databases)}, configuration, keys and applications of {backup.root}")
+    print(f"{directory}: {', '.join(backup.databases)}, configuration, keys and deployed applications of {backup.root}")
     for path in backup.outside:
         print(f"Note: {path} is outside the root and not in the backup; the configuration names it.", file=sys.stderr)
     print("It holds passwords and keys: keep it as safe as the server.", file=sys.stderr)
@@ -70,7 +70,7 @@ def _restore(arguments: Arguments, directory: Path) -> int:
     with RootLock(root, is_server=False):
         backup = restore_backup(directory, root, configuration, watched)
     remember_root(os.environ, installation.file)
-    print(f"{root}: {', '.join(backup.databases)}, configuration, keys and applications, as of {backup.time}")
+    print(f"{root}: {', '.join(backup.databases)}, configuration, keys and deployed applications, as of {backup.time}")
     for path in backup.outside:
         print(f"Note: the configuration names {path}, which was not in the backup.", file=sys.stderr)
     return 0

@@ -113,12 +113,14 @@ def test_by_commands(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     at = ("--ROOTPATH", str(root))
     status, out, err = run("all", str(tmp_path / "b"), *at)
-    assert (status, out) == (0, f"{tmp_path / 'b'}: system, data, configuration, keys and applications of {root}\n")
+    assert (status, out) == (0, f"{tmp_path / 'b'}: system, data, configuration, keys and deployed applications of {root}\n")
     assert "keep it as safe as the server" in err
     assert run("all", str(tmp_path / "b"), *at) == (1, "", f"Error: {tmp_path / 'b'} is not empty ('backup.json'): name a new directory\n")
     assert run("restore", str(tmp_path / "b"), *at)[2] == f"Error: {root} is not empty ('backup'): name a new directory\n"
     status, out, err = run("restore", str(tmp_path / "b"), "--ROOTPATH", str(tmp_path / "new"))
-    assert (status, err) == (0, "") and out.startswith(f"{tmp_path / 'new'}: system, data, configuration, keys and applications, as of ")
+    assert (status, err) == (0, "") and out.startswith(
+        f"{tmp_path / 'new'}: system, data, configuration, keys and deployed applications, as of "
+    )
     status, out, err = run("restore", str(tmp_path / "nothing"), "--ROOTPATH", str(tmp_path / "new2"))
     assert status == 1 and "backup.json is missing" in err
 
