@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -81,7 +80,7 @@ class LoginWatches:
         self._unfollow = unfollow
         self._watches: dict[int, _Watch] = {}  # by the id of the stream
         self._by_row: dict[tuple[str, str], dict[_Watch, None]] = {}  # by table of the system database and key
-        self._to_ask: deque[_Watch] = deque()
+        self._to_ask: dict[_Watch, None] = {}  # each once, however often its rows are written to
         self._is_asking = False  # a slice is scheduled
         self._timer: asyncio.TimerHandle | None = None
 
@@ -127,8 +126,7 @@ class LoginWatches:
             self._stop()
             return
         self._timer = self._loop.call_later(SWEEP, self._sweep)
-        if not self._to_ask:  # else the last sweep is still under way
-            self._ask_all(self._watches.values())
+        self._ask_all(self._watches.values())
 
     def _stop(self) -> None:
         self._unfollow(self.accounts_changed)
@@ -137,7 +135,7 @@ class LoginWatches:
             self._timer = None
 
     def _ask_all(self, watches: Iterable[_Watch]) -> None:
-        self._to_ask.extend(watches)
+        self._to_ask.update(dict.fromkeys(watches))
         if not self._is_asking:
             self._ask_slice()
 
@@ -145,7 +143,9 @@ class LoginWatches:
         self._is_asking = False
         end = self._now() + SLICE
         while self._to_ask:
-            self._ask(self._to_ask.popleft())
+            watch = next(iter(self._to_ask))
+            del self._to_ask[watch]
+            self._ask(watch)
             if self._to_ask and self._now() >= end:
                 self._is_asking = True
                 self._loop.call_soon_threadsafe(self._ask_slice)  # wakes the loop, which may have decided already how long to wait

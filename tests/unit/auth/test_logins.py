@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -341,3 +342,32 @@ def test_a_login_that_has_ended_meanwhile_ends_the_stream_at_once() -> None:
     stream = Stream()
     made.watch(Login("ann", lambda: False), stream)
     assert stream.ended == 1
+
+
+def test_a_login_whose_rows_are_written_to_often_waits_once() -> None:
+    made, _, _ = watches(TickingClock())
+    streams = [Stream() for _ in range(20)]
+    for stream in streams:
+        made.watch(Login("ann", lambda: True), stream)
+    for _ in range(50):
+        made.accounts_changed(None, [SimpleNamespace(table="svc_user", id="ann")])  # type: ignore[arg-type, list-item]
+    assert len(made._to_ask) <= len(streams)
+
+
+def test_a_defect_in_asking_one_login_does_not_end_the_sweeps() -> None:
+    made, loop, _ = watches()
+    streams, answers = [Stream() for _ in range(3)], [True, True]
+
+    def fails() -> bool:
+        if not answers[0]:
+            raise RuntimeError("a defect")
+        return True
+
+    made.watch(Login("ann", fails), streams[0])
+    made.watch(Login("bob", lambda: answers[1]), streams[1])
+    answers[0] = answers[1] = False
+    with pytest.raises(RuntimeError):
+        loop.timers.pop()()
+    with pytest.raises(RuntimeError):
+        loop.timers.pop()()
+    assert streams[1].ended == 1
