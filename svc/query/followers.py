@@ -216,6 +216,10 @@ class FollowerByScan:
         self._is_ready = False
 
     def prepare(self, at_once: int = 512) -> Iterator[None]:
+        """Read the table, once: a query can follow one relationship in its conditions, its sort and its selection."""
+        if self._is_ready:
+            return
+        self._keys.clear()
         rows = self._target.scan(self._reads.txn)
         value_of, keys = self._value_of, self._keys
         size = 0
@@ -252,9 +256,8 @@ class FollowerByScan:
             yield self._target.get_many(keys, self._reads.txn)
 
     def stored(self, value: object) -> Iterable[bytes]:
-        if not self._is_ready:
-            for _ in self.prepare():
-                pass
+        for _ in self.prepare():
+            pass
         encodings = _encoded(value)
         if len(encodings) == 1:
             return self._keys.get(encodings[0], ())

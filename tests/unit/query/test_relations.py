@@ -347,6 +347,17 @@ def test_an_unindexed_relationship_is_read_in_slices():
     assert steps >= 5 and [len(row["products"]) for row in found] == [1000] * 3
 
 
+def test_an_unindexed_relationship_is_read_once_however_often_it_is_followed():
+    products, brands = shop([{"id": str(n), "brandId": "x"} for n in range(3)], [{"id": "x"}])
+    del products.indexes["brandId"]
+    running = execute(plan_query(parse_query("sort(products.id)&select(id,products{id})"), brands, allow_full_scan=True), None, json=True)
+    found = []
+    while not running.done:
+        found += running.step(10)
+    assert found == [{"id": "x", "products": [{"id": "0"}, {"id": "1"}, {"id": "2"}]}]
+    assert products.scanned == 3
+
+
 # the side from which a join starts
 
 
