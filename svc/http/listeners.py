@@ -319,7 +319,7 @@ class ChainPass:
                         return result if isinstance(result, Response) else self._resource_answers(result)
             if self.accepted is not None:
                 return self.accepted
-            if not self._has_rest:
+            if not self._has_rest or self._host.has_resource(request):  # after the resources a listener can have changed the path
                 raise NotFound("Not found")
             result = self._host.ask_resource(request)  # which refuses: 404, or 501 for a method that it does not know
             return result if isinstance(result, Response) else self._resource_answers(result)

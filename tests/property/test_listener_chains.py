@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.errors import ClientError
@@ -120,6 +120,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     made.close()
 
 
+@example([Listener("rewrite", False, "behind", None)], "/shop")  # there is no way back to the resources
 @given(st.lists(LISTENERS, max_size=6), st.sampled_from(TARGETS))
 def test_any_chain(node: Node, listeners: list[Listener], target: str) -> None:
     app = node.server.of_application("made up")
