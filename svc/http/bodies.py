@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 PATCH_DIALECTS = ("application/merge-patch+json", "application/json-patch+json")
 LONG_BODY = 1 << 17  # bytes: a longer one takes more than a slice to decode
-QUERY_MAX = (
-    8 << 20
-)  # bytes of the body of a query: of QUERY, of a GraphQL document with its variables, and of methods whose bodies mean nothing
+QUERY_MAX = 8 << 20  # bytes of the body of QUERY, of a GraphQL document with its variables, and of methods whose bodies mean nothing
 BINARY_TYPE = "application/octet-stream"
 MULTIPART = "multipart/form-data"
 TABULAR = "text/csv"  # a body of this type is always a list of rows

@@ -119,12 +119,14 @@ class Maintenance:
             self._next_low_check = now + PRUNE_INTERVAL
             store.reclamation.poll(at_once=True)
         more = False
+        before: _Share | None = self._last
         for share in self._shares():
-            has_time = self._may_go_on()
+            if before is not None and not self._may_go_on():
+                self._last, before = before, None  # the first that had no time is the first of the next call
             if self._work(*share):
                 more = True
-                if has_time:
-                    self._last = share
+            if before is not None:
+                before = share
         if now >= self._next_reader_check:
             self._next_reader_check = now + READER_INTERVAL
             for database in store.databases.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,13 +45,22 @@ def post(page: Page, path: str, **body: str) -> int:
     return found
 
 
+STATUS = "document.querySelector('.live-responses-table tbody .response-col_status')?.textContent"
+
+
 def execute(page: Page, server: Process, operation: str) -> tuple[str, str]:
     """Opens an operation, sends its request as it stands; (status, body) as the page shows them."""
-    page.open("about:blank")
-    page.open(f"{server.url}/docs#/{operation}")
-    page.until("document.querySelector('.opblock.is-open .execute') !== null")
-    page.click(".opblock.is-open .execute")
-    page.until("document.querySelector('.live-responses-table tbody .response-col_status')?.textContent")
+    for attempt in range(8):
+        page.open("about:blank")
+        page.open(f"{server.url}/docs#/{operation}")
+        page.until("document.querySelector('.opblock.is-open .execute') !== null")
+        time.sleep(attempt)
+        page.click(".opblock.is-open .execute")
+        # A page of Swagger UI in which the button is pressed while the operation is still resolved does not find it any more.
+        page.evaluate("window.clicked = Date.now()")
+        if page.until(f"{STATUS} || (Date.now() - window.clicked > 4000 && 'none')") != "none":
+            break
+        page.problems[:] = [problem for problem in page.problems if "OperationNotFoundError" not in problem]
     return (
         page.text(".live-responses-table tbody .response-col_status").strip(),
         page.text(".live-responses-table tbody .response-col_description"),

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Any
 
 import pytest
 
 from svc import freeing
 from svc.freeing import AT_ONCE, free_later
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freeing, "_waiting", deque())
 
 
 @pytest.mark.parametrize("make", [list, set, dict.fromkeys])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from svc.api import threads
 from svc.apps import load_limit
 from svc.config.settings import BY_NAME
+from svc.connection.shared import SharedState
 from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
-from svc.protocol import http2_flood_limits, websocket
+from svc.http import bodies
+from svc.protocol import http2_flood_limits, request_head, websocket
 from svc.query import calls, grouping, nodes, url
 from svc.realtime import limits
 from svc.realtime.live import queries, query_spec
@@ -35,7 +38,10 @@ def default(name: str) -> int:
 
 FIGURES = {
     "header section, request line": f"{default('http.maxHeaderSize'):,} bytes",
+    "header fields": f"{request_head.FIELDS_MAX}",
     "body, decoded": f"{default('http.maxRequestBodySize') >> 30} GiB",
+    "body of QUERY, of GraphQL, of GET and DELETE": f"{bodies.QUERY_MAX // MIB} MiB",
+    "bodies in memory while they arrive, of all callers": f"{signature(SharedState).parameters['max_bodies'].default >> 30} GiB",
     "time to receive a request and to begin its answer": f"{default('http.timeout') // 1000} s",
     "time to receive the header": f"{default('http.headersTimeout') // 1000} s",
     "idle connection": f"{default('http.keepAliveTimeout') // 1000} s",

@@ -157,6 +157,7 @@ def test_what_never_comes_to_rest_fails_what_waits_for_it(svc_app_factory: Any, 
     with pytest.raises(NotEnded, match=r"the answer to GET /Spin did not come within 0\.2 s(.|\n)*Spin\.get"):
         shop.get("/Spin")
     assert shop.get("/Product/").status == 200
+    shop.send("GET", "/Spin")
     with pytest.raises(NotEnded, match="all that the application does"):
         shop.settle()
 
