@@ -53,7 +53,7 @@ def row_pieces(row: Any, weight: Weight, style: ContainerStyle) -> Iterator[byte
 def _parts(value: Any, weight: Weight, style: ContainerStyle) -> Iterator[bytes]:
     if weight(value) <= PIECE_ROWS:
         yield style.encode(value)
-    elif type(value) is dict:
+    elif type(value) is dict and all(type(name) is str for name in value):  # other keys need what only `encode` writes: in CBOR a tag
         yield style.begin_object(len(value))
         before = b""
         for name, member in value.items():
