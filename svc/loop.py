@@ -11,11 +11,10 @@ say) therefore says so by returning True, and the poll does not wait.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import selectors
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, Protocol
 
@@ -121,25 +120,6 @@ def new_loop(clock: Clock = SYSTEM_CLOCK) -> tuple[asyncio.SelectorEventLoop, Tu
     """A loop and its selector; set `selector.end_turn` before running it."""
     selector = TurnSelector(clock)
     return asyncio.SelectorEventLoop(selector), selector
-
-
-def then(value: Any, go_on: Callable[[Any], Any]) -> Any:
-    """`go_on` applied to a value, or to the result of an awaitable when it is there. Returns what `go_on` returns, or an awaitable of it.
-
-    For code between a handler that may be a plain or an async function and what needs its result: a plain one is answered in the same turn,
-    without a task.
-
-    >>> then(2, lambda number: number + 1)
-    3
-    """
-    if inspect.isawaitable(value):
-        return _then(value, go_on)
-    return go_on(value)
-
-
-async def _then(value: Awaitable[Any], go_on: Callable[[Any], Any]) -> Any:
-    result = go_on(await value)
-    return await result if inspect.isawaitable(result) else result
 
 
 # --- what code of applications raises ----------------------------------------------------------------------------------------------------

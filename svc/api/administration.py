@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from svc.api.calls import is_waiting
 from svc.api.context import current_context
 from svc.api.frozen import freeze, is_frozen, thaw
 from svc.api.records import Record
 from svc.api.results import Items
 from svc.api.table_settings import Undo, set_on_table
 from svc.api.transactions import open_transaction
+from svc.awaitables import is_waiting
 from svc.errors import ClientError, SchemaError
 from svc.loop import contained
 from svc.store import LogEntry

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
-from types import CodeType, GeneratorType
+from types import CodeType
 from typing import Any
 
 from svc.api.thread_guard import here, refuse_helper
+from svc.awaitables import Deferred, is_waiting, settled
 
 
-class Call(Coroutine[Any, Any, Any]):
+class Call(Deferred, Coroutine[Any, Any, Any]):
     """A call that has not been made yet. It is made once: when it is awaited, or when a handler returns it.
 
     It is a coroutine, so it may also be handed to `asyncio.create_task` and `asyncio.gather`. One that is never made is reported in the log, with the place in
@@ -72,30 +72,6 @@ class Call(Coroutine[Any, Any, Any]):
             report_dropped(self._code, self._instruction)
 
 
-class AlreadyThere:
-    """Base of what may be awaited and need not be: awaiting it does not wait."""
-
-    __slots__ = ()
-
-
-class Ready(AlreadyThere):
-    """A result that is there already, for callers that may await it."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self.value
-        yield
-
-
-def ready(value: Any) -> Any:
-    """`value` as something that may be awaited, whether that waits or not."""
-    return value if isinstance(value, AlreadyThere) or is_waiting(value) else Ready(value)
-
-
 async def _awaited(value: Any) -> Any:
     return await value
 
@@ -116,43 +92,3 @@ async def each(source: Any) -> AsyncIterator[Any]:
             yield item
     else:
         raise TypeError(f"{type(source).__name__} is not iterable")
-
-
-def settled(value: Any) -> Any:
-    """`value` with a call made that has not been made yet, and without the wrapper of one that is there already."""
-    while True:
-        kind = type(value)
-        if kind is Call:
-            value = value.run()
-        elif kind is Ready:
-            value = value.value
-        else:
-            return value
-
-
-def is_waiting(value: Any) -> bool:
-    """Whether a settled value has to be awaited."""
-    kind = type(value)
-    known = _waits.get(kind)
-    if known is None:
-        known = inspect.isawaitable(value) and not isinstance(value, AlreadyThere)
-        if kind is not GeneratorType:  # of these, some are and some are not
-            if len(_waits) >= _MOST_TYPES:
-                _waits.clear()
-            _waits[kind] = known
-    return known
-
-
-_MOST_TYPES = 1000
-_waits: dict[type, bool] = {}  # whether values of a type have to be awaited
-
-
-def then(value: Any, go_on: Callable[[Any], Any]) -> Any:
-    """`go_on` applied to the settled value, or to what an awaitable results in. Returns what `go_on` returns, or an awaitable of it."""
-    value = settled(value)
-    return _then(value, go_on) if is_waiting(value) else go_on(value)
-
-
-async def _then(value: Any, go_on: Callable[[Any], Any]) -> Any:
-    result = settled(go_on(settled(await value)))
-    return await result if is_waiting(result) else result

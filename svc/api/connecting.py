@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from svc.api.calls import each, is_waiting, settled, then
+from svc.api.calls import each
 from svc.api.context import enter, leave
 from svc.api.instances import Instance
 from svc.api.readable import of_instance, readable
@@ -22,6 +22,7 @@ from svc.api.records import Record
 from svc.api.subscriptions import Subscription, keep
 from svc.api.target import RequestTarget
 from svc.auth.users import User, user_of
+from svc.awaitables import is_waiting, settled, then
 from svc.errors import Problem
 from svc.http.event_pump import as_event_source
 from svc.loop import contained

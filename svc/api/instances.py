@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from svc.api.calls import AlreadyThere, Ready
 from svc.api.context import AnyContext, current_context
 from svc.api.frozen import is_frozen, thaw
 from svc.api.records import missing
 from svc.api.tracked import TRACKED, TrackedDict, TrackedList, TrackedSet, plain, track
 from svc.api.transactions import Transaction, open_transaction, run_in_transaction
+from svc.awaitables import AlreadyThere, Ready
 from svc.errors import ClientError
 from svc.store.values.conversion import check_key
 from svc.store.values.records import decode, expiry_of, version_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from svc.api.calls import Ready, then
 from svc.api.context import AnyContext
 from svc.api.instances import Instance
 from svc.api.subscriptions import Subscription, empty_subscription
@@ -13,6 +12,7 @@ from svc.api.target import RequestTarget
 from svc.api.transactions import open_transaction
 from svc.api.verbs import BUILT_IN, VERBS, Verb, own_verb
 from svc.auth.roles import OPENED
+from svc.awaitables import Ready, then
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.resources.resource import VERBS as METHODS
 

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, I
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
-from svc.api.calls import AlreadyThere, each, is_waiting, settled, then
+from svc.api.calls import each
 from svc.api.context import AnyContext
 from svc.api.frozen import freeze
 from svc.api.records import Record
 from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import open_transaction
+from svc.awaitables import AlreadyThere, is_waiting, settled, then
 from svc.http.row_stream import QueryExecution
 from svc.query.execution import result_columns
 from svc.query.explain import explain

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, cast
 
-from svc.api.calls import each, is_waiting, settled, then
+from svc.api.calls import each
 from svc.api.connecting import Connection
 from svc.api.context import current_context, enter, leave
 from svc.api.instances import Instance
@@ -25,6 +25,7 @@ from svc.api.target import RequestTarget, as_target, check_parameters, for_appli
 from svc.api.transactions import Transaction, shared_transaction
 from svc.api.verbs import WITH_DATA, Verb
 from svc.auth.roles import OPENED
+from svc.awaitables import is_waiting, settled, then
 from svc.errors import ClientError, NotFound, ServerError
 from svc.http.media_types import encode_text
 from svc.http.raw_content import is_raw_content

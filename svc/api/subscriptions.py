@@ -14,11 +14,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from svc.api.calls import AlreadyThere, is_waiting, settled
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
 from svc.auth.roles import ALL_RIGHTS, OPENED
 from svc.auth.users import User
+from svc.awaitables import AlreadyThere, is_waiting, settled
 from svc.errors import ClientError, MethodNotAllowed
 from svc.http.event_pump import iter_source
 from svc.loop import contained

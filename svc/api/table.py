@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from svc.api.administration import TableAdministration
 from svc.api.caching import name_source, spelled
-from svc.api.calls import Call, Ready, is_waiting, ready, then
+from svc.api.calls import Call
 from svc.api.context import AnyContext, Context, context_of, current_context
 from svc.api.instances import NOT_LOADED
 from svc.api.records import Record
@@ -25,6 +25,7 @@ from svc.api.target import RequestTarget, as_target, target_with
 from svc.api.transactions import Transaction, open_transaction
 from svc.api.verbs import split_arguments
 from svc.auth.roles import ALL_RIGHTS
+from svc.awaitables import Ready, is_waiting, ready, then
 from svc.errors import AccessViolation, BadBody, ClientError, RecordExists
 from svc.query.execution import execute
 from svc.query.functions import still_found_by

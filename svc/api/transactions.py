@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable, Generator
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext, Context, context_of, current_context, enter, leave
 from svc.api.thread_guard import here, refuse_helper
+from svc.awaitables import is_waiting, settled, then
 from svc.errors import ClientError, Problem, SnapshotLost
 from svc.logs.application_code import line_of
 from svc.store import Database, Precondition, Store, Table

@@ -19,11 +19,12 @@ from functools import partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from svc.api.calls import Call, then
+from svc.api.calls import Call
 from svc.api.context import AnyContext, context_of, current_context, entered
 from svc.api.target import RequestTarget, as_target, target_with
 from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import Transaction, open_transaction, run_in_transaction
+from svc.awaitables import then
 
 if TYPE_CHECKING:
     from svc.api.resource import Resource

@@ -16,9 +16,9 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+from svc.awaitables import then
 from svc.content.content_type import ContentType
 from svc.errors import BadBody, Problem
-from svc.loop import then
 from svc.store.schema import Attribute
 
 

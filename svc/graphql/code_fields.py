@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from svc.awaitables import then
 from svc.content.json_type import encode_plain
 from svc.content.values import json_form
 from svc.errors import Problem, QueryError, ServerError
@@ -21,7 +22,6 @@ from svc.graphql.list_options import list_query
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.selects import UNTYPED
 from svc.http.row_stream import narrow
-from svc.loop import then
 from svc.messages import Request, Response
 from svc.query.mapping_members import MAX_ROWS
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, Select, SelectItem

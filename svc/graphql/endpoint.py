@@ -10,6 +10,7 @@ from typing import Any
 
 from svc.auth.identify import Identifier
 from svc.auth.users import User, user_of
+from svc.awaitables import then
 from svc.connection.exchange import BodyLimit
 from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, Problem
@@ -30,7 +31,6 @@ from svc.http.compression import VARY, Compression
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of
 from svc.http.response_parts import PRIVATE, PUBLIC
-from svc.loop import then
 from svc.messages import Abort, Request, Response
 from svc.resources import Resources
 from svc.store import Store

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from svc.awaitables import then
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.graphql.document import LONG, Document, Documents, parse_document
 from svc.graphql.introspection import Introspection
@@ -24,7 +25,6 @@ from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters
 from svc.graphql.selection import Field
 from svc.graphql.table_fields import TableFields
-from svc.loop import then
 from svc.messages import Request
 from svc.resources import Resources
 from svc.store import Store

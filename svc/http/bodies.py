@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from svc.awaitables import then
 from svc.connection.exchange import BodyLimit
 from svc.content.content_type import ContentType, run
 from svc.content.json_type import decode_json, decode_json_slices, without_mark
@@ -20,7 +21,6 @@ from svc.errors import BadBody, ClientError
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import blob_type, check_content_type, media_type_of, parameters_of, split_charset
 from svc.http.raw_content import is_raw_content
-from svc.loop import then
 from svc.messages import HeaderBlock, Request
 from svc.resources import Resource, TableResource
 from svc.store.blobs import create_blob

@@ -21,6 +21,7 @@ from svc.auth.identify import Identifier, Pending, challenge
 from svc.auth.origin_policy import explained
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
+from svc.awaitables import then
 from svc.clock import Clock
 from svc.connection.exchange import BodyLimit
 from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
@@ -30,7 +31,7 @@ from svc.http.event_stream import CodeEvents, is_event_stream
 from svc.http.listeners import Chain, ChainPass
 from svc.http.response_check import check_response
 from svc.http.response_parts import PRIVATE, PUBLIC, keep_from_others
-from svc.loop import contained, is_ours, then
+from svc.loop import contained, is_ours
 from svc.messages import Abort, Feed, HeaderPairs, Request, Response, Upgrade
 from svc.store.blobs import Upload
 from svc.store.writing.commit import wait_committed

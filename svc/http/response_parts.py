@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from svc.awaitables import then
 from svc.clock import Clock
 from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
@@ -15,7 +16,6 @@ from svc.http.conditional import last_modified
 from svc.http.media_types import encode_text
 from svc.http.preferences import Preferences, preferences_of
 from svc.http.raw_content import VARY_RAW, raw_response
-from svc.loop import then
 from svc.messages import HeaderPairs, Request, Response
 from svc.resources import RequestTarget, Resources
 from svc.store.values.records import version_of

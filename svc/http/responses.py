@@ -13,6 +13,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from svc.awaitables import then
 from svc.content.content_type import ContentType
 from svc.content.handler_type import HandlerType
 from svc.content.values import NotAwaited, is_blob
@@ -26,7 +27,6 @@ from svc.http.raw_content import blob_response
 from svc.http.record_responses import RecordResponses
 from svc.http.response_check import check_response
 from svc.http.row_responses import RowResponses
-from svc.loop import then
 from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord
 from svc.resources.resource import NullableValue, StreamedItems

@@ -17,8 +17,8 @@ from typing import Any
 from svc.auth.passwords import verify_password
 from svc.auth.roles import covers
 from svc.auth.users import new_login_epoch
+from svc.awaitables import then
 from svc.errors import Problem
-from svc.loop import then
 from svc.operations.call import Call, OpenTransaction
 from svc.operations.operation_lists import expanded
 from svc.operations.registry import by_name

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.auth.users import User
+from svc.awaitables import then
 from svc.errors import ClientError, NotFound
-from svc.loop import then
 from svc.messages import AppliedWrites, Request
 from svc.operations.node import Node
 from svc.operations.operation import Operation

@@ -14,6 +14,7 @@ from svc import __version__
 from svc.analytics.recorder import UNKNOWN
 from svc.auth.identify import host_name
 from svc.auth.users import user_of
+from svc.awaitables import then
 from svc.connection.exchange import BodyLimit
 from svc.content.content_type import ContentType
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
@@ -24,7 +25,6 @@ from svc.http.media_types import media_type_of, parameters_of
 from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
 from svc.logs.redact import redacted
-from svc.loop import then
 from svc.messages import Headers, Request, Response
 from svc.operations.call import Call
 from svc.operations.long_payload import without_payload

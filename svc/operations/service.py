@@ -11,9 +11,9 @@ from typing import Any
 
 from svc.auth.roles import ALL_RIGHTS, role_rights
 from svc.auth.users import User
+from svc.awaitables import then
 from svc.errors import AccessViolation, ClientError, ValidationError
 from svc.http.row_stream import QueryExecution
-from svc.loop import then
 from svc.messages import Request
 from svc.operations.call import Call, OpenTransaction
 from svc.operations.fields import DATABASE, TABLE, named_by_text, read_fields

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from svc.analytics import process
 from svc.analytics.collector import load_fields
-from svc.loop import then
+from svc.awaitables import then
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.job import JobFailed

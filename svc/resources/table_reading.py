@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from svc.auth.roles import ALL_RIGHTS, OPENED, TableRights
 from svc.auth.users import user_of
-from svc.loop import then
+from svc.awaitables import then
 from svc.messages import Request
 from svc.query import Plan, plan_query
 from svc.query.authorization import narrow_query

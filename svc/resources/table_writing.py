@@ -8,9 +8,9 @@ from typing import Any, Protocol, cast
 
 from svc.auth.roles import TableRights
 from svc.auth.users import User, user_of
+from svc.awaitables import then
 from svc.content.unchanged import Restore, restore_json, restore_row
 from svc.errors import BadBody, ClientError, Problem
-from svc.loop import then
 from svc.messages import Caller, Request, Response, WritePrecondition
 from svc.query import AnyRows
 from svc.query.execution import execute

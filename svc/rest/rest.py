@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from typing import Any, Protocol, cast
 
 from svc.auth.tickets import Tickets
+from svc.awaitables import then
 from svc.clock import Clock
 from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
@@ -27,7 +28,6 @@ from svc.http.problems import problem_response
 from svc.http.raw_content import is_raw_content
 from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
-from svc.loop import then
 from svc.messages import Request, Response
 from svc.pages import Pages
 from svc.pages.frame import ASSETS, FILES

@@ -27,7 +27,7 @@ from typing import Any
 
 import psutil
 
-from svc.api.calls import is_waiting, settled
+from svc.awaitables import is_waiting, settled
 from svc.clock import Clock
 from svc.errors import ClientError, NotFound, Overloaded, Problem
 from svc.loop import is_ours

@@ -16,7 +16,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, set_span_in_context
 
-from svc.api.calls import is_waiting
+from svc.awaitables import is_waiting
 from svc.errors import Problem
 from svc.loop import is_ours
 from svc.messages import UNIX_PEER, HeaderBlock, Request

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import signal
-from typing import Any
 
 import pytest
 
-from svc.loop import contained, is_ours, new_loop, then
+from svc.loop import contained, is_ours, new_loop
 
 
 def test_closing_work_runs_before_each_poll_and_may_make_things_ready() -> None:
@@ -66,27 +64,6 @@ def test_a_turn_begins_before_anything_of_it_runs() -> None:
     finally:
         loop.close()
     assert order[:5] == ["begins", "begins", "runs", "begins", "runs"]
-
-
-@pytest.mark.parametrize("is_awaited", [False, True])
-@pytest.mark.parametrize("is_async", [False, True])
-def test_then(is_awaited: bool, is_async: bool) -> None:
-    async def later(value: Any) -> Any:
-        return value
-
-    def plain(value: int) -> int:
-        return value + 1
-
-    async def asynchronous(value: int) -> int:
-        return value + 1
-
-    result = then(later(2) if is_awaited else 2, asynchronous if is_async else plain)
-    assert inspect.isawaitable(result) == (is_awaited or is_async)
-    assert (asyncio.run(_result_of(result)) if inspect.isawaitable(result) else result) == 3
-
-
-async def _result_of(value: Any) -> Any:
-    return await value
 
 
 # --- what code of applications raises ------------------------------------------------------------------------------------------------------

@@ -29,9 +29,9 @@ from svc.api.caching.sources import (
     status_of_error,
 )
 from svc.api.caching.written import write_through
-from svc.api.calls import is_waiting
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
+from svc.awaitables import is_waiting
 from svc.clock import AHEAD
 from svc.errors import ClientError, NotCached, Problem, ServerError
 from svc.loop import contained

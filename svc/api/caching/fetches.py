@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from svc.api.calls import is_waiting
+from svc.awaitables import is_waiting
 from svc.clock import Clock
 from svc.errors import Overloaded, Problem, ServerError
 from svc.loop import contained, is_ours

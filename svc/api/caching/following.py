@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from svc.api.caching.sources import Source, to_version
-from svc.api.calls import each, is_waiting, settled
+from svc.api.calls import each
 from svc.api.context import Context
 from svc.api.target import RequestTarget
+from svc.awaitables import is_waiting, settled
 from svc.clock import stamp_time
 from svc.errors import ClientError
 from svc.loop import contained

@@ -15,9 +15,9 @@ from svc.api.caching.directives import Directives
 from svc.api.caching.entry import SourceContext
 from svc.api.caching.fetches import Flight
 from svc.api.caching.sources import Answer, Source, to_version, understand
-from svc.api.calls import is_waiting, settled, then
 from svc.api.context import AnyContext
 from svc.api.transactions import LATEST, Transaction
+from svc.awaitables import is_waiting, settled, then
 from svc.clock import stamp_time
 from svc.errors import Problem, ServerError
 from svc.store.blobs import Unsaved, blobs_in

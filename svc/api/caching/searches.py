@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from svc.api.caching.directives import Directives, directives_of
-from svc.api.calls import is_waiting
 from svc.api.context import AnyContext, Context
+from svc.awaitables import is_waiting
 from svc.errors import ClientError, NotCached, Problem
 from svc.query import AnyRows
 from svc.query.execution import execute

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from svc.api.calls import is_waiting, settled, then
 from svc.api.context import entered
 from svc.api.instances import Instance
 from svc.api.records import Record
 from svc.api.resource import Resource
+from svc.awaitables import is_waiting, settled, then
 from svc.errors import ClientError, Problem, ServerError
 from svc.http.responses import as_response
 from svc.loop import contained

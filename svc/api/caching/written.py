@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from svc.api.caching.directives import Directives, directives_of
 from svc.api.caching.entry import SourceContext
 from svc.api.caching.sources import Source, check_written, problem_of
-from svc.api.calls import is_waiting, settled, then
 from svc.api.context import Context
+from svc.awaitables import is_waiting, settled, then
 from svc.content.unchanged import restore_json
 from svc.messages import Request
 from svc.store.entity_tags import CREATE
