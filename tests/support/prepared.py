@@ -8,12 +8,16 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from svc.auth import users
 from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.token_keys import TokenKeys
 from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.system import ensure_system
+
+_HASH_PASSWORD = users.hash_password
 
 
 def open_prepared(path: Path, **options: Any) -> Store:
@@ -28,11 +32,12 @@ def open_prepared(path: Path, **options: Any) -> Store:
 
 @functools.cache
 def prepared_database() -> Path:
-    """The prepared store, to be copied. Tests that replace the hashing of passwords have it made before."""
+    """The prepared store, to be copied. The first test that asks for it may have replaced the hashing of passwords: all others have the real one."""
     path = Path(tempfile.mkdtemp(prefix="prepared-")) / "database"
     store = Store(path, clock=FakeClock())
     ensure_system(store)
-    ensure_first_super_user(store, "admin", "password")
+    with mock.patch.object(users, "hash_password", _HASH_PASSWORD):
+        ensure_first_super_user(store, "admin", "password")
     store.close()
     return path
 

@@ -14,7 +14,6 @@ from svc.errors import Problem
 from svc.root.administrator import PASSWORD_FILE
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
-from tests.support.prepared import prepared_database
 
 LAST = (409, "Cannot remove the last active super_user")
 
@@ -29,7 +28,6 @@ def node(tmp_path: Path) -> Iterator[OperationsNode]:
 @pytest.fixture(autouse=True)
 def quick_passwords(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Hashes that cost nothing, but where they are what is tested."""
-    prepared_database()
     if "real_passwords" not in request.fixturenames:
         for module in ("svc.auth.users", "svc.operations.users", "svc.auth.first_super_user"):
             monkeypatch.setattr(f"{module}.hash_password", lambda password, function="": f"hash:{password}", raising=False)
