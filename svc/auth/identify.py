@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Protocol
@@ -23,7 +24,6 @@ from urllib.parse import quote
 from svc.auth.events import BASIC, CERTIFICATE, TICKET, TOKEN, AuthEvents
 from svc.auth.logins import Login, LoginStream, LoginWatches, account_counts
 from svc.auth.origin_policy import OriginPolicy
-from svc.auth.passwords import DEFAULT_HASH_FUNCTION
 from svc.auth.sessions import ForeignSessions, Sessions
 from svc.auth.tickets import PARAMETER, Tickets, cut_ticket, invalid_ticket, takes_ticket
 from svc.auth.tokens import Tokens, invalid_token
@@ -34,7 +34,7 @@ from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Problem
 from svc.messages import HeaderBlock, HeaderPairs, Request, Response
 
-__all__ = ["TOKEN_CHALLENGE", "UNIX_PEER", "Identifier", "Pending", "challenge", "challenge_headers"]
+__all__ = ["TOKEN_CHALLENGE", "UNIX_PEER", "Admission", "Credentials", "Identifier", "Pending", "challenge", "challenge_headers"]
 
 UNIX_PEER = "unix"
 """`Request.peer` of a caller on the Unix socket."""
@@ -64,57 +64,71 @@ class Certificates(Protocol):
         """The user's name; None: other credentials decide. Raises Problem 401 for a certificate without a user, or a revoked one."""
 
 
+@dataclass(slots=True)
+class Credentials:
+    """What checks each kind of credentials on one server; None: the kind is not accepted there.
+
+    `verifier`: of passwords; servers that share one share the credentials that it has verified. `certificates`: of TLS clients.
+    """
+
+    verifier: Verifier
+    tokens: Tokens | None = None
+    sessions: Sessions | None = None
+    tickets: Tickets | None = None
+    certificates: Certificates | None = None
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What one server admits beside the credentials of users.
+
+    `local`: callers on this machine need none; application ports only, never the operations port. `host_name`: of this node, a name under which they
+    may call it. `unix_socket`: nor do callers on the Unix socket. `refresh_tokens`: one as `Bearer` identifies no user, but is accepted as
+    `request.refresh_token`.
+    """
+
+    local: bool = False
+    host_name: str = "localhost"
+    unix_socket: bool = False
+    refresh_tokens: bool = False
+
+
 class Identifier:
-    """Identifies the requests of one server (a port may admit local callers without credentials, another not)."""
+    """Identifies the requests of one server (a port may admit local callers without credentials, another not).
+
+    `login_path`: where browsers are sent to (`challenge`); None: there is no such page.
+    """
 
     def __init__(
         self,
         directory: UserDirectory,
+        credentials: Credentials,
+        admission: Admission = Admission(),
         *,
-        cache_ttl: float = 30.0,
         clock: Clock = SYSTEM_CLOCK,
-        authorize_local: bool = False,
-        host_name: str = "localhost",
-        hash_function: str = DEFAULT_HASH_FUNCTION,
-        failure_delay: bool = True,
-        verifier: Verifier | None = None,
-        tokens: Tokens | None = None,
-        sessions: Sessions | None = None,
-        events: AuthEvents | None = None,
-        accept_refresh: bool = False,
-        admit_socket: bool = False,
-        login_path: str | None = None,
-        certificates: Certificates | None = None,
         origins: OriginPolicy | None = None,
-        tickets: Tickets | None = None,
+        events: AuthEvents | None = None,
         logins: LoginWatches | None = None,
     ) -> None:
-        """`cache_ttl` in seconds. `authorize_local`: application ports only, never the operations port. `host_name`: of this node.
-
-        `verifier`: share another identifier's verified credentials; the settings about passwords are then its own. `tokens`, `sessions`: None where
-        there are none. `accept_refresh`: a refresh token as `Bearer` identifies no user, but is accepted as `request.refresh_token`.
-        `admit_socket`: callers on the Unix socket need no credentials. `login_path`: where browsers are sent to (`challenge`).
-        `certificates`: None where clients are asked for none. `origins`: of the pages that are trusted; None: the server's own alone.
-        `tickets`: None where there are none. `logins`: ends streams with what let their callers in; None: they go on.
-        """
+        """`origins`: of the pages that are trusted; None: the server's own alone. `events`: the log of logins; None: none is kept.
+        `logins`: ends streams with what let their callers in; None: they go on."""
         self._directory = directory
         self._now = clock.monotonic
-        self._authorize_local = authorize_local
-        self._local_names = frozenset({"localhost", host_name.lower()})
-        self.verifier = verifier or Verifier(
-            directory, cache_ttl=cache_ttl, clock=clock, hash_function=hash_function, failure_delay=failure_delay
-        )
         self._wall = clock.wall
-        self._tokens = tokens
+        self.verifier = credentials.verifier
+        self._tokens = credentials.tokens
+        sessions = credentials.sessions
         self._sessions = sessions if sessions is not None and sessions.enabled else None
+        self._tickets = credentials.tickets
+        self._certificates = credentials.certificates
         self._events = events if events is not None and events.enabled else None
         if self._events is not None:
             self.verifier.events = self._events
-        self._accept_refresh = accept_refresh
-        self._admit_socket = admit_socket
-        self.login_path = login_path
-        self._certificates = certificates
-        self._tickets = tickets
+        self._authorize_local = admission.local
+        self._local_names = frozenset({"localhost", admission.host_name.lower()})
+        self._accept_refresh = admission.refresh_tokens
+        self._admit_socket = admission.unix_socket
+        self.login_path: str | None = None
         self._logins = logins
         self._origins = OriginPolicy() if origins is None else origins
 

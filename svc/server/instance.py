@@ -23,7 +23,7 @@ from svc.apps import App
 from svc.apps.graphql_entry import entry_of, graphql_options, is_on_main_ports
 from svc.auth.events import AuthEvents
 from svc.auth.first_super_user import FirstSuperUser
-from svc.auth.identify import Identifier
+from svc.auth.identify import Admission, Credentials, Identifier
 from svc.auth.sessions import Sessions
 from svc.auth.tickets import Tickets
 from svc.auth.tokens import Tokens
@@ -294,16 +294,11 @@ class Server:
         tickets = Tickets(self.directory, self.clock)
         self._application_identifier = Identifier(
             self.directory,
+            Credentials(self.verifier, self.tokens, self.sessions, tickets, certificates.clients),
+            Admission(local=self.config.authentication.authorize_local, host_name=self.config.node.hostname),
             clock=self.clock,
-            authorize_local=self.config.authentication.authorize_local,
-            host_name=self.config.node.hostname,
-            verifier=self.verifier,
-            tokens=self.tokens,
-            sessions=self.sessions,
-            events=self.events,
-            certificates=certificates.clients,
             origins=self._origins,
-            tickets=tickets,
+            events=self.events,
             logins=self._logins,
         )
         self.rest = make_rest(
@@ -471,15 +466,11 @@ class Server:
         origins = operations_origins(self.config, self.logger)
         identifier = Identifier(
             self.directory,
+            Credentials(self.verifier, self.tokens, self.sessions, certificates=certificates.clients),
+            Admission(unix_socket=True, refresh_tokens=True),
             clock=self.clock,
-            verifier=self.verifier,
-            tokens=self.tokens,
-            sessions=self.sessions,
-            events=self.events,
-            accept_refresh=True,
-            admit_socket=True,
-            certificates=certificates.clients,
             origins=origins,
+            events=self.events,
             logins=self._logins,
         )
         self.operations = Operations(self.node)

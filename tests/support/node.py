@@ -16,7 +16,6 @@ from svc.api.listener_scopes import ListenerScopes, current_request
 from svc.api.port_listeners import PortListeners
 from svc.api.server import Server, ServerParts
 from svc.apps import Applications, Runtime, schema_files
-from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
@@ -36,6 +35,7 @@ from svc.scheduler import Scheduler
 from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
 from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
+from tests.support.identifying import make_identifier
 from tests.support.leaks import open_files
 from tests.support.prepared import open_prepared
 
@@ -117,7 +117,7 @@ class Node:
         def log_error(where: str, error: BaseException | None) -> None:
             self.errors.append((where, error))
 
-        identifier = Identifier(users, clock=self.clock, authorize_local=True)
+        identifier = make_identifier(users, clock=self.clock, local=True)
 
         def report(error: BaseException) -> None:
             log_error("stream", error)

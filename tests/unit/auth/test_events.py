@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from svc.auth.events import AuthEvents
-from svc.auth.identify import Identifier, Pending
+from svc.auth.identify import Pending
 from svc.auth.sessions import Sessions
 from svc.auth.token_keys import TokenKeys
 from svc.auth.tokens import Tokens
@@ -17,6 +17,7 @@ from svc.config import Config
 from svc.errors import Problem
 from svc.logs import Logs
 from svc.messages import HeaderBlock, Request
+from tests.support.identifying import make_identifier
 
 World = Any  # tests/unit/auth/conftest.py
 Observe = Callable[..., "Observed"]
@@ -32,7 +33,7 @@ class Observed:
         self.world = world
         self.logs = Logs.from_config(config, clock=world.clock)
         self.events = AuthEvents.from_config(config, self.logs, world.clock)
-        self.identifier = Identifier(world.directory, clock=world.clock, events=self.events, **options)
+        self.identifier = make_identifier(world.directory, clock=world.clock, events=self.events, **options)
 
     def send(self, authorization: str | None = None, peer: str = "10.0.0.1", path: str = "/", method: str = "GET", **fields: str) -> None:
         pairs = [(name.replace("_", "-"), value) for name, value in fields.items()]

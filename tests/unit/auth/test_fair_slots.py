@@ -9,11 +9,12 @@ import pytest
 
 from svc.auth import verifier as verifier_module
 from svc.auth.fair_slots import FairSlots, network_of
-from svc.auth.identify import Identifier, Pending
+from svc.auth.identify import Pending
 from svc.auth.users import User
 from svc.auth.verifier import AT_ONCE
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
+from tests.support.identifying import make_identifier
 
 World = Any  # tests/unit/auth/conftest.py
 
@@ -125,7 +126,7 @@ class Logins:
     """Logins of many callers. `answers`: user name or status, in the order in which they came."""
 
     def __init__(self, world: World) -> None:
-        self.identifier = Identifier(world.directory, clock=world.clock)
+        self.identifier = make_identifier(world.directory, clock=world.clock)
         self.executor = ByHand()
         self.answers: list[tuple[str, Any]] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}

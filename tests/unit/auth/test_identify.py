@@ -14,6 +14,7 @@ from svc.auth.passwords import Verification
 from svc.errors import PreconditionFailed, Problem
 from svc.messages import HeaderBlock, Request
 from svc.store.system import ROLE_TABLE, USER_TABLE
+from tests.support.identifying import make_identifier
 
 World = Any  # tests/unit/auth/conftest.py
 
@@ -32,7 +33,7 @@ def request(authorization: str | None = None, peer: str = "10.0.0.1", **fields: 
 
 
 def identifier(world: World, **options: Any) -> Identifier:
-    return Identifier(world.directory, clock=world.clock, **options)
+    return make_identifier(world.directory, clock=world.clock, **options)
 
 
 def pending(who: Identifier, made: Request) -> Pending:
@@ -92,11 +93,11 @@ def test_other_schemes_count_as_absent(world: World) -> None:
 
 
 def test_bearer_is_an_invalid_token(world: World) -> None:
-    assert refused(identifier(world, authorize_local=True), request("Bearer abc", peer="127.0.0.1")) == "invalid token"
+    assert refused(identifier(world, local=True), request("Bearer abc", peer="127.0.0.1")) == "invalid token"
 
 
 def test_wrong_header_never_falls_back(world: World) -> None:
-    assert refused(identifier(world, authorize_local=True), request(basic("ann:no"), peer="127.0.0.1")) == "Login failed"
+    assert refused(identifier(world, local=True), request(basic("ann:no"), peer="127.0.0.1")) == "Login failed"
 
 
 def test_inactive_is_told_only_with_the_right_password(world: World) -> None:
@@ -190,7 +191,7 @@ def test_no_clear_text_is_kept(world: World) -> None:
 
 def test_identifiers_may_share_a_verifier(world: World) -> None:
     one = identifier(world)
-    two = identifier(world, authorize_local=True, verifier=one.verifier)
+    two = identifier(world, local=True, verifier=one.verifier)
     made = request(basic("ann:ann"))
     user = login(one, made)
     assert two.identify(made) is user
@@ -202,7 +203,7 @@ def test_memo_of_another_directory_does_not_count(world: World) -> None:
     made = request(basic("ann:ann"))
     who = identifier(world)
     login(who, made), who.identify(made)
-    assert type(Identifier(UserDirectory(world.store), clock=world.clock).identify(made)) is Pending
+    assert type(make_identifier(UserDirectory(world.store), clock=world.clock).identify(made)) is Pending
 
 
 # --- verifications under way ---------------------------------------------------------------------------------------------------------
@@ -358,17 +359,17 @@ def test_wait_joins_survives_cancellation_and_tells_everybody(world: World) -> N
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 def test_local_caller_is_the_first_super_user(world: World, peer: str) -> None:
-    who = identifier(world, authorize_local=True)
+    who = identifier(world, local=True)
     assert who.identify(request(peer=peer)).username == "admin"
     assert who.identify(request("Negotiate x", peer=peer, host="localhost:9926", origin="http://localhost:9926")).username == "admin"
     assert who.identify(request(peer=peer, host="localhost:9926", origin="http://localhost:3000")) is None
-    who = identifier(world, authorize_local=True, origins=OriginPolicy(["http://localhost:*"]))
+    who = identifier(world, local=True, origins=OriginPolicy(["http://localhost:*"]))
     assert who.identify(request(peer=peer, host="localhost:9926", origin="http://localhost:3000")).username == "admin"
 
 
 @pytest.mark.parametrize("peer", ["10.0.0.1", "", "::2", "::ffff:10.0.0.1", "localhost", "unix"])
 def test_other_peers_are_not_local(world: World, peer: str) -> None:
-    assert identifier(world, authorize_local=True).identify(request(peer=peer)) is None
+    assert identifier(world, local=True).identify(request(peer=peer)) is None
 
 
 @pytest.mark.parametrize(
@@ -400,12 +401,12 @@ def test_other_peers_are_not_local(world: World, peer: str) -> None:
     ],
 )
 def test_forwarded_and_foreign_requests_are_not_local(world: World, fields: dict[str, str]) -> None:
-    assert identifier(world, authorize_local=True).identify(request(peer="127.0.0.1", **fields)) is None
+    assert identifier(world, local=True).identify(request(peer="127.0.0.1", **fields)) is None
 
 
 def test_a_trusted_proxy_is_not_local_whatever_it_says(world: World) -> None:
     """`Request.proxy` is set by `http.behind_proxies`."""
-    who = identifier(world, authorize_local=True)
+    who = identifier(world, local=True)
     made = request(peer="127.0.0.1", host="localhost")
     made.proxy = "127.0.0.1"
     assert who.identify(made) is None
@@ -413,7 +414,7 @@ def test_a_trusted_proxy_is_not_local_whatever_it_says(world: World) -> None:
 
 
 def test_a_forwarded_request_on_the_socket_needs_credentials(world: World) -> None:
-    who = identifier(world, admit_socket=True)
+    who = identifier(world, unix_socket=True)
     assert who.identify(request(peer="unix")).username == "admin"
     for fields in ({"x_forwarded_for": "192.0.2.7"}, {"forwarded": "for=unknown"}, {"via": "1.1 x"}):
         assert who.identify(request(peer="unix", **fields)) is None
@@ -421,12 +422,12 @@ def test_a_forwarded_request_on_the_socket_needs_credentials(world: World) -> No
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9926", "127.0.0.1:9926", "[::1]:9926", "app.localhost", "Node-1:80"])
 def test_names_of_this_machine(world: World, host: str) -> None:
-    who = identifier(world, authorize_local=True, host_name="node-1")
+    who = identifier(world, local=True, host_name="node-1")
     assert who.identify(request(peer="127.0.0.1", host=host, origin=f"http://{host}")).username == "admin"
 
 
 def test_same_block_from_another_peer_is_not_local(world: World) -> None:
-    who = identifier(world, authorize_local=True)
+    who = identifier(world, local=True)
     made = request(peer="127.0.0.1", host="localhost")
     assert who.identify(made) is not None
     made.peer = "10.0.0.1"

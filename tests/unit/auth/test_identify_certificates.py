@@ -21,6 +21,7 @@ from svc.logs import Logs
 from svc.messages import HeaderBlock, Request
 from svc.tls.mtls import ClientCertificates, Mtls
 from svc.tls.peer import PeerCertificate
+from tests.support.identifying import make_identifier
 
 World = Any  # tests/unit/auth/conftest.py
 
@@ -39,7 +40,7 @@ def basic(credentials: str) -> str:
 
 def identifier(world: World, mtls: Mtls | None = BY_NAME, **options: Any) -> Identifier:
     certificates = None if mtls is None else ClientCertificates(mtls)
-    return Identifier(world.directory, clock=world.clock, certificates=certificates, **options)
+    return make_identifier(world.directory, clock=world.clock, certificates=certificates, **options)
 
 
 def login(who: Identifier, shown: PeerCertificate | None, block: HeaderBlock | None = None, peer: str = "10.0.0.1") -> User | None:
@@ -144,7 +145,7 @@ def test_changes_of_users_take_effect_at_once(world: World) -> None:
 
 
 def test_no_certificate_does_not_close_other_ways(world: World) -> None:
-    who = identifier(world, authorize_local=True, admit_socket=True)
+    who = identifier(world, local=True, unix_socket=True)
     local = login(who, None, HeaderBlock([("host", "localhost")]), "127.0.0.1")
     assert local is not None and local.role is not None
     assert login(who, certificate("ann"), HeaderBlock([("host", "localhost")]), "127.0.0.1").username == "ann"  # type: ignore[union-attr]
@@ -175,7 +176,7 @@ def test_events(world: World, tmp_path: Path) -> None:
 
 def test_a_certificate_may_expire_on_its_connection(world: World) -> None:
     shown = certificate("ann")
-    who = Identifier(world.directory, clock=world.clock, certificates=ClientCertificates(BY_NAME, None, world.clock.wall))
+    who = make_identifier(world.directory, clock=world.clock, certificates=ClientCertificates(BY_NAME, None, world.clock.wall))
     shown.not_after = world.clock.wall() + 10
     assert login(who, shown).username == "ann"
     world.clock.advance(10)
@@ -196,7 +197,7 @@ def test_streams_end_with_the_certificate(world: World, mtls: Mtls, fields: Any)
     try:
         logins = LoginWatches(world.directory, loop, world.clock)
         certificates = ClientCertificates(mtls, None, world.clock.wall)
-        who = Identifier(world.directory, clock=world.clock, certificates=certificates, logins=logins)
+        who = make_identifier(world.directory, clock=world.clock, certificates=certificates, logins=logins)
         request = Request("GET", "/", HeaderBlock(list(fields)))
         request.peer_certificate = shown = certificate("ann")
         shown.not_after = world.clock.wall() + 10

@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.session_cookie import COOKIE, HOST_COOKIE
 from svc.auth.sessions import Sessions
@@ -20,6 +19,7 @@ from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import SESSION_TABLE, SYSTEM, USER_TABLE, ensure_system
 from svc.store.values.records import decode
+from tests.support.identifying import make_identifier
 
 World = Any  # tests/unit/auth/conftest.py
 HOST = "localhost:9926"
@@ -36,7 +36,7 @@ class Browser:
         self.cookies: dict[str, str] = {}
         policy = OriginPolicy(origins)
         self.sessions = Sessions(world.store, world.directory, world.clock, has_other_sites=policy.has_other_sites, **settings)
-        self.identifier = Identifier(world.directory, clock=world.clock, sessions=self.sessions, origins=policy)
+        self.identifier = make_identifier(world.directory, clock=world.clock, sessions=self.sessions, origins=policy)
         self.set_cookie: list[str] = []
         self.answer = Request("GET", "/", HeaderBlock([]))
 
@@ -506,7 +506,7 @@ def test_a_foreign_page_has_no_session(browser: Browser, fields: dict[str, str])
 def test_only_a_token_identifies_a_foreign_page(world: World, keys: TokenKeys, fields: dict[str, str]) -> None:
     tokens = Tokens(keys, world.directory, world.clock)
     browser = Browser(world)
-    browser.identifier = Identifier(world.directory, clock=world.clock, sessions=browser.sessions, tokens=tokens, authorize_local=True)
+    browser.identifier = make_identifier(world.directory, clock=world.clock, sessions=browser.sessions, tokens=tokens, local=True)
     browser.login()
     made = world.run(lambda: tokens.create(world.directory.get_user("admin")))
     for wrong in ("Basic YW5uOmFubg==", "Basic nonsense", "Basic YW5uOndyb25n", "Negotiate x"):
@@ -652,7 +652,7 @@ def test_header_goes_before_the_cookie(browser: Browser) -> None:
 
 def test_cookie_goes_before_the_socket_and_local_callers(world: World) -> None:
     browser = Browser(world)
-    browser.identifier = Identifier(world.directory, clock=world.clock, sessions=browser.sessions, admit_socket=True, authorize_local=True)
+    browser.identifier = make_identifier(world.directory, clock=world.clock, sessions=browser.sessions, unix_socket=True, local=True)
     request = browser.request()
     for peer, expected in (("unix", "admin"), ("127.0.0.1", "admin"), ("10.0.0.1", None)):
         request.peer = peer
@@ -667,7 +667,7 @@ def test_cookie_goes_before_the_socket_and_local_callers(world: World) -> None:
 def test_the_socket_admits_only_where_it_should(world: World) -> None:
     request = Request("POST", "/", HeaderBlock([]))
     request.peer = "unix"
-    assert Identifier(world.directory, clock=world.clock).identify(request) is None
+    assert make_identifier(world.directory, clock=world.clock).identify(request) is None
 
 
 def test_switched_off(world: World) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from svc.auth import tickets as module
-from svc.auth.identify import Identifier
 from svc.auth.tickets import LIFE, MOST_PER_ACCOUNT, Tickets, cut_ticket
 from svc.auth.users import User
 from svc.errors import Overloaded, Problem
 from svc.messages import HeaderBlock, Request
+from tests.support.identifying import make_identifier
 
 World = Any  # tests/unit/auth/conftest.py
 
@@ -112,7 +112,7 @@ FOREIGN = ("origin", "https://elsewhere.example")
 
 
 def test_a_request_of_a_foreign_page(world: World, tickets: Tickets) -> None:
-    identifier = Identifier(world.directory, clock=world.clock, tickets=tickets)
+    identifier = make_identifier(world.directory, clock=world.clock, tickets=tickets)
     ticket, _ = tickets.issue(ann(world))
     request = stream(f"/Plant/?ticket={ticket}", FOREIGN)
     shared = request.block
@@ -126,7 +126,7 @@ def test_a_request_of_a_foreign_page(world: World, tickets: Tickets) -> None:
 
 
 def test_a_websocket_has_a_ticket(world: World, tickets: Tickets) -> None:
-    identifier = Identifier(world.directory, clock=world.clock, tickets=tickets)
+    identifier = make_identifier(world.directory, clock=world.clock, tickets=tickets)
     request = Request("GET", f"/Plant/?ticket={tickets.issue(ann(world))[0]}", HeaderBlock([("host", "localhost")]))
     request.offers = "websocket"
     assert identifier.identify(request) == ann(world)
@@ -134,19 +134,19 @@ def test_a_websocket_has_a_ticket(world: World, tickets: Tickets) -> None:
 
 def test_a_ticket_elsewhere_is_a_word_like_any_other(world: World, tickets: Tickets) -> None:
     ticket, _ = tickets.issue(ann(world))
-    identifier = Identifier(world.directory, clock=world.clock, tickets=tickets)
+    identifier = make_identifier(world.directory, clock=world.clock, tickets=tickets)
     for request in (
         Request("GET", f"/Plant/?ticket={ticket}", HeaderBlock([("host", "localhost")])),
         stream(f"/Plant/?ticket={ticket}", method="POST"),
     ):
         assert identifier.identify(request) is None and request.query == f"ticket={ticket}"
-    without = Identifier(world.directory, clock=world.clock)
+    without = make_identifier(world.directory, clock=world.clock)
     assert without.identify(stream(f"/Plant/?ticket={ticket}")) is None
     assert tickets.take(ticket)
 
 
 def test_a_wrong_one_is_no_way_to_be_someone_else(world: World, tickets: Tickets) -> None:
-    identifier = Identifier(world.directory, clock=world.clock, tickets=tickets, authorize_local=True)
+    identifier = make_identifier(world.directory, clock=world.clock, tickets=tickets, local=True)
     request = stream("/Plant/?ticket=wrong")
     request.peer = "127.0.0.1"
     with pytest.raises(Problem, match="invalid ticket"):

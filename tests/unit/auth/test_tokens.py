@@ -18,6 +18,7 @@ from svc.config import Config
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
 from svc.store.system import USER_TABLE
+from tests.support.identifying import make_identifier
 
 World = Any  # tests/unit/auth/conftest.py
 DAY = 86_400
@@ -323,7 +324,7 @@ def bearer(token: str, scheme: str = "Bearer") -> Request:
 
 
 def identifier(world: World, tokens: Tokens, **options: Any) -> Identifier:
-    return Identifier(world.directory, clock=world.clock, tokens=tokens, **options)
+    return make_identifier(world.directory, clock=world.clock, tokens=tokens, **options)
 
 
 def test_bearer(world: World, tokens: Tokens) -> None:
@@ -372,7 +373,7 @@ def test_bearer_is_not_remembered_without_cache(world: World, tokens: Tokens) ->
 
 
 def test_wrong_bearer_never_falls_back(world: World, tokens: Tokens) -> None:
-    who = identifier(world, tokens, authorize_local=True, admit_socket=True)
+    who = identifier(world, tokens, local=True, unix_socket=True)
     for peer in ("127.0.0.1", "unix"):
         made = bearer("nonsense")
         made.peer = peer
@@ -383,7 +384,7 @@ def test_refresh_token_as_bearer(world: World, tokens: Tokens) -> None:
     """Acceptance example 9, and the one operation that takes it."""
     token = create(world, tokens)["refresh_token"]
     assert refused(lambda: identifier(world, tokens).identify(bearer(token))) == "invalid token"
-    who = identifier(world, tokens, accept_refresh=True, admit_socket=True)
+    who = identifier(world, tokens, refresh_tokens=True, unix_socket=True)
     for _ in range(2):
         made = bearer(token)
         made.peer = "unix"
@@ -397,14 +398,14 @@ def test_refresh_token_as_bearer(world: World, tokens: Tokens) -> None:
 def test_bearer_before_the_keys_are_read(world: World, keys: TokenKeys, tmp_path: Path) -> None:
     made = create(world, Tokens(keys, world.directory, world.clock))
     tokens = Tokens(TokenKeys(tmp_path / "keys", bits=2048), world.directory, world.clock)
-    who = identifier(world, tokens, accept_refresh=True)
+    who = identifier(world, tokens, refresh_tokens=True)
     pending = who.identify(bearer(made["operation_token"]))
     assert type(pending) is Pending
     assert world.run(lambda: pending.wait(_loop(), None)).username == "ann"
     assert type(who.identify(bearer(made["operation_token"]))) is User
 
     tokens = Tokens(TokenKeys(tmp_path / "keys", bits=2048), world.directory, world.clock)
-    who = identifier(world, tokens, accept_refresh=True)
+    who = identifier(world, tokens, refresh_tokens=True)
     request = bearer(made["refresh_token"])
     pending = who.identify(request)
     assert type(pending) is Pending

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from svc.auth.first_super_user import ensure_first_super_user
-from svc.auth.identify import Identifier, Pending
+from svc.auth.identify import Pending
 from svc.auth.sessions import Sessions
 from svc.auth.usernames import canonical_username, skeleton, username_fault
 from svc.errors import ConfigError, Problem
 from svc.messages import HeaderBlock, Request
 from svc.tls.mtls import ClientCertificates, Mtls
 from svc.tls.peer import PeerCertificate
+from tests.support.identifying import make_identifier
 from tests.support.operations import OperationsNode
 
 COMPOSED = "ren\u00e9"
@@ -65,7 +66,7 @@ def test_every_form_of_a_name_is_the_same_user(node: OperationsNode) -> None:
     assert node.run("user_info", impersonate={"username": DECOMPOSED})["username"] == COMPOSED
     verified = node.wait(lambda: node.node.verifier.verify(DECOMPOSED, "secret12", None))
     assert verified.username == COMPOSED
-    who = Identifier(directory, verifier=node.node.verifier, certificates=ClientCertificates(Mtls()))
+    who = make_identifier(directory, node.clock, verifier=node.node.verifier, certificates=ClientCertificates(Mtls()))
     basic = b64encode(f"{DECOMPOSED}:secret12".encode()).decode()
     request = Request("GET", "/", HeaderBlock([("authorization", f"Basic {basic}")]))
     found = who.identify(request)

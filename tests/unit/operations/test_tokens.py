@@ -8,12 +8,13 @@ from typing import Any
 import jwt
 import pytest
 
-from svc.auth.identify import Identifier, Pending
+from svc.auth.identify import Pending
 from svc.auth.users import User
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.store.writing.commit import wait_committed
+from tests.support.identifying import make_identifier
 from tests.support.operations import OperationsNode
 from tests.support.prepared import place_token_keys
 
@@ -26,14 +27,14 @@ class Caller:
     def __init__(self, node: OperationsNode) -> None:
         self.node = node
         parts = node.node
-        self.identifier = Identifier(
+        self.identifier = make_identifier(
             node.directory,
             clock=node.clock,
             verifier=parts.verifier,
             tokens=parts.tokens,
             sessions=parts.sessions,
-            accept_refresh=True,
-            admit_socket=True,
+            refresh_tokens=True,
+            unix_socket=True,
         )
         self.cookies: dict[str, str] = {}
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from svc.auth.identify import Identifier, challenge
+from svc.auth.identify import challenge
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request, Response
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.rest.login import local_path
+from tests.support.identifying import make_identifier
 from tests.support.operations import OperationsNode
 
 JSON = {"content-type": "application/json"}
@@ -28,7 +29,7 @@ class Site:
     def __init__(self, node: OperationsNode, *, login: bool = True) -> None:
         self.node = node
         self.rest = Rest(Resources(), node.clock, lambda error: None, login=login)
-        self.identifier = Identifier(node.directory, clock=node.clock, sessions=node.node.sessions)
+        self.identifier = make_identifier(node.directory, clock=node.clock, sessions=node.node.sessions)
         self.cookies: dict[str, str] = {}
         self.set_cookie: list[str] = []
 
