@@ -160,11 +160,10 @@ class Connection:
             or getattr(source, "checks_rights", False)
         ):
             return  # they are watched already
+        watch = self._watch(source.finish)
         if isinstance(source, DeliveryQueue):
-            watch = self._watch(source.finish)
             source.on("close", lambda why: hub.unwatch(watch))
         else:  # a live query, which does not tell of its end
-            watch = self._watch(source.end)
             watch.has_ended = lambda: source.ended is not None
         hub.watch(watch)
 

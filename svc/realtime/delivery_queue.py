@@ -14,7 +14,7 @@ from typing import Any
 
 from svc.loop import contained
 from svc.realtime.event import EndReason
-from svc.realtime.limits import MAX_SENT
+from svc.realtime.limits import MAX_SENT, BoundedSource
 
 logger = logging.getLogger("svc.realtime")
 
@@ -28,7 +28,7 @@ def _no_consumer() -> None:
     """Placeholder until a consumer sets its callback."""
 
 
-class DeliveryQueue:
+class DeliveryQueue(BoundedSource):
     """It does not end by itself. `waiting`: the consumer has found it empty, and is to be notified of more."""
 
     __slots__ = ("_callbacks", "_pump", "_resume", "_sent", "_taken", "ended", "loop", "on_ready", "waiting")
@@ -68,7 +68,7 @@ class DeliveryQueue:
         if self.ended is not None:
             return
         if len(self._sent) >= MAX_SENT:
-            self.finish(EndReason.TOO_SLOW)
+            self.finish_too_slow()
             return
         self._sent.append((self._send_position(), event))
         if self.waiting and self.has_events:

@@ -29,7 +29,6 @@ from svc.query.nodes import Filter, Query
 from svc.query.plan import KeyRange
 from svc.query.planner import plan_query
 from svc.realtime.changes import Change
-from svc.realtime.event import EndReason
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.log.entries import NOTES
@@ -88,7 +87,7 @@ class ReplayingSubscription(Protocol):
 
     def go_live(self, position: int) -> bool: ...
 
-    def finish(self, why: EndReason) -> None: ...
+    def finish_too_slow(self) -> None: ...
 
 
 class Stage(Protocol):
@@ -378,7 +377,7 @@ class LogReplay:
         if self._since is not None:
             self.position = max(self.position, min(first - 1, self._until))  # as far back as the log reaches
         if first > self.position + 1:
-            subscription.finish(EndReason.TOO_SLOW)  # retention has removed entries that were not read yet
+            subscription.finish_too_slow()  # retention has removed entries that were not read yet
             return Progress.DONE
         key = subscription.target.key if subscription.target.is_record else None
         while True:

@@ -30,7 +30,6 @@ from svc.realtime.changes import Change, View
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.event import EndReason
 from svc.realtime.history import MAX_PAST_EVENTS, Progress
-from svc.realtime.limits import MAX_MISSED, MAX_WEIGHT
 from svc.realtime.resume import first_stage
 from svc.realtime.rights_watch import RightsWatch
 from svc.realtime.subscriber_group import Member, SubscriberGroup, event_predicate
@@ -260,17 +259,8 @@ class Hub:
             self._pending_notify.extend(ready)
             if not self._is_notifying:
                 self._notify()
-        if full:
-            self._limit(full)
-
-    @staticmethod
-    def _limit(full: list[Member]) -> None:
-        """Let subscriptions with too much queued fall behind, and end those that have missed too much."""
         for subscription in dict.fromkeys(full):
-            if subscription.missed > MAX_MISSED:
-                subscription.finish(EndReason.TOO_SLOW)
-            elif subscription.weight > MAX_WEIGHT and subscription.ended is None:
-                subscription.fall_behind()
+            subscription.keep_within_limits()
 
     @staticmethod
     def _end_live_subscriptions(database: Database, followed: _DatabaseSubscriptions) -> None:
@@ -278,7 +268,7 @@ class Hub:
         logger.warning("entries of the log of %s were removed before they were delivered, live subscriptions end", database.name)
         for group in list(followed.groups.values()):
             for subscription in list(group.live):
-                subscription.finish(EndReason.TOO_SLOW)
+                subscription.finish_too_slow()
 
     def _notify(self) -> None:
         """Notify waiting consumers, for the length of a slice; the rest in the next turn. What they take is sent at the end of the turn, which takes

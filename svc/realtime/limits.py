@@ -12,6 +12,8 @@ Below these queues at most `http.event_pump.HIGH_WATER` bytes of one client are 
 
 from __future__ import annotations
 
+from svc.realtime.event import EndReason
+
 MIN_EVENT_WEIGHT = 1024  # bytes that an event counts as at least: so one limit bounds both bytes and number
 MAX_WEIGHT = 1 << 20  # bytes of events queued for a subscription
 MAX_MISSED = 10_000  # events in the log that a subscription has not got yet, after which it ends
@@ -24,3 +26,17 @@ MAX_SENT = 10_000  # items sent by application code that wait
 MAX_QUEUED = 10_000  # events of a live query queued for one client
 MAX_QUEUED_BYTES = 16 << 20
 MAX_RESETS = 4  # one after the other without a whole snapshot taken
+
+
+class BoundedSource:
+    """What keeps events for a subscriber, within these limits."""
+
+    __slots__ = ()
+
+    def finish(self, why: EndReason) -> None:
+        """End it, once."""
+        raise NotImplementedError
+
+    def finish_too_slow(self) -> None:
+        """End it since more would have to be kept than the limits allow, or what is needed is not kept any more. What is queued is dropped."""
+        self.finish(EndReason.TOO_SLOW)

@@ -22,7 +22,7 @@ from svc.realtime.changes import Change, LogEvent
 from svc.realtime.delivery_queue import DeliveryQueue
 from svc.realtime.event import EndReason
 from svc.realtime.history import LogReplay, Progress, Stage
-from svc.realtime.limits import MAX_MISSED, MAX_REPLAY_EVENTS, MAX_REPLAY_WEIGHT, MIN_EVENT_WEIGHT
+from svc.realtime.limits import MAX_MISSED, MAX_REPLAY_EVENTS, MAX_REPLAY_WEIGHT, MAX_WEIGHT, MIN_EVENT_WEIGHT
 from svc.realtime.subscriber_group import SubscriberGroup
 from svc.realtime.subscription_request import SubscriptionRequest
 
@@ -215,7 +215,17 @@ class Subscription(DeliveryQueue):
     def has_events(self) -> bool:
         return bool(self.queue or self.ended is not None or (self._sent and self._is_past(self._sent[0][0])))
 
-    def fall_behind(self) -> None:
+    def keep_within_limits(self) -> None:
+        """Fall behind with too much in the queue; end with too much missed."""
+        falls = self.weight > MAX_WEIGHT and self.missed <= MAX_MISSED and self.ended is None
+        if falls:
+            self._fall_behind()
+        if self.missed > MAX_MISSED:
+            self.finish_too_slow()
+        elif falls and self.waiting:
+            self.hub.schedule_read(self)
+
+    def _fall_behind(self) -> None:
         """The queue is too long: drop it, and read the log when there is room. Events queued before it became live stay: they are few, and the log
         does not have them."""
         queue, group = self.queue, self.group
@@ -236,10 +246,6 @@ class Subscription(DeliveryQueue):
         group.live.pop(self, None)
         group.behind[self] = None
         self.stages.append(LogReplay(self, position, coalesces=True))
-        if self.missed > MAX_MISSED:
-            self.finish(EndReason.TOO_SLOW)
-        elif self.waiting:
-            self.hub.schedule_read(self)
 
     def move_to_group(self, group: SubscriberGroup) -> None:
         """The rights have changed: queued events are shown in the new view too."""

@@ -181,8 +181,9 @@ class SubscriptionMachine(RuleBasedStateMachine):
         # Small enough that a few events need several slices, overflow a queue, are too many.
         for module, values in (
             (subscriber_group, {"MAX_WEIGHT": 6 * 4096, "MAX_MISSED": MAX_MISSED, "MIN_EVENT_WEIGHT": 4096}),
-            (subscription, {"MIN_EVENT_WEIGHT": 4096, "MAX_REPLAY_EVENTS": 3, "MAX_REPLAY_WEIGHT": 5 * 4096, "MAX_MISSED": MAX_MISSED}),
-            (hub, {"MAX_WEIGHT": 6 * 4096, "MAX_MISSED": MAX_MISSED, "SLICE": 4.0, "MAX_PAST_EVENTS": 4, "CACHED_CHANGES": 3}),
+            (subscription, {"MIN_EVENT_WEIGHT": 4096, "MAX_REPLAY_EVENTS": 3, "MAX_REPLAY_WEIGHT": 5 * 4096}),
+            (subscription, {"MAX_WEIGHT": 6 * 4096, "MAX_MISSED": MAX_MISSED}),
+            (hub, {"SLICE": 4.0, "MAX_PAST_EVENTS": 4, "CACHED_CHANGES": 3}),
             (resume, {"MAX_PAST_EVENTS": 4}),
             (commit_feed, {"ENTRIES_PER_BATCH": 10, "SLICE": 3.0}),
             (history, {"LOG_BATCH": 3, "COALESCE_ENTRIES": 9, "MAX_SORTED_KEYS": 2, "STEP": 2}),

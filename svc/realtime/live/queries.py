@@ -149,7 +149,7 @@ class LiveQueries:
     def close(self) -> None:
         """End all subscriptions. Harmless when done."""
         for subscription in list(self._subscriptions):
-            subscription.end(EndReason.FINISHED)
+            subscription.finish(EndReason.FINISHED)
         if self._dropped in self.store.on_drop:
             self.store.on_drop.remove(self._dropped)
 
@@ -310,18 +310,18 @@ class LiveQueries:
         table = subscription.table
         try:
             if table.database.tables.get(table.name) is not table:
-                subscription.end(EndReason.DROPPED)
+                subscription.finish(EndReason.DROPPED)
                 return
             key, query = self._result_key(subscription)
             self._attach(subscription, key, query)
         except AccessViolation:
-            subscription.end(EndReason.REVOKED)
+            subscription.finish(EndReason.REVOKED)
             return
         except (IndexRebuilding, Overloaded):
             subscription.wake()
             return
         except Problem:  # an attribute or a related table is gone
-            subscription.end(EndReason.DROPPED)
+            subscription.finish(EndReason.DROPPED)
             return
         del self._awaiting_index[subscription]
         self._start_result(subscription)
@@ -366,13 +366,13 @@ class LiveQueries:
         if user is not None and self._users is not None:
             current = self._users.get_user(user.username)
             if current is None or not current.active or current.login_id != user.login_id:
-                subscription.end(EndReason.NO_LOGIN)  # the user is gone, or its logins have ended
+                subscription.finish(EndReason.NO_LOGIN)  # the user is gone, or its logins have ended
                 return
             subscription.user = current
         try:
             key, _ = self._result_key(subscription)
         except AccessViolation:
-            subscription.end(EndReason.NO_LOGIN if user is None else EndReason.REVOKED)
+            subscription.finish(EndReason.NO_LOGIN if user is None else EndReason.REVOKED)
             return
         except Problem:
             return  # a definition has changed: `_sweep` sees that

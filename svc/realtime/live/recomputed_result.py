@@ -221,7 +221,7 @@ class ResultWorkers:
         result.is_running = False
         result.needs_run = False
         for subscription in list(result.subscribers):
-            subscription.end(EndReason.FAILED)
+            subscription.finish(EndReason.FAILED)
 
 
 def _nothing() -> None:

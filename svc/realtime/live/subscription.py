@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import SnapshotLost
 from svc.realtime.event import EndReason
-from svc.realtime.limits import MAX_QUEUED, MAX_QUEUED_BYTES, MAX_RESETS
+from svc.realtime.limits import MAX_QUEUED, MAX_QUEUED_BYTES, MAX_RESETS, BoundedSource
 from svc.realtime.live.events import LiveEvent, NoticeEvent, RowEvent, Snapshot
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("svc.realtime")
 
 
-TOO_SLOW = "The events were not taken fast enough"
 NOT_READ = "The snapshot was not read fast enough"
 
 
@@ -59,7 +58,7 @@ class SharedResult(Protocol):
     def remove(self, subscription: LiveSubscription) -> None: ...
 
 
-class LiveSubscription:
+class LiveSubscription(BoundedSource):
     """An `EventSource`. `query`, `table`, `prefix`, `allow_full_scan`, `checks_rights`: as subscribed.
 
     `result` None: there is none at present, because a definition changed and an index is still being built.
@@ -238,8 +237,8 @@ class LiveSubscription:
             self.result.detach(self)
         self.wake()
 
-    def end(self, why: EndReason) -> None:
-        """End it. Events in the queue are dropped."""
+    def finish(self, why: EndReason) -> None:
+        """End it, once. Events in the queue are dropped."""
         if self.ended is None:
             self._end(why)
             self.wake()
@@ -272,9 +271,9 @@ class LiveSubscription:
             return
         self._resets += 1
         if self._resets > MAX_RESETS:
-            self.end(EndReason.TOO_SLOW)
+            self.finish_too_slow()
         else:
-            self.reset(TOO_SLOW)
+            self.reset(EndReason.TOO_SLOW.value)
 
 
 BEGIN, SNAPSHOT, FOLLOWING = "begin", "snapshot", "following"

@@ -21,15 +21,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (subscription, "MIN_EVENT_WEIGHT", 4096),
         (subscriber_group, "MAX_WEIGHT", 4 * 4096),
         (subscriber_group, "MAX_MISSED", 10),
+        (subscription, "MAX_WEIGHT", 4 * 4096),
         (subscription, "MAX_MISSED", 10),
         (subscription, "MAX_REPLAY_EVENTS", 4),
         (history, "LOG_BATCH", 3),
     ):
         monkeypatch.setattr(module, name, value)
-    from svc.realtime import hub
-
-    monkeypatch.setattr(hub, "MAX_WEIGHT", 4 * 4096)
-    monkeypatch.setattr(hub, "MAX_MISSED", 10)
 
 
 def put_some(scene: Scene, *keys: str) -> None:

@@ -134,7 +134,7 @@ def test_too_much_becomes_a_reset_and_at_last_the_end(monkeypatch):
     for at in range(module.MAX_RESETS):
         for number in range(5):
             case.push(row("enter", number))
-        assert case.source.take(1)[0].members(True) == {"type": "reset", "reason": module.TOO_SLOW}, at
+        assert case.source.take(1)[0].members(True) == {"type": "reset", "reason": EndReason.TOO_SLOW.value}, at
         assert case.source.ended is None
         assert case.take(1) == ["snapshot"]
     for number in range(5):
@@ -213,7 +213,7 @@ def test_after_the_end_there_is_nothing():
     case = Case(FakeSnapshot([[row("snapshot", 1)]]))
     case.take()
     case.push(row("enter", 2))
-    case.source.end(EndReason.REVOKED)
+    case.source.finish(EndReason.REVOKED)
     assert case.take() == [] and case.source.ended is EndReason.REVOKED
     case.source.close()
     assert case.source.ended is EndReason.REVOKED and case.result.calls.count("remove") == 1 and case.gone == [case.source]
@@ -222,7 +222,7 @@ def test_after_the_end_there_is_nothing():
 def test_a_waiting_client_is_notified_of_the_end():
     case = Case()
     assert case.take() == []
-    case.source.end(EndReason.DROPPED)
+    case.source.finish(EndReason.DROPPED)
     assert case.called == 1
 
 
