@@ -92,6 +92,12 @@ def get_context() -> Any:
     return _current.get()
 
 
+def current_request() -> Request | None:
+    """The request that the running code answers; None outside of one."""
+    context = _current.get()
+    return context if isinstance(context, Request) else None
+
+
 def get_user() -> Any:
     """The user that the running call is made for; None: anonymous, or outside of any call."""
     context = _current.get()

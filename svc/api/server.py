@@ -15,16 +15,15 @@ from typing import Any, Protocol
 
 from svc.analytics import Recorder
 from svc.api.context import current_context
-from svc.api.listener_options import ListenerOptions, read_options
-from svc.api.port_listeners import HTTP, UPGRADE, WS, PortListeners, Registered
 from svc.api.thread_guard import REGISTERING, refuse_helper
 from svc.api.transactions import Transaction, open_transaction
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
 from svc.errors import AccessViolation, ClientError, Problem
-from svc.http.listener_order import Placed
-from svc.http.listeners import REST
-from svc.http.routes import Route, make_route
+from svc.listeners.options import ListenerOptions, read_options
+from svc.listeners.port_listeners import PortListeners
+from svc.listeners.routes import Route, make_route
+from svc.listeners.step import HTTP, REST, UPGRADE, WS, Step
 from svc.messages import Request
 from svc.store.values.conversion import is_encodable
 
@@ -143,8 +142,8 @@ class Server:
         self._replaces = replaces
         self._is_staged = staged or replaces is not None
         self._is_withdrawn = False
-        self._registered: list[tuple[Any, Registered]] = []  # with its port
-        self._waiting: list[tuple[Any, Registered]] = []  # until `activate`
+        self._registered: list[tuple[Any, Step]] = []  # with its port
+        self._waiting: list[tuple[Any, Step]] = []  # until `activate`
         self._sockets: list[SocketServer] = []
         self._mounted: list[Any] = []
         self.config = parts.config
@@ -205,7 +204,7 @@ class Server:
         if not was_staged:
             self.activate()
 
-    def _take_all(self) -> list[tuple[Any, Registered]]:
+    def _take_all(self) -> list[tuple[Any, Step]]:
         self._is_withdrawn = True
         waiting, self._waiting = self._waiting, []
         registered, self._registered = self._registered, []
@@ -230,7 +229,7 @@ class Server:
             assert self._parts.mounts is not None
             self._parts.mounts.remove(each)
 
-    def _change(self, added: list[tuple[Any, Registered]], removed: list[tuple[Any, Registered]]) -> None:
+    def _change(self, added: list[tuple[Any, Step]], removed: list[tuple[Any, Step]]) -> None:
         """Take effect, one arrangement for each port."""
         ports: dict[int, Any] = {id(port.listeners): port for port, _ in (*added, *removed)}
         for port in ports.values():
@@ -323,12 +322,8 @@ class Server:
         added = []
         for listeners, names in _by_listeners(ports):
             route = base if len(names) == len(_schemes_of(listeners, self._parts.ports)) else Route(base.host, base.segments, names[0])
-            placed = Placed(
-                None, rank, options.name or self._application, options.run_first, options.before, options.after, base.particular
-            )
-            registered = Registered(kind, listener, placed, route, self, options.max_payload)
-            placed.value = registered
-            added.append((next(port for port in ports if port.listeners is listeners), registered))
+            step = Step(options.name or self._application, listener, route, kind, rank, options, self)
+            added.append((next(port for port in ports if port.listeners is listeners), step))
         if self._is_staged:
             self._waiting += added
             for port, _ in added:
@@ -481,7 +476,7 @@ def _label(value: str | None) -> str | None:
     return value[:MAX_LABEL].encode(errors="replace").decode()
 
 
-def _unstage(waiting: list[tuple[Any, Registered]]) -> None:
+def _unstage(waiting: list[tuple[Any, Step]]) -> None:
     for port, _ in waiting:
         port.listeners.staged -= 1
 

@@ -27,7 +27,7 @@ from svc.apps.requirements import unmet_requirements
 from svc.apps.resources_entry import ResourcesEntry
 from svc.apps.schema_entry import SchemaEntry
 from svc.apps.status import ERROR, LOADING, EntryStatus, worst
-from svc.http.routes import make_route
+from svc.listeners.routes import make_route
 from svc.store.schema import TableDefinition
 
 CONFIG = "config"

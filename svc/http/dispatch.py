@@ -2,7 +2,7 @@
 
     preflight -> authentication -> handler (REST) -> the turn's commit, if it wrote -> answer
 
-With listeners of an application all but the last two are steps of a chain (`listeners`); without any there is no chain.
+With listeners of an application all but the last two are steps of a chain (`svc/listeners`); without any there is no chain.
 
 A read is answered inside `handle()` by plain calls. A request that has to wait (for a password check, an awaitable
 of a handler, a commit) is answered later through the exchange.
@@ -14,7 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.identify import Identifier, Pending, challenge
@@ -28,7 +28,6 @@ from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerE
 from svc.http.bodies import query_limit
 from svc.http.cors import Cors
 from svc.http.event_stream import CodeEvents, is_event_stream
-from svc.http.listeners import Chain, ChainPass
 from svc.http.response_check import check_response
 from svc.http.response_parts import PRIVATE, PUBLIC, keep_from_others
 from svc.loop import contained, is_ours
@@ -69,7 +68,7 @@ class Handler(Protocol):
 
 
 class Upgrades(Protocol):
-    """Accepts upgrades to other protocols: `websocket.UpgradeListeners`."""
+    """Accepts upgrades to other protocols: `listeners.upgrade_chain.UpgradeChain`."""
 
     @property
     def serves_websockets(self) -> bool: ...
@@ -86,6 +85,36 @@ class Upgrades(Protocol):
         `Upgrade` (RFC 9110 §7.8). `refusal`: why the caller could not be identified, or what a listener refuses the handshake with, which a WebSocket
         reports with a close code (spec: realtime §2); without a user `request.user` is None. `answer`: what a listener of HTTP requests has answered.
         Raises Problem, or Abort with `answer`."""
+
+
+class RequestPass(Protocol):
+    """One request on its way through the listeners: `listeners.request_pass.RequestPass`."""
+
+    request: Request
+    accepted: Response | None  # for a WebSocket, the response that stands for "nobody has refused it"
+    refused: Response | None  # the last response that was made of an exception
+    problem: Problem | None  # ... if that was a Problem
+
+    def begin(self, position: int = 0) -> Response | Awaitable[Response]:
+        """The response, or an awaitable of it. Neither raises, but for cancellation. `position`: of the first step to ask."""
+
+
+class RequestChain(Protocol):
+    """The listeners of requests of a port: `listeners.request_chain.RequestChain`, where each is explained."""
+
+    has_rest: bool
+    has_first: bool
+    has_more: bool
+
+    def concerns(self, request: Request) -> bool: ...
+    def comes_first(self, request: Request) -> bool: ...
+    def ask_first(self, request: Request) -> Response | int: ...
+    def is_needed(self, request: Request, position: int, knows: Callable[[Request], bool]) -> bool: ...
+    def asks_last(self, request: Request, position: int) -> bool: ...
+    def ask_last(self, request: Request) -> Response | None: ...
+    def body_channel(self, request: Request, knows: Callable[[Request], bool]) -> Any: ...
+    def enter(self, request: Request) -> AbstractContextManager[None]: ...
+    def pass_for(self, host: Dispatcher, request: Request, *, for_websocket: bool = False) -> RequestPass: ...
 
 
 class RequestRecorder(Protocol):
@@ -146,10 +175,10 @@ class Dispatcher:
         self._access = access
         self._recorded_method = recorded_method
         self._upgrades = upgrades
-        self._chain: Chain | None = None
+        self._chain: RequestChain | None = None
         self._defects = 0
 
-    def use(self, chain: Chain | None) -> None:
+    def use(self, chain: RequestChain | None) -> None:
         """From now on requests go through this chain; None: there are no listeners."""
         self._chain = chain
 
@@ -397,13 +426,13 @@ class Dispatcher:
 
     # --- the chain of listeners ------------------------------------------------------------------------------------------------------
 
-    def _run_chain(self, chain: Chain, exchange: Exchange, position: int = 0) -> Response | None:
+    def _run_chain(self, chain: RequestChain, exchange: Exchange, position: int = 0) -> Response | None:
         request = exchange.request
         request.user = None
         request.handler_path = ""
         self._identifier.give_sessions(request)
-        with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
-            result = ChainPass(chain, self, request).begin(position)
+        with chain.enter(request):
+            result = chain.pass_for(self, request).begin(position)
             if not isinstance(result, Response):
                 exchange.task = self._loop.create_task(self._wait_for(exchange, _answer_of_chain(request, result)))
                 return None
@@ -413,7 +442,7 @@ class Dispatcher:
             return None
         return self._finished(request, response)
 
-    def _ask_last(self, chain: Chain, request: Request) -> Response | None:
+    def _ask_last(self, chain: RequestChain, request: Request) -> Response | None:
         """The answer of a plain listener behind the resources; None: the chain is needed. Raises Problem."""
         who = self._identify(request)
         if type(who) is Pending:
@@ -422,7 +451,7 @@ class Dispatcher:
         response = chain.ask_last(request)
         return None if response is None else self._finished(request, response)
 
-    def _receive_for_chain(self, chain: Chain, request: Request) -> Any:
+    def _receive_for_chain(self, chain: RequestChain, request: Request) -> Any:
         """A body that some listener may want is collected. So is one that is refused, if a listener may have answered before; else it is refused here.
         What goes into a file while it comes (a blob) goes there all the same."""
         try:
@@ -470,13 +499,13 @@ class Dispatcher:
     def report(self, fault: str, request: Request) -> None:
         self._log_error(f"{request.method} {request.target[:200]}: {fault}", None)
 
-    def _run_websocket_chain(self, chain: Chain, exchange: Exchange) -> Response | None:
+    def _run_websocket_chain(self, chain: RequestChain, exchange: Exchange) -> Response | None:
         """The chain of a WebSocket's handshake first, then, with its outcome, those of upgrades and WebSockets."""
         request = exchange.request
         request.user = None
         self._identifier.give_sessions(request)
-        with nullcontext() if chain.scopes is None else chain.scopes.enter(request):
-            way = ChainPass(chain, self, request, for_websocket=True)
+        with chain.enter(request):
+            way = chain.pass_for(self, request, for_websocket=True)
             result = way.begin()
             if isinstance(result, Response):
                 answer = self._upgrade_after(way, result)
@@ -487,7 +516,7 @@ class Dispatcher:
             exchange.task = self._loop.create_task(self._respond_later(exchange, answer))
         return None
 
-    async def _upgrade_later(self, way: ChainPass, result: Awaitable[Response]) -> Response:
+    async def _upgrade_later(self, way: RequestPass, result: Awaitable[Response]) -> Response:
         answer = self._upgrade_after(way, await result)
         return cast(Response, await answer if inspect.isawaitable(answer) else answer)
 
@@ -498,7 +527,7 @@ class Dispatcher:
             response = self._last_answer(exchange, error)
         exchange.respond(response)
 
-    def _upgrade_after(self, way: ChainPass, outcome: Response) -> Any:
+    def _upgrade_after(self, way: RequestPass, outcome: Response) -> Any:
         """The answer to a handshake for which the chain of HTTP listeners is done, or an awaitable of it."""
         request = way.request
         refusal: Problem | None = None
@@ -519,13 +548,13 @@ class Dispatcher:
         except BaseException as error:
             return self._answer_to(error, request)
 
-    async def _upgraded_later(self, way: ChainPass, awaited: Awaitable[Response | None], outcome: Response) -> Response:
+    async def _upgraded_later(self, way: RequestPass, awaited: Awaitable[Response | None], outcome: Response) -> Response:
         try:
             return self._chain_upgraded(way, await awaited, outcome)
         except BaseException as error:
             return self._answer_to(error, way.request)
 
-    def _chain_upgraded(self, way: ChainPass, result: Response | None, outcome: Response) -> Response:
+    def _chain_upgraded(self, way: RequestPass, result: Response | None, outcome: Response) -> Response:
         if result is None:  # the listeners of upgrades have kept the default one from it, and took it not
             if outcome is way.accepted:
                 raise NotFound("Not found")

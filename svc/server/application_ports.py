@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from svc.api.port_listeners import PortListeners
 from svc.config import Config
 from svc.config.sections import HttpSection
 from svc.connection.listener import RESERVED_BY_APPLICATION, Listener, url_of
 from svc.connection.stream_servers import StreamConnections
 from svc.http.dispatch import Dispatcher
-from svc.http.listeners import Scopes
+from svc.listeners.port_listeners import PortListeners
+from svc.listeners.scopes import ListenerScopes
+from svc.listeners.upgrade_chain import UpgradeChain
 from svc.server.ports import APPLICATION, PortCertificates, ServerPorts, open_port
 from svc.server.socket_servers import SocketServer
-from svc.websocket import UpgradeListeners
 
 MakePorts = Callable[[Any, Dispatcher], ServerPorts]
 
@@ -74,11 +74,11 @@ class ApplicationPorts:
         *,
         loop: asyncio.AbstractEventLoop,
         make_ports: MakePorts,
-        make_dispatcher: Callable[[], tuple[Dispatcher, UpgradeListeners]],
+        make_dispatcher: Callable[[], tuple[Dispatcher, UpgradeChain]],
         warn: Callable[[str], None],
         log_error: Callable[[str, BaseException | None], None],
         routed: Callable[[bool], None],
-        scopes: Scopes | None = None,
+        scopes: ListenerScopes | None = None,
         opens_ports: bool = True,
     ) -> None:
         """`make_dispatcher`: for a further port. `scopes`: what listeners are called in. `opens_ports`: False inside another server, which has the ports."""
@@ -101,7 +101,7 @@ class ApplicationPorts:
         self._is_saying = False
         self._said: set[str] = set()
 
-    def set_default(self, ports: ServerPorts, dispatcher: Dispatcher, upgrades: UpgradeListeners) -> None:
+    def set_default(self, ports: ServerPorts, dispatcher: Dispatcher, upgrades: UpgradeChain) -> None:
         """The ports of the configuration."""
         http = self._config.http
         listeners = PortListeners(dispatcher, upgrades, serves_resources=True, scopes=self._scopes)

@@ -10,15 +10,17 @@ import sys
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from svc import __version__
 from svc.analytics import Analytics
+from svc.api.context import current_request, entered
 from svc.api.interface import Interface
-from svc.api.listener_scopes import ListenerScopes, current_request
 from svc.api.server import Server as ApplicationServer
 from svc.api.server import ServerParts
+from svc.api.transactions import Transaction
 from svc.apps import App
 from svc.apps.graphql_entry import entry_of, graphql_options, is_on_main_ports
 from svc.auth.events import AuthEvents
@@ -37,6 +39,8 @@ from svc.errors import Problem
 from svc.graphql import PATHS
 from svc.graphql.endpoint import HANDLER_PATH, SOCKET_PATHS
 from svc.http.dispatch import Dispatcher
+from svc.listeners.scopes import ListenerScopes
+from svc.listeners.upgrade_chain import UpgradeChain
 from svc.logs import Logs, capture_logging, capture_output
 from svc.logs.application_code import ApplicationCode
 from svc.logs.forgotten import Forgotten
@@ -85,7 +89,6 @@ from svc.server.shutdown import DRAIN_SECONDS, Shutdown
 from svc.server.slow_turns import SlowTurns
 from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
-from svc.websocket import UpgradeListeners
 from svc.websocket.resource_sockets import SocketEndpoint
 
 HELPER_THREADS = 2
@@ -336,13 +339,13 @@ class Server:
             warn=self.logger.warn,
             log_error=self._log_error,
             routed=self._record_routed,
-            scopes=ListenerScopes(self.store),
+            scopes=ListenerScopes(entered, partial(Transaction, self.store)),
             opens_ports=self._has_ports,
         )
         self.application_ports.set_default(ports, dispatcher, upgrades)
         return ports
 
-    def _make_application_dispatcher(self, resources: Resources | None) -> tuple[Dispatcher, UpgradeListeners]:
+    def _make_application_dispatcher(self, resources: Resources | None) -> tuple[Dispatcher, UpgradeChain]:
         return make_application_dispatcher(
             self.config,
             self.rest,

@@ -23,13 +23,14 @@ from svc.http.compression import Compression
 from svc.http.cors import OPERATIONS_METHODS, Cors
 from svc.http.decoding import RequestDecoder
 from svc.http.dispatch import Dispatcher
+from svc.listeners.upgrade_chain import UpgradeChain
 from svc.logs import AccessLog, Logs
 from svc.operations.endpoint import OperationsEndpoint
 from svc.operations.service import Operations
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
 from svc.store import Store
-from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
+from svc.websocket import WebSocketRegistry
 from svc.websocket.resource_sockets import ResourceSockets, SocketEndpoint
 
 LogError = Callable[[str, BaseException | None], None]
@@ -110,11 +111,11 @@ def make_application_dispatcher(
     on_sent: Callable[[Exchange, float], None] | None = None,
     make_dispatcher: Callable[..., Dispatcher] = Dispatcher,
     socket_endpoints: Mapping[str, SocketEndpoint] | None = None,
-) -> tuple[Dispatcher, UpgradeListeners]:
+) -> tuple[Dispatcher, UpgradeChain]:
     """The dispatcher of the application's ports: REST, and WebSockets on the same paths. `resources` None: of a port that has only listeners. `on_sent`:
     called with each exchange that is over, and the time. `make_dispatcher`: called with the arguments of `Dispatcher`. `socket_endpoints`: what
     serves WebSockets before the resources, by path."""
-    upgrades = UpgradeListeners(WsListeners(sockets))
+    upgrades = UpgradeChain(sockets)
     if resources is not None:
         upgrades.serve_with(ResourceSockets(resources, rest.types, loop, _stream_reporter(log_error), socket_endpoints))
     dispatcher = make_dispatcher(

@@ -23,8 +23,8 @@ from svc.errors import ApplicationFault, ClientError, NotAcceptable, NotFound
 from svc.http.compression import MAX_AT_ONCE, choice_of
 from svc.http.conditional import coded_tag, http_date
 from svc.http.encoders import BR, GZIP, ZSTD, Coding, CompressedBody
-from svc.http.listeners import PlainListener
 from svc.http.raw_content import ACCEPT_RANGES, NOSNIFF, VARY
+from svc.listeners.step import PlainListener
 from svc.messages import HeaderPairs, Request, Response
 from svc.static.conditions import is_unchanged, range_applies
 from svc.static.content_types import content_type_of, is_compressible

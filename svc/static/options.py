@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from svc.http.listeners import AUTHENTICATION
+from svc.listeners.step import AUTHENTICATION
 
 _KNOWN = ("files", "urlPath", "index", "extensions", "fallthrough", "notFound", "before", "after")
 _NOT_FOUND_KEYS = ("file", "statusCode")

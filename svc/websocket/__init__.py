@@ -1,9 +1,8 @@
-"""WebSocket (RFC 6455): handshake, WebSocket object for applications, listeners (spec: realtime §2)."""
+"""WebSocket (RFC 6455): handshake, WebSocket object for applications (spec: realtime §2)."""
 
 from svc.protocol.websocket import MAX_PAYLOAD, DeflateOptions, encode_frame
 from svc.websocket.close_codes import WebSocketClosed
 from svc.websocket.handler import Service, Socket, SocketHandler
-from svc.websocket.listeners import UpgradeListeners, WsListeners
 from svc.websocket.registry import SocketRecorder, WebSocketRegistry
 from svc.websocket.web_socket import WebSocket
 
@@ -14,10 +13,8 @@ __all__ = [
     "Socket",
     "SocketHandler",
     "SocketRecorder",
-    "UpgradeListeners",
     "WebSocket",
     "WebSocketClosed",
     "WebSocketRegistry",
-    "WsListeners",
     "encode_frame",
 ]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.errors import ClientError
-from svc.http.listeners import PlainListener
+from svc.listeners.step import PlainListener
 from svc.messages import Request, Response
 from tests.support.node import Node
 

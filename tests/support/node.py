@@ -7,14 +7,15 @@ import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from svc.analytics import Recorder
+from svc.api.context import current_request, entered
 from svc.api.interface import Interface
-from svc.api.listener_scopes import ListenerScopes, current_request
-from svc.api.port_listeners import PortListeners
 from svc.api.server import Server, ServerParts
+from svc.api.transactions import Transaction
 from svc.apps import Applications, Runtime, schema_files
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User, UserDirectory
@@ -25,6 +26,9 @@ from svc.connection.input_share import InputShare
 from svc.content.registry import ContentTypes
 from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
+from svc.listeners.port_listeners import PortListeners
+from svc.listeners.scopes import ListenerScopes
+from svc.listeners.upgrade_chain import UpgradeChain
 from svc.mounted import Mounts
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
@@ -32,7 +36,7 @@ from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.scheduler import Scheduler
-from svc.websocket import UpgradeListeners, WebSocketRegistry, WsListeners
+from svc.websocket import WebSocketRegistry
 from svc.websocket.resource_sockets import ResourceSockets
 from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
 from tests.support.identifying import make_identifier
@@ -127,12 +131,14 @@ class Node:
         self.rest = rest
         share = InputShare(self.clock.monotonic)
         self.sockets = WebSocketRegistry(self._loop, self.clock, self.recorder, log_error, input=share)
-        upgrades = UpgradeListeners(WsListeners(self.sockets))
+        upgrades = UpgradeChain(self.sockets)
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
         self.dispatcher = make_dispatcher(
             rest, identifier, Cors(OriginPolicy()), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
         )
-        listeners = PortListeners(self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(self.store))
+        listeners = PortListeners(
+            self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(entered, partial(Transaction, self.store))
+        )
         self.mounts = Mounts(self._loop, MountLog(self))
         self.server = Server(
             ServerParts(

@@ -23,10 +23,13 @@ from svc.connection.input_share import InputShare
 from svc.connection.listener import Listener
 from svc.connection.listening import listen_on
 from svc.errors import AccessViolation, NotFound, Problem
+from svc.listeners.options import ListenerOptions
+from svc.listeners.step import DEFAULT_UPGRADE, Step
+from svc.listeners.upgrade_chain import UpgradeChain
 from svc.loop import new_loop
 from svc.messages import Request, Response
 from svc.protocol.http1 import Limits
-from svc.websocket import DeflateOptions, Service, UpgradeListeners, WebSocket, WebSocketRegistry, WsListeners, encode_frame, web_socket
+from svc.websocket import DeflateOptions, Service, WebSocket, WebSocketRegistry, encode_frame, web_socket
 
 SWEEP_SECONDS = 1.0
 DRAIN_SECONDS = 10.0
@@ -161,7 +164,7 @@ async def line(request: Request, socket: Any, head: bytes, next: Callable[..., A
 class Application:
     """Answers 404 to everything but upgrades."""
 
-    def __init__(self, listeners: UpgradeListeners, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, listeners: UpgradeChain, loop: asyncio.AbstractEventLoop) -> None:
         self._listeners = listeners
         self._loop = loop
 
@@ -229,10 +232,9 @@ def main() -> None:
     recorder = Recorder()
     share = InputShare(SYSTEM_CLOCK.monotonic)
     sockets = WebSocketRegistry(loop, SYSTEM_CLOCK, recorder, log_error, input=share, per_message_deflate=deflate)
-    listeners = UpgradeListeners(WsListeners(sockets))
+    listeners = UpgradeChain(sockets)
     if options.listeners:
-        listeners.add(line)
-        listeners.add_ws(chat, max_payload=1000)
+        listeners.use([Step(DEFAULT_UPGRADE), Step("line", line)], [Step("chat", chat, options=ListenerOptions(max_payload=1000))])
     listeners.serve_with(Handler())
     application = Application(listeners, loop)
     connections = Connections(

@@ -19,7 +19,7 @@ from svc.apps.plugins.older import OlderPlugin
 from svc.apps.plugins.scope import Scope
 from svc.apps.status import ERROR
 from svc.errors import ApplicationFault
-from svc.http.listeners import REST
+from svc.listeners.step import REST
 from svc.messages import Request, Response
 from svc.resources import Registration
 

@@ -6,17 +6,19 @@ import asyncio
 import math
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from svc.api.port_listeners import PortListeners
 from svc.api.server import Server, ServerParts
 from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.auth.verifier import Verifier
 from svc.errors import AccessViolation, ClientError, Overloaded, Problem
-from svc.http.listeners import Chain
+from svc.listeners.port_listeners import PortListeners
+from svc.listeners.request_chain import RequestChain
+from svc.listeners.step import Step
 from svc.messages import HeaderBlock, Request
 from svc.websocket import MAX_PAYLOAD
 from tests.support.node import Node
@@ -28,24 +30,20 @@ class Port:
     def __init__(self, port: int, secure: bool, listeners: PortListeners | None = None) -> None:
         self.port = port
         self.secure = secure
-        self.chain: Chain | None = None
+        self.chain: RequestChain | None = None
         self.ws: list[Any] = []
         self.upgrades: list[Any] = []
         self.arrangements = 0
-        self.listeners = PortListeners(self, self, serves_resources=port < 10, scopes=None) if listeners is None else listeners
+        upgrades = SimpleNamespace(use=self.use_upgrades)
+        self.listeners = PortListeners(self, upgrades, serves_resources=port < 10, scopes=None) if listeners is None else listeners
 
-    def use(self, chain: Chain | None) -> None:
+    def use(self, chain: RequestChain | None) -> None:
         self.chain = chain
         self.arrangements += 1
 
-    def knows(self, request: Request) -> bool:
-        return False
-
-    def replace(self, listeners: Any) -> None:
-        self.upgrades = list(listeners)
-
-    def replace_ws(self, listeners: Any) -> None:
-        self.ws = list(listeners)
+    def use_upgrades(self, steps: list[Step], websockets: list[Step]) -> None:
+        self.upgrades = [step.listener for step in steps]
+        self.ws = [(step.listener, step.options.max_payload) for step in websockets]
 
     def asked(self, target: str = "/", scheme: str = "http") -> list[Any]:
         """The listeners of a request, with the names of the other steps between them."""

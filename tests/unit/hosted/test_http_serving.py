@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from svc.connection.bodies import HIGH_WATER
 from svc.hosted.http_serving import BrokenAnswer, has_body, start_of
-from svc.http.listeners import Chain, Step
-from svc.http.routes import make_route
+from svc.listeners.request_chain import RequestChain
+from svc.listeners.routes import make_route
+from svc.listeners.step import Step
 from svc.messages import HeaderBlock, Request, Response
 from svc.mounted import MountedApplication
 from tests.support.hosted import HostedNode
@@ -227,7 +228,7 @@ def test_a_mounted_application_receives_while_the_body_comes(hosted: HostedNode)
         await send({"type": "http.response.body", "body": b"done"})
 
     mounted = MountedApplication(app, "/app", loop=hosted.loop, log=RecordingLog())
-    hosted.node.dispatcher.use(Chain([Step("authentication"), Step("app", mounted.http, make_route(None, "/app")), Step("rest")]))
+    hosted.node.dispatcher.use(RequestChain([Step("authentication"), Step("app", mounted.http, make_route(None, "/app")), Step("rest")]))
     fields = {"transfer-encoding": "chunked"}
     asked = hosted.ask("POST", "/app/x", part(b"abc", True), fields=fields)
     assert got == [3] and not asked.sent

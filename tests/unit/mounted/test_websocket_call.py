@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from svc.listeners.step import DEFAULT_UPGRADE, Step
+from svc.listeners.upgrade_chain import UpgradeChain
 from svc.messages import Abort, Response, Upgrade
 from svc.mounted import MountedApplication, websocket_call
 from svc.mounted.messages import ClientDisconnected
-from svc.websocket import UpgradeListeners, WebSocket, WsListeners
+from svc.websocket import WebSocket
 from tests.support.mounted import RecordingLog, without_lifespan
 from tests.support.web_socket import Wire, World, handshake_request
 from tests.support.websocket_frames import binary, close, text
@@ -35,8 +37,8 @@ class Case:
         self.world = World()
         self.log = RecordingLog()
         self.mounted = MountedApplication(without_lifespan(app), "/app", loop=self.world.loop, log=self.log)
-        self.listeners = UpgradeListeners(WsListeners(self.world.sockets))
-        self.listeners.add_ws(self.mounted.websocket)
+        self.listeners = UpgradeChain(self.world.sockets)
+        self.listeners.use([Step(DEFAULT_UPGRADE)], [Step("app", self.mounted.websocket)])
 
     def answer(self, fields: dict[str, str] | None = None) -> Response:
         """The answer to a handshake."""

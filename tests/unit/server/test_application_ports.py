@@ -76,13 +76,8 @@ class FakeContexts:
 
 
 class Chains:
-    def use(self, chain: Any) -> None:
+    def use(self, *chains: Any) -> None:
         pass
-
-    def replace(self, listeners: Any) -> None:
-        list(listeners)
-
-    replace_ws = replace
 
 
 class World:

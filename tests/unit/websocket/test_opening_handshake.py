@@ -56,7 +56,7 @@ def test_handshakes_that_are_refused(world: World, fields: dict[str, str], statu
         answer(world, fields)
     assert caught.value.status_code == status
     assert caught.value.headers == ((("Sec-WebSocket-Version", "13"), ("Upgrade", "websocket")) if status == 426 else ())
-    assert world.entries() == {}  # `UpgradeListeners` count
+    assert world.entries() == {}  # `UpgradeChain` counts
 
 
 def test_only_get(world: World) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from svc.api.port_listeners import PortListeners
+from svc.listeners.port_listeners import PortListeners
 from tests.support.application import application
 from tests.support.node import NodePort, NodePorts
 
@@ -40,12 +40,7 @@ class Ports(NodePorts):
 
 
 class Chains:
-    def use(self, chain: object) -> None: ...
-    def knows(self, request: object) -> bool:
-        return False
-
-    def replace(self, listeners: object) -> None: ...
-    def replace_ws(self, listeners: object) -> None: ...
+    def use(self, *chains: object) -> None: ...
 
 
 @pytest.mark.parametrize("fails", [False, True])

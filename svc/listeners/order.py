@@ -6,38 +6,24 @@
 
 Listeners of `before` or `after` are put directly in front of the first, or behind the last, that has the name; several of them as above: those of a host or a
 path first, the most particular in front, then all others by registration.
-Pure: names and numbers in, a list out.
+Pure: steps in, a list of them out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-
-@dataclass(slots=True, eq=False)
-class Placed:
-    """A listener and where it wants to be. `rank`: ascends with registration. `particular`: how particular its route is, larger first; () without a route.
-
-    `value`: what is ordered.
-    """
-
-    value: Any
-    rank: tuple[int, int] = (0, 0)
-    name: str = ""
-    run_first: bool = False
-    before: str | None = None
-    after: str | None = None
-    particular: tuple[int, ...] = ()
+from svc.listeners.step import Step
 
 
 def ordered(
-    listeners: Sequence[Placed], built_in: Sequence[Placed] = (), *, routed_after: str = "", warn: Callable[[str], None] = lambda text: None
-) -> list[Placed]:
+    listeners: Sequence[Step], built_in: Sequence[Step] = (), *, routed_after: str = "", warn: Callable[[str], None] = lambda text: None
+) -> list[Step]:
     """All of them in the order in which they are asked. `built_in`: in their order. `warn` is told which wishes could not be met."""
     by_rank = sorted(listeners, key=lambda each: each.rank)
-    wishes = {each: _wish(each, by_rank, built_in, warn) for each in by_rank if each.before is not None or each.after is not None}
+    wishes = {
+        each: _wish(each, by_rank, built_in, warn) for each in by_rank if each.options.before is not None or each.options.after is not None
+    }
     wishes = {each: wish for each, wish in wishes.items() if wish != (None, None)}
     while True:
         unmet = _find_cycle(wishes, by_rank)
@@ -52,12 +38,12 @@ def ordered(
 
 
 def _wish(
-    listener: Placed, listeners: Sequence[Placed], built_in: Sequence[Placed], warn: Callable[[str], None]
+    listener: Step, listeners: Sequence[Step], built_in: Sequence[Step], warn: Callable[[str], None]
 ) -> tuple[str | None, str | None]:
     """(before, after), without names that no other listener has."""
     known = {each.name for each in (*listeners, *built_in) if each is not listener}
     found: list[str | None] = []
-    for word, name in (("before", listener.before), ("after", listener.after)):
+    for word, name in (("before", listener.options.before), ("after", listener.options.after)):
         if name is not None and name not in known:
             warn(f"there is no listener '{name}', {word} which '{listener.name}' wants to be")
             name = None
@@ -65,18 +51,18 @@ def _wish(
     return found[0], found[1]
 
 
-def _find_cycle(wishes: dict[Placed, tuple[str | None, str | None]], by_rank: Sequence[Placed]) -> list[Placed]:
+def _find_cycle(wishes: dict[Step, tuple[str | None, str | None]], by_rank: Sequence[Step]) -> list[Step]:
     """Listeners that wait for each other; empty if there are none."""
-    done: set[Placed] = set()
+    done: set[Step] = set()
     for start in wishes:
-        path: list[Placed] = []
+        path: list[Step] = []
         if _walk(start, wishes, by_rank, path, done):
             return path
     return []
 
 
 def _walk(
-    listener: Placed, wishes: dict[Placed, tuple[str | None, str | None]], by_rank: Sequence[Placed], path: list[Placed], done: set[Placed]
+    listener: Step, wishes: dict[Step, tuple[str | None, str | None]], by_rank: Sequence[Step], path: list[Step], done: set[Step]
 ) -> bool:
     """Depth first. True: `path` has been cut to a cycle."""
     if listener in done or listener not in wishes:
@@ -95,8 +81,8 @@ def _walk(
 
 
 def _place(
-    by_rank: Sequence[Placed], built_in: Sequence[Placed], routed_after: str, wishes: dict[Placed, tuple[str | None, str | None]]
-) -> tuple[list[Placed], list[Placed]]:
+    by_rank: Sequence[Step], built_in: Sequence[Step], routed_after: str, wishes: dict[Step, tuple[str | None, str | None]]
+) -> tuple[list[Step], list[Step]]:
     """(the order, []), or (a part of it, the listener whose two wishes exclude each other)."""
     order = _base([each for each in by_rank if each not in wishes], built_in, routed_after)
     waiting = sorted((each for each in by_rank if each in wishes), key=_by_route)
@@ -111,11 +97,11 @@ def _place(
     return order, []
 
 
-def _base(listeners: Sequence[Placed], built_in: Sequence[Placed], routed_after: str) -> list[Placed]:
-    first = [each for each in listeners if each.run_first][::-1]
-    routed = sorted((each for each in listeners if each.particular and not each.run_first), key=_by_route)
-    rest = [each for each in listeners if not each.particular and not each.run_first]
-    middle: list[Placed] = []
+def _base(listeners: Sequence[Step], built_in: Sequence[Step], routed_after: str) -> list[Step]:
+    first = [each for each in listeners if each.options.run_first][::-1]
+    routed = sorted((each for each in listeners if each.route.particular and not each.options.run_first), key=_by_route)
+    rest = [each for each in listeners if not each.route.particular and not each.options.run_first]
+    middle: list[Step] = []
     for step in built_in:
         middle.append(step)
         if step.name == routed_after:
@@ -124,12 +110,12 @@ def _base(listeners: Sequence[Placed], built_in: Sequence[Placed], routed_after:
     return [*first, *routed, *middle, *rest]
 
 
-def _by_route(listener: Placed) -> tuple[bool, tuple[int, ...]]:
-    return not listener.particular, tuple(-number for number in listener.particular)
+def _by_route(listener: Step) -> tuple[bool, tuple[int, ...]]:
+    return not listener.route.particular, tuple(-number for number in listener.route.particular)
 
 
 def _position(
-    listener: Placed, order: list[Placed], before: str | None, after: str | None, wishes: dict[Placed, tuple[str | None, str | None]]
+    listener: Step, order: list[Step], before: str | None, after: str | None, wishes: dict[Step, tuple[str | None, str | None]]
 ) -> int | None:
     """Where it goes. None: it cannot be before the one and after the other."""
     first = next((index for index, each in enumerate(order) if each.name == before), None) if before is not None else None

@@ -5,38 +5,49 @@ A listener runs in the context of its request. The steps after it have transacti
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from typing import Protocol
 
-from svc.api.context import current_context, entered
-from svc.api.transactions import Transaction
 from svc.messages import Request
-from svc.store import Store
 
 
-def current_request() -> Request | None:
-    """The request that the running code answers; None outside of one."""
-    context = current_context()
-    return context if isinstance(context, Request) else None
+class Transaction(Protocol):
+    """`api.transactions.Transaction`."""
+
+    is_lasting: bool
+
+    @property
+    def has_work(self) -> bool: ...
+
+    def apply(self) -> Awaitable[None] | None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def forget_snapshots(self) -> None: ...
 
 
 class ListenerScope:
-    """The transaction of one call of one listener."""
+    """The transaction of one call of one listener, in the place of that of its request."""
 
     __slots__ = ("_outer", "_request", "_transaction")
 
-    def __init__(self, store: Store, request: Request) -> None:
+    def __init__(self, request: Request, transaction: Transaction) -> None:
         self._request = request
         state = request.state
         self._outer = state.transaction
-        self._transaction = state.transaction = Transaction(store, request)
-        self._transaction.is_lasting = True
+        self._transaction = state.transaction = transaction
+        transaction.is_lasting = True
 
     def resume(self) -> None:
+        """The steps after the listener are done: it goes on."""
         self._request.state.transaction = self._transaction
         self._transaction.forget_snapshots()
 
     def commit(self) -> Awaitable[None] | None:
+        """The listener has returned: apply what it has written. An awaitable if that takes longer. Raises Problem."""
         try:
             waiting = self._transaction.apply() if self._transaction.has_work else None
         except BaseException:
@@ -57,6 +68,7 @@ class ListenerScope:
             self._end()
 
     def abort(self) -> None:
+        """The listener has failed."""
         self._transaction.abort()
         self._end()
 
@@ -66,13 +78,15 @@ class ListenerScope:
 
 
 class ListenerScopes:
-    """`http.listeners.Scopes` over a store."""
+    """`enter(request)`: the context that the listeners of a request are called in. `begin_transaction(request)`: what one of them writes."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    __slots__ = ("_begin_transaction", "enter")
 
-    def enter(self, request: Request) -> AbstractContextManager[None]:
-        return entered(request)
+    def __init__(
+        self, enter: Callable[[Request], AbstractContextManager[None]], begin_transaction: Callable[[Request], Transaction]
+    ) -> None:
+        self.enter = enter
+        self._begin_transaction = begin_transaction
 
     def begin(self, request: Request) -> ListenerScope:
-        return ListenerScope(self._store, request)
+        return ListenerScope(request, self._begin_transaction(request))

@@ -150,7 +150,7 @@ def test_such_a_defect_says_which_listener_it_is(node: Node, wait: bool) -> None
     node.server.http(late if wait else plain)
     assert get(node, "/x")[0] == 500
     ((_, error),) = node.errors
-    assert (".late (" if wait else ".plain (") in error.__notes__[0] and "test_listeners.py:" in error.__notes__[0]
+    assert (".late (" if wait else ".plain (") in error.__notes__[0] and "test_request_pass.py:" in error.__notes__[0]
     node.errors.clear()
 
 

@@ -8,18 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svc.http.listener_order import Placed, ordered
+from svc.listeners.options import ListenerOptions
+from svc.listeners.order import ordered
+from svc.listeners.routes import Route
+from svc.listeners.step import BUILT_IN, Step
 
-BUILT_IN = ("static", "authentication", "graphql", "rest")
+
+def built_in() -> list[Step]:
+    return [Step(name) for name in BUILT_IN]
 
 
-def built_in() -> list[Placed]:
-    return [Placed(None, name=name) for name in BUILT_IN]
+def step(rank: int, *, name: str, particular: tuple[int, int] = (0, 0), **wish: Any) -> Step:
+    """`particular`: of its route: whether it has a host, and the segments of its path."""
+    route = Route("a" * particular[0], ("b",) * particular[1])
+    return Step(name, route=route, rank=(0, rank), options=ListenerOptions(**wish))
 
 
 def arrange(*wishes: dict[str, Any]) -> tuple[list[str], list[str]]:
     """(the names in their order, the warnings)."""
-    listeners = [Placed(wish["name"], (0, rank), **wish) for rank, wish in enumerate(wishes)]
+    listeners = [step(rank, **wish) for rank, wish in enumerate(wishes)]
     warnings: list[str] = []
     found = ordered(listeners, built_in(), routed_after="authentication", warn=warnings.append)
     return [each.name for each in found], warnings
@@ -45,15 +52,15 @@ def arrange(*wishes: dict[str, Any]) -> tuple[list[str], list[str]]:
         (
             [
                 {"name": "all", "after": "rest"},
-                {"name": "root", "after": "rest", "particular": (0, 1, 0)},
-                {"name": "long", "after": "rest", "particular": (0, 1, 2)},
-                {"name": "short", "after": "rest", "particular": (0, 1, 1)},
+                {"name": "root", "after": "rest", "particular": (0, 1)},
+                {"name": "long", "after": "rest", "particular": (0, 3)},
+                {"name": "short", "after": "rest", "particular": (0, 2)},
                 {"name": "later", "after": "rest"},
             ],
             [*BUILT_IN, "long", "short", "root", "all", "later"],
         ),
         (
-            [{"name": "b", "before": "rest", "particular": (0, 1, 1)}, {"name": "a", "before": "rest", "particular": (0, 1, 2)}],
+            [{"name": "b", "before": "rest", "particular": (0, 2)}, {"name": "a", "before": "rest", "particular": (0, 3)}],
             ["static", "authentication", "graphql", "a", "b", "rest"],
         ),
         ([{"name": "a"}, {"name": "a"}, {"name": "b", "before": "a"}, {"name": "c", "after": "a"}], [*BUILT_IN, "b", "a", "a", "c"]),
@@ -94,7 +101,7 @@ WISHES = st.lists(
             "run_first": st.booleans(),
             "before": st.one_of(NAMES, st.just("nobody")),
             "after": NAMES,
-            "particular": st.sampled_from([(), (0, 1), (0, 2), (1, 0)]),
+            "particular": st.sampled_from([(0, 0), (0, 1), (0, 2), (1, 0)]),
         },
     ),
     max_size=8,
@@ -107,31 +114,31 @@ def depends(wish: dict[str, Any]) -> set[str]:
 
 @given(WISHES)
 def test_each_is_asked_once_and_those_without_wishes_as_a_simple_list_would_have_them(wishes: list[dict[str, Any]]) -> None:
-    listeners = [Placed(number, (0, number), **wish) for number, wish in enumerate(wishes)]
+    listeners = [step(number, **wish) for number, wish in enumerate(wishes)]
     steps = built_in()
     found = ordered(listeners, steps, routed_after="authentication")
     assert len(found) == len(listeners) + len(steps)
     assert {*found} == {*listeners, *steps}
-    front: list[Placed] = []
-    routed: list[Placed] = []
-    behind: list[Placed] = []
+    front: list[Step] = []
+    routed: list[Step] = []
+    behind: list[Step] = []
     for each in listeners:
-        if each.before is None and each.after is None:
-            if each.run_first:
+        if each.options.before is None and each.options.after is None:
+            if each.options.run_first:
                 front.insert(0, each)
-            elif each.particular:
+            elif each.route.particular:
                 routed.append(each)
             else:
                 behind.append(each)
     for length in ((0, 1), (0, 2), (1, 0)):  # each more particular than those before
-        routed = [each for each in routed if each.particular == length] + [each for each in routed if each.particular != length]
-    plain = [each for each in found if each.before is None and each.after is None]
+        routed = [each for each in routed if each.route.particular == length] + [each for each in routed if each.route.particular != length]
+    plain = [each for each in found if each.options.before is None and each.options.after is None]
     assert plain == [*front, *steps[:2], *routed, *steps[2:], *behind]
 
 
 @given(WISHES)
 def test_wishes_come_true_unless_a_warning_says_otherwise(wishes: list[dict[str, Any]]) -> None:
-    listeners = [Placed(number, (0, number), **wish) for number, wish in enumerate(wishes)]
+    listeners = [step(number, **wish) for number, wish in enumerate(wishes)]
     warnings: list[str] = []
     found = ordered(listeners, built_in(), routed_after="authentication", warn=warnings.append)
     if warnings:
@@ -139,10 +146,10 @@ def test_wishes_come_true_unless_a_warning_says_otherwise(wishes: list[dict[str,
     for each in listeners:
         at = found.index(each)
         others = [(number, other.name) for number, other in enumerate(found) if other is not each]
-        if each.after is not None:
-            assert all(number < at for number, name in others if name == each.after)
-        if each.before is not None:
-            assert at < min(number for number, name in others if name == each.before)
+        if each.options.after is not None:
+            assert all(number < at for number, name in others if name == each.options.after)
+        if each.options.before is not None:
+            assert at < min(number for number, name in others if name == each.options.before)
 
 
 @given(WISHES)
@@ -163,5 +170,5 @@ def test_only_wishes_for_each_other_and_unknown_names_are_warned_of(wishes: list
 
 
 def test_ranks_and_not_the_list_decide_who_was_first() -> None:
-    late, early = Placed(1, (1, 0), "late"), Placed(2, (0, 5), "early")
+    late, early = Step("late", rank=(1, 0)), Step("early", rank=(0, 5))
     assert ordered([late, early]) == [early, late]

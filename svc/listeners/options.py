@@ -24,6 +24,9 @@ KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class ListenerOptions:
+    """`before`, `after`: names of steps. `host`, `url_path`: make a route (`routes.make_route`). `max_payload`: of the messages of a WebSocket that the
+    listener is the first to use, in bytes."""
+
     port: int | None = None
     secure_port: int | None = None
     run_first: bool = False
@@ -33,6 +36,9 @@ class ListenerOptions:
     host: str | None = None
     url_path: str | None = None
     max_payload: int = MAX_PAYLOAD
+
+
+DEFAULTS = ListenerOptions()
 
 
 def read_options(kind: str, options: Mapping[str, Any] | None, named: Mapping[str, Any]) -> ListenerOptions:

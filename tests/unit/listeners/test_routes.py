@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from svc.http.routes import ANYWHERE, Route, make_route
+from svc.listeners.routes import ANYWHERE, Route, make_route
 from svc.messages import HeaderBlock, Request
 
 

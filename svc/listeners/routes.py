@@ -5,6 +5,7 @@ Paths are compared segment by segment and percent-decoded, so that no other spel
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -53,6 +54,11 @@ class Route:
     def may_match(self, request: Request) -> bool:
         """Whether the request is for it, or may be found to be."""
         return self.rest_of(request) is not None or self.is_extended(request)
+
+    def path_inside(self, request: Request, knows: Callable[[Request], bool]) -> str | None:
+        """The path that a listener for it sees, or None if the request is not for it. `knows`: whether a resource answers at the whole path."""
+        rest = self.rest_of(request)
+        return "/" if rest is None and self.is_extended(request) and knows(request) else rest
 
 
 ANYWHERE = Route()

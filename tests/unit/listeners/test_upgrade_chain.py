@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
+from svc.listeners.options import ListenerOptions
+from svc.listeners.routes import make_route
+from svc.listeners.step import DEFAULT_UPGRADE, Step
+from svc.listeners.upgrade_chain import UpgradeChain
 from svc.messages import Request, Upgrade
 from svc.protocol.websocket import MAX_PAYLOAD
-from svc.websocket import UpgradeListeners, WebSocket, WsListeners, encode_frame
+from svc.websocket import WebSocket, encode_frame
 from tests.support.web_socket import FakeTunnel, Wire, World, handshake_request
 from tests.support.websocket_frames import binary, close, text
 
@@ -54,19 +58,30 @@ class Handler:
             return
 
 
-class LiveQuerySpec:
+class Case:
     def __init__(self) -> None:
         self.world = World()
         self.handler = Handler()
-        self.listeners = UpgradeListeners(WsListeners(self.world.sockets))
+        self.chain = UpgradeChain(self.world.sockets)
+        self._steps = [Step(DEFAULT_UPGRADE)]
+        self._websockets: list[Step] = []
 
-    def serve(self) -> LiveQuerySpec:
-        self.listeners.serve_with(self.handler)
+    def serve(self) -> Case:
+        self.chain.serve_with(self.handler)
         return self
+
+    def add(self, listener: Any, *, run_first: bool = False) -> None:
+        self._steps.insert(0 if run_first else len(self._steps), Step("upgrade", listener))
+        self.chain.use(self._steps, self._websockets)
+
+    def add_ws(self, listener: Any, *, run_first: bool = False, max_payload: int = MAX_PAYLOAD) -> None:
+        step = Step("ws", listener, options=ListenerOptions(max_payload=max_payload))
+        self._websockets.insert(0 if run_first else len(self._websockets), step)
+        self.chain.use(self._steps, self._websockets)
 
     def answer(self, request: Request, refusal: Problem | None = None) -> Any:
         """The answer, awaited if it has to be."""
-        answer = self.listeners.handle(request, refusal)
+        answer = self.chain.handle(request, refusal)
         if inspect.isawaitable(answer):
 
             async def wait() -> Any:
@@ -89,8 +104,8 @@ class LiveQuerySpec:
 
 
 @pytest.fixture
-def asked() -> Iterator[LiveQuerySpec]:
-    made = LiveQuerySpec()
+def case() -> Iterator[Case]:
+    made = Case()
     yield made
     made.world.close()
     assert [error for _, error in made.world.errors if not isinstance(error, LookupError)] == []
@@ -99,65 +114,65 @@ def asked() -> Iterator[LiveQuerySpec]:
 # --- resources alone: plain calls --------------------------------------------------------------------------------------------------
 
 
-def test_a_resource_is_answered_by_a_plain_call(asked: LiveQuerySpec) -> None:
-    asked.serve()
+def test_a_resource_is_answered_by_a_plain_call(case: Case) -> None:
+    case.serve()
     request = handshake_request("/echo")
-    answer = asked.listeners.handle(request)
+    answer = case.chain.handle(request)
     assert type(answer) is Upgrade
     assert request.upgraded is True
     assert getattr(request, "__service_request_upgraded") is True
-    assert not asked.world.sockets._tasks
-    assert asked.connect("/echo").send(text("a")) == [(0x81, b"a")]
+    assert not case.world.sockets._tasks
+    assert case.connect("/echo").send(text("a")) == [(0x81, b"a")]
 
 
 @pytest.mark.parametrize(("target", "error"), [("/none", NotFound), ("/bad", ClientError), ("/defect", KeyError)])
-def test_a_missing_resource_is_refused_with_a_status(asked: LiveQuerySpec, target: str, error: type[Exception]) -> None:
+def test_a_missing_resource_is_refused_with_a_status(case: Case, target: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        asked.serve().answer(handshake_request(target))
-    assert asked.connects() == (0, 1)
+        case.serve().answer(handshake_request(target))
+    assert case.connects() == (0, 1)
 
 
-def test_missing_rights_are_a_close_code(asked: LiveQuerySpec) -> None:
-    wire = asked.serve().connect("/secret")
+def test_missing_rights_are_a_close_code(case: Case) -> None:
+    wire = case.serve().connect("/secret")
     assert wire.tunnel.frames() == [closing(3000, "Must login")]
-    wire = asked.connect("/echo", Problem("Login failed", 401))
+    wire = case.connect("/echo", Problem("Login failed", 401))
     assert wire.tunnel.frames() == [closing(3000, "Login failed")]
-    assert asked.handler.found == ["/secret"]
-    assert asked.connects() == (0, 2)
+    assert case.handler.found == ["/secret"]
+    assert case.connects() == (0, 2)
 
 
-def test_a_wrong_handshake_is_refused(asked: LiveQuerySpec) -> None:
+def test_a_wrong_handshake_is_refused(case: Case) -> None:
     with pytest.raises(ClientError) as caught:
-        asked.serve().answer(handshake_request("/echo", {"sec-websocket-version": "7"}))
+        case.serve().answer(handshake_request("/echo", {"sec-websocket-version": "7"}))
     assert caught.value.status_code == 426
-    assert asked.connects() == (0, 1)
-    assert asked.handler.found == []
+    assert case.connects() == (0, 1)
+    assert case.handler.found == []
 
 
-def test_a_request_without_a_websocket_offer_is_not_taken(asked: LiveQuerySpec) -> None:
-    asked.serve()
+def test_a_request_without_a_websocket_offer_is_not_taken(case: Case) -> None:
+    case.serve()
     other = handshake_request("/echo")
     other.offers = "h2c"
-    assert asked.answer(other) is None
-    assert asked.answer(handshake_request("/echo", method="POST")) is None
-    assert asked.connects() == (0, 0)
+    assert case.answer(other) is None
+    assert case.answer(handshake_request("/echo", method="POST")) is None
+    assert case.connects() == (0, 0)
 
 
-def test_without_anybody_there_are_no_websockets(asked: LiveQuerySpec) -> None:
+def test_without_anybody_there_are_no_websockets(case: Case) -> None:
     with pytest.raises(NotFound):
-        asked.answer(handshake_request("/echo"))
+        case.answer(handshake_request("/echo"))
 
 
-def test_an_upgraded_request_is_left_alone(asked: LiveQuerySpec) -> None:
+def test_an_upgraded_request_is_left_alone(case: Case) -> None:
     request = handshake_request("/echo")
     request.upgraded = True
-    assert asked.serve().answer(request) is None
+    assert case.serve().answer(request) is None
 
 
-def test_over_http2(asked: LiveQuerySpec) -> None:
+def test_over_http2(case: Case) -> None:
     bare = {"connection": "", "upgrade": "", "sec-websocket-key": ""}
-    asked.serve().listeners.add(lambda *ignored: pytest.fail("there is no socket to give"))
-    wire = asked.connect("/echo", fields=bare, http_version="2")
+    case.serve().add(lambda *ignored: pytest.fail("there is no socket to give"))
+    wire = case.connect("/echo", fields=bare, http_version="2")
     assert wire.send(text("a")) == [(0x81, b"a")]
 
 
@@ -173,26 +188,26 @@ async def chat(socket: WebSocket, request: Request, chain_completion: Any, next:
     return None
 
 
-def test_a_listener_takes_what_it_wants_and_passes_on_the_rest(asked: LiveQuerySpec) -> None:
-    asked.serve().listeners.add_ws(chat)
-    assert asked.connect("/chat").send(text("a")) == [(0x81, b"you said a")]
-    assert asked.handler.found == []
-    assert asked.connect("/echo").send(text("a")) == [(0x81, b"a")]
-    assert asked.connect("/later").send(text("a")) == [(0x81, b"a"), closing(1000)]
+def test_a_listener_takes_what_it_wants_and_passes_on_the_rest(case: Case) -> None:
+    case.serve().add_ws(chat)
+    assert case.connect("/chat").send(text("a")) == [(0x81, b"you said a")]
+    assert case.handler.found == []
+    assert case.connect("/echo").send(text("a")) == [(0x81, b"a")]
+    assert case.connect("/later").send(text("a")) == [(0x81, b"a"), closing(1000)]
     with pytest.raises(NotFound):
-        asked.answer(handshake_request("/none"))
-    assert asked.connect("/secret").tunnel.frames() == [closing(3000, "Must login")]
-    assert asked.connects() == (3, 5)
-    assert asked.world.errors == []
+        case.answer(handshake_request("/none"))
+    assert case.connect("/secret").tunnel.frames() == [closing(3000, "Must login")]
+    assert case.connects() == (3, 5)
+    assert case.world.errors == []
 
 
-def test_wrong_credentials_are_raised_by_the_completion(asked: LiveQuerySpec) -> None:
-    asked.serve().listeners.add_ws(chat)
+def test_wrong_credentials_are_raised_by_the_completion(case: Case) -> None:
+    case.serve().add_ws(chat)
     for target in ("/chat", "/echo"):
-        assert asked.connect(target, Problem("Login failed", 401)).tunnel.frames() == [closing(3000, "Login failed")]
+        assert case.connect(target, Problem("Login failed", 401)).tunnel.frames() == [closing(3000, "Login failed")]
 
 
-def test_the_completion_may_be_awaited_again_and_again(asked: LiveQuerySpec) -> None:
+def test_the_completion_may_be_awaited_again_and_again(case: Case) -> None:
     seen: list[object] = []
 
     async def listener(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
@@ -203,13 +218,13 @@ def test_the_completion_may_be_awaited_again_and_again(asked: LiveQuerySpec) -> 
                 seen.append(problem.message)
         await socket.send("hello")
 
-    asked.listeners.add_ws(listener)
-    asked.connect("/chat")
-    asked.connect("/chat", Problem("no", 401))
+    case.add_ws(listener)
+    case.connect("/chat")
+    case.connect("/chat", Problem("no", 401))
     assert seen == [None, None, None, "no", "no", "no"]
 
 
-def test_order_of_listeners(asked: LiveQuerySpec) -> None:
+def test_order_of_listeners(case: Case) -> None:
     order: list[str] = []
 
     def listener(name: str) -> Any:
@@ -220,28 +235,28 @@ def test_order_of_listeners(asked: LiveQuerySpec) -> None:
 
         return listen
 
-    asked.serve()
-    asked.listeners.add_ws(listener("one"))
-    asked.listeners.add_ws(listener("two"))
-    asked.listeners.add_ws(listener("first"), run_first=True)
-    asked.connect("/echo")
+    case.serve()
+    case.add_ws(listener("one"))
+    case.add_ws(listener("two"))
+    case.add_ws(listener("first"), run_first=True)
+    case.connect("/echo")
     assert order == ["first", "one", "two", "/two", "/one", "/first"]
 
 
-def test_a_listener_that_keeps_the_socket_for_later(asked: LiveQuerySpec) -> None:
+def test_a_listener_that_keeps_the_socket_for_later(case: Case) -> None:
     clients: list[WebSocket] = []
 
     async def keep(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
         clients.append(socket)
 
-    asked.listeners.add_ws(keep)
-    wire = asked.connect("/anything")
+    case.add_ws(keep)
+    wire = case.connect("/anything")
     clients[0].send_frame(encode_frame("news"))
     assert wire.tunnel.frames() == [(0x81, b"news")]
 
 
 @pytest.mark.parametrize("target", ["/chat", "/none"])
-def test_errors_of_a_listener(asked: LiveQuerySpec, target: str) -> None:
+def test_errors_of_a_listener(case: Case, target: str) -> None:
     async def listener(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
         if request.pathname == "/chat":
             raise NotFound("mine")
@@ -250,30 +265,30 @@ def test_errors_of_a_listener(asked: LiveQuerySpec, target: str) -> None:
         except NotFound:
             await socket.send("not there, but here I am")
 
-    asked.serve().listeners.add_ws(listener)
-    frames = asked.connect(target).tunnel.frames()
+    case.serve().add_ws(listener)
+    frames = case.connect(target).tunnel.frames()
     assert frames == ([closing(1011, "mine")] if target == "/chat" else [(0x81, b"not there, but here I am")])
 
 
-def test_an_unexpected_error_of_a_listener(asked: LiveQuerySpec) -> None:
+def test_an_unexpected_error_of_a_listener(case: Case) -> None:
     async def listener(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
         raise KeyError("secret")
 
-    asked.listeners.add_ws(listener)
-    assert asked.connect("/chat").tunnel.frames() == [closing(1011, "Internal Server Error")]
-    assert [type(error) for _, error in asked.world.errors] == [KeyError]
+    case.add_ws(listener)
+    assert case.connect("/chat").tunnel.frames() == [closing(1011, "Internal Server Error")]
+    assert [type(error) for _, error in case.world.errors] == [KeyError]
 
 
-def test_each_listener_has_its_limit(asked: LiveQuerySpec) -> None:
-    asked.serve().listeners.add_ws(chat, max_payload=100)
-    wire = asked.connect("/chat")
+def test_each_listener_has_its_limit(case: Case) -> None:
+    case.serve().add_ws(chat, max_payload=100)
+    wire = case.connect("/chat")
     assert wire.send(binary(b"x" * 101)) == [closing(1009, "A message may have 100 bytes")]
-    wire = asked.connect("/echo")
+    wire = case.connect("/echo")
     assert wire.send(binary(b"x" * 101)) == [(0x82, b"x" * 101)]
     assert wire.socket._driver._max_payload == MAX_PAYLOAD
 
 
-def test_the_client_goes_away_before_it_is_answered(asked: LiveQuerySpec) -> None:
+def test_the_client_goes_away_before_it_is_answered(case: Case) -> None:
     cancelled: list[bool] = []
 
     async def slow(socket: WebSocket, request: Request, chain_completion: Any, next: Any) -> None:
@@ -282,19 +297,61 @@ def test_the_client_goes_away_before_it_is_answered(asked: LiveQuerySpec) -> Non
         finally:
             cancelled.append(True)
 
-    asked.listeners.add_ws(slow)
-    answer = asked.listeners.handle(handshake_request("/chat"))
+    case.add_ws(slow)
+    answer = case.chain.handle(handshake_request("/chat"))
     assert inspect.isawaitable(answer)
 
     async def wait() -> Any:
         return await answer
 
-    task = asked.world.loop.create_task(wait())
-    asked.world.turn()
+    task = case.world.loop.create_task(wait())
+    case.world.turn()
     task.cancel()
-    asked.world.turn()
+    case.world.turn()
     assert cancelled == [True] and task.cancelled()
-    assert not asked.world.sockets._tasks
+    assert not case.world.sockets._tasks
+
+
+def test_a_listener_of_a_path_sees_the_rest_of_it_and_others_the_whole(case: Case) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def listener(name: str) -> Any:
+        async def listen(socket: WebSocket, request: Request, completion: Any, next: Any) -> None:
+            seen.append((name, request.pathname))
+            await next(socket, request, completion)
+            seen.append((name, request.pathname))
+
+        return listen
+
+    case.serve()
+    case.chain.use(
+        [Step(DEFAULT_UPGRADE)],
+        [
+            Step("other", listener("other"), make_route(None, "/other")),
+            Step("path", listener("path"), make_route(None, "/ech%6f")),
+            Step("all", listener("all")),
+        ],
+    )
+    assert case.connect("/echo").send(text("a")) == [(0x81, b"a")]
+    assert seen == [("path", "/"), ("all", "/echo"), ("all", "/echo"), ("path", "/echo")]
+    assert case.handler.found == ["/echo"]
+
+
+def test_a_listener_of_upgrades_of_a_path(case: Case) -> None:
+    seen: list[str] = []
+
+    def listener(request: Request, socket: Any, head: bytes, next: Any) -> Any:
+        seen.append(request.pathname)
+        return next(request, socket, head)
+
+    case.serve()
+    case.chain.use([Step("path", listener, make_route(None, "/echo")), Step("all", listener), Step(DEFAULT_UPGRADE)], [])
+    assert type(case.answer(handshake_request("/echo"))) is Upgrade
+    assert seen == ["/", "/echo"]
+    seen.clear()
+    with pytest.raises(NotFound):
+        case.answer(handshake_request("/other"))
+    assert seen == ["/other"] and case.handler.found == ["/echo", "/other"]
 
 
 # --- upgrade listeners ---------------------------------------------------------------------------------------------------------------
@@ -320,53 +377,53 @@ def line_request() -> Request:
     return request
 
 
-def test_an_upgrade_listener_speaks_a_protocol_of_its_own(asked: LiveQuerySpec) -> None:
-    asked.serve().listeners.add(line)
-    upgrade = asked.answer(line_request())
+def test_an_upgrade_listener_speaks_a_protocol_of_its_own(case: Case) -> None:
+    case.serve().add(line)
+    upgrade = case.answer(line_request())
     assert type(upgrade) is Upgrade and upgrade.protocol == ""
     tunnel = FakeTunnel()
     receiver = upgrade.receiver
     receiver.start(tunnel)
     receiver.on_data(b"abcdef")
-    asked.world.turn()
+    case.world.turn()
     assert tunnel.written == [b"HTTP/1.1 101 Switching Protocols\r\n\r\n", b"ABCD", b"EF"]
     receiver.on_eof()
-    asked.world.turn()
+    case.world.turn()
     assert tunnel.written[-1] == b"bye" and tunnel.ended == "close"
     receiver.on_closed()
-    assert asked.connect("/echo").send(text("a")) == [(0x81, b"a")]
+    assert case.connect("/echo").send(text("a")) == [(0x81, b"a")]
 
 
-def test_the_peer_of_a_raw_socket_is_held_back(asked: LiveQuerySpec) -> None:
+def test_the_peer_of_a_raw_socket_is_held_back(case: Case) -> None:
     sockets: list[Any] = []
 
     def keep(request: Request, socket: Any, head: bytes, next: Any) -> None:
         sockets.append(socket)
 
-    asked.listeners.add(keep)
-    upgrade = asked.answer(line_request())
+    case.add(keep)
+    upgrade = case.answer(line_request())
     tunnel = FakeTunnel()
     upgrade.receiver.start(tunnel)
     while tunnel.is_reading:
         upgrade.receiver.on_data(b"x" * 10_000)
-    read = asked.world.loop.run_until_complete(sockets[0].read(200_000))
+    read = case.world.loop.run_until_complete(sockets[0].read(200_000))
     assert len(read) == 200_000 and tunnel.is_reading
     tunnel.is_stuck = True
     sockets[0].write(b"y" * 1_000_000)
-    drained = asked.world.loop.create_task(sockets[0].drain())
-    asked.world.turn()
+    drained = case.world.loop.create_task(sockets[0].drain())
+    case.world.turn()
     assert not drained.done()
     upgrade.receiver.on_closed()
-    asked.world.turn()
+    case.world.turn()
     assert isinstance(drained.exception(), ConnectionResetError)
-    assert asked.world.loop.run_until_complete(sockets[0].read()) != b""
-    assert asked.world.loop.run_until_complete(sockets[0].read()) == b""
-    asked.world.loop.run_until_complete(sockets[0].wait_closed())
+    assert case.world.loop.run_until_complete(sockets[0].read()) != b""
+    assert case.world.loop.run_until_complete(sockets[0].read()) == b""
+    case.world.loop.run_until_complete(sockets[0].wait_closed())
     sockets[0].write(b"nowhere")
     assert sockets[0].is_closing()
 
 
-def test_the_default_handler_is_there_since_the_first_websocket_listener(asked: LiveQuerySpec) -> None:
+def test_listeners_around_the_default_step(case: Case) -> None:
     seen: list[tuple[str, bool]] = []
 
     def note(name: str) -> Any:
@@ -376,44 +433,44 @@ def test_the_default_handler_is_there_since_the_first_websocket_listener(asked: 
 
         return listener
 
-    asked.listeners.add(note("before"))
-    asked.serve()
-    asked.listeners.add(note("after"))
-    asked.listeners.add(note("first"), run_first=True)
-    assert type(asked.answer(handshake_request("/echo"))) is Upgrade
+    case.serve()
+    case.add(note("after"))
+    case.add(note("before"), run_first=True)
+    case.add(note("first"), run_first=True)
+    assert type(case.answer(handshake_request("/echo"))) is Upgrade
     assert seen == [("first", False), ("before", False), ("after", True)]
 
 
-def test_a_listener_may_take_websockets_itself(asked: LiveQuerySpec) -> None:
+def test_a_listener_may_take_websockets_itself(case: Case) -> None:
     def own(request: Request, socket: Any, head: bytes, next: Any) -> Any:
         request.upgraded = True
         socket.write(b"mine")
         return next(request, socket, head)
 
-    asked.serve().listeners.add(own, run_first=True)
-    upgrade = asked.answer(handshake_request("/echo"))
-    assert upgrade.protocol == "" and asked.handler.found == []
+    case.serve().add(own, run_first=True)
+    upgrade = case.answer(handshake_request("/echo"))
+    assert upgrade.protocol == "" and case.handler.found == []
 
 
-def test_no_listener_takes_it(asked: LiveQuerySpec) -> None:
-    asked.serve().listeners.add(line)
+def test_no_listener_takes_it(case: Case) -> None:
+    case.serve().add(line)
     other = line_request()
     other.offers = "h2c"
-    assert asked.answer(other) is None
+    assert case.answer(other) is None
 
 
-def test_refusals_pass_through_upgrade_listeners(asked: LiveQuerySpec) -> None:
-    asked.serve().listeners.add(line)
-    asked.listeners.add_ws(chat)
+def test_refusals_pass_through_upgrade_listeners(case: Case) -> None:
+    case.serve().add(line)
+    case.add_ws(chat)
     with pytest.raises(NotFound):
-        asked.answer(handshake_request("/none"))
-    assert asked.connects() == (0, 1)
-    assert asked.connect("/chat").send(text("a"), close(1000))[0] == (0x81, b"you said a")
+        case.answer(handshake_request("/none"))
+    assert case.connects() == (0, 1)
+    assert case.connect("/chat").send(text("a"), close(1000))[0] == (0x81, b"you said a")
 
 
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_errors_of_an_upgrade_listener(asked: LiveQuerySpec, is_late: bool, is_async: bool) -> None:
+def test_errors_of_an_upgrade_listener(case: Case, is_late: bool, is_async: bool) -> None:
     def plain(request: Request, socket: Any, head: bytes, next: Any) -> None:
         if is_late:
             socket.write(b"HTTP/1.1 101")
@@ -423,25 +480,25 @@ def test_errors_of_an_upgrade_listener(asked: LiveQuerySpec, is_late: bool, is_a
         await asyncio.sleep(0)
         plain(request, socket, head, next)
 
-    asked.listeners.add(later if is_async else plain)
+    case.add(later if is_async else plain)
     if not is_late:
         with pytest.raises(KeyError):
-            asked.answer(line_request())
+            case.answer(line_request())
         return
-    upgrade = asked.answer(line_request())
+    upgrade = case.answer(line_request())
     tunnel = FakeTunnel()
     upgrade.receiver.start(tunnel)
-    asked.world.turn()
+    case.world.turn()
     assert tunnel.written == [b"HTTP/1.1 101"] and tunnel.ended == "close"
-    assert [type(error) for _, error in asked.world.errors] == [KeyError]
+    assert [type(error) for _, error in case.world.errors] == [KeyError]
 
 
-def test_an_ordinary_answer_is_not_for_listeners_to_give(asked: LiveQuerySpec) -> None:
+def test_an_ordinary_answer_is_not_for_listeners_to_give(case: Case) -> None:
     """What is no upgrade is refused by raising."""
 
     def refuse(request: Request, socket: Any, head: bytes, next: Any) -> None:
         raise ClientError("Not here", 403)
 
-    asked.serve().listeners.add(refuse, run_first=True)
+    case.serve().add(refuse, run_first=True)
     with pytest.raises(ClientError, match="Not here"):
-        asked.answer(handshake_request("/echo"))
+        case.answer(handshake_request("/echo"))
