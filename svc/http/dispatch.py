@@ -15,13 +15,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.identify import Identifier, Pending, challenge
 from svc.auth.origin_policy import explained
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
-from svc.awaitables import then
+from svc.awaitables import is_waiting, then
 from svc.clock import Clock
 from svc.connection.exchange import BodyLimit
 from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
@@ -114,7 +115,7 @@ class RequestChain(Protocol):
     def ask_last(self, request: Request) -> Response | None: ...
     def body_channel(self, request: Request, knows: Callable[[Request], bool]) -> Any: ...
     def enter(self, request: Request) -> AbstractContextManager[None]: ...
-    def pass_for(self, host: Dispatcher, request: Request, *, for_websocket: bool = False) -> RequestPass: ...
+    def pass_for(self, dispatcher: Dispatcher, request: Request, *, for_websocket: bool = False) -> RequestPass: ...
 
 
 class RequestRecorder(Protocol):
@@ -382,6 +383,7 @@ class Dispatcher:
         return encoded
 
     async def committed(self, request: Request) -> None:
+        """Wait until what the request has written is on disk. Raises the Problem that prevents it."""
         applied, request.pending_commit = request.pending_commit, None
         if applied is not None:
             await wait_committed(applied, request.state.spans)
@@ -470,6 +472,7 @@ class Dispatcher:
         return then(decision, lambda decided: _for_listeners(decided, chain.comes_first(request)))
 
     def authenticate(self, request: Request) -> Response | Awaitable[Response | None] | None:
+        """Identify the caller, or answer a preflight. Raises Problem."""
         if request.method == "OPTIONS":
             return self._cors.preflight(request)
         if request.user is not None:
@@ -485,18 +488,23 @@ class Dispatcher:
         request.user = await pending.wait(self._loop, self._executor)
 
     def has_resource(self, request: Request) -> bool:
+        """Whether `ask_resource` is to be asked, even where it refuses."""
         return self._handler.knows(request) or (request.is_websocket and self._upgrades is not None and self._upgrades.knows(request))
 
     def has_endpoint(self, request: Request) -> bool:
+        """Whether the path is one of the step `graphql`; `rest` answers at all others."""
         return self._handler.has_endpoint(request)
 
     def ask_resource(self, request: Request) -> Any:
+        """The Response of the addressed resource, or an awaitable of it. Raises Problem."""
         return self._handler.options(request) if request.method == "OPTIONS" else self._handle(request)
 
     def answer(self, request: Request, result: Any) -> Any:
+        """The Response for what a listener returned, or an awaitable of it. Raises Problem."""
         return self._handler.answer(request, result)
 
     def report(self, fault: str, request: Request) -> None:
+        """Log a fault of a listener that did not raise anything."""
         self._log_error(f"{request.method} {request.target[:200]}: {fault}", None)
 
     def _run_websocket_chain(self, chain: RequestChain, exchange: Exchange) -> Response | None:
@@ -506,19 +514,14 @@ class Dispatcher:
         self._identifier.give_sessions(request)
         with chain.enter(request):
             way = chain.pass_for(self, request, for_websocket=True)
-            result = way.begin()
-            if isinstance(result, Response):
-                answer = self._upgrade_after(way, result)
-                if not inspect.isawaitable(answer):
-                    return cast(Response, answer)
-            else:
-                answer = self._upgrade_later(way, result)
+            try:
+                answer = then(way.begin(), partial(self._upgrade_after, way))
+            except BaseException as error:
+                return self._answer_to(error, request)
+            if not is_waiting(answer):
+                return cast(Response, answer)
             exchange.task = self._loop.create_task(self._respond_later(exchange, answer))
         return None
-
-    async def _upgrade_later(self, way: RequestPass, result: Awaitable[Response]) -> Response:
-        answer = self._upgrade_after(way, await result)
-        return cast(Response, await answer if inspect.isawaitable(answer) else answer)
 
     async def _respond_later(self, exchange: Exchange, answer: Awaitable[Response]) -> None:
         try:
@@ -528,7 +531,7 @@ class Dispatcher:
         exchange.respond(response)
 
     def _upgrade_after(self, way: RequestPass, outcome: Response) -> Any:
-        """The answer to a handshake for which the chain of HTTP listeners is done, or an awaitable of it."""
+        """The answer to a handshake for which the chain of HTTP listeners is done, or an awaitable of it. Raises Problem."""
         request = way.request
         refusal: Problem | None = None
         answer: Response | None = None
@@ -539,22 +542,10 @@ class Dispatcher:
             if request.http_version[:1] == "2" and outcome.status < 300:  # which would say that the tunnel is open (RFC 8441)
                 outcome = self.failure(NotFound("No WebSocket is served here"), request)
             answer = Response(outcome.body, outcome.status, pairs=list(outcome.pairs))
-        try:
-            assert self._upgrades is not None
-            result = self._upgrades.handle(request, refusal, answer)
-            if inspect.isawaitable(result):
-                return self._upgraded_later(way, result, outcome)
-            return self._chain_upgraded(way, result, outcome)
-        except BaseException as error:
-            return self._answer_to(error, request)
+        assert self._upgrades is not None
+        return then(self._upgrades.handle(request, refusal, answer), partial(self._chain_upgraded, way, outcome))
 
-    async def _upgraded_later(self, way: RequestPass, awaited: Awaitable[Response | None], outcome: Response) -> Response:
-        try:
-            return self._chain_upgraded(way, await awaited, outcome)
-        except BaseException as error:
-            return self._answer_to(error, way.request)
-
-    def _chain_upgraded(self, way: RequestPass, result: Response | None, outcome: Response) -> Response:
+    def _chain_upgraded(self, way: RequestPass, outcome: Response, result: Response | None) -> Response:
         if result is None:  # the listeners of upgrades have kept the default one from it, and took it not
             if outcome is way.accepted:
                 raise NotFound("Not found")

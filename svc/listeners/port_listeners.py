@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
+from svc.http.dispatch import Dispatcher
 from svc.listeners.order import ordered
 from svc.listeners.request_chain import RequestChain
 from svc.listeners.scopes import ListenerScopes
 from svc.listeners.step import AUTHENTICATION, BUILT_IN, DEFAULT_UPGRADE, GRAPHQL, HTTP, REST, STATIC, UPGRADE, WS, Step
-
-
-class Requests(Protocol):
-    """`http.dispatch.Dispatcher`."""
-
-    def use(self, chain: RequestChain | None) -> None: ...
-
-
-class Upgrades(Protocol):
-    """`upgrade_chain.UpgradeChain`."""
-
-    def use(self, steps: Iterable[Step], websockets: Iterable[Step]) -> None: ...
+from svc.listeners.upgrade_chain import UpgradeChain
 
 
 class PortListeners:
@@ -28,13 +17,13 @@ class PortListeners:
 
     def __init__(
         self,
-        requests: Requests,
-        upgrades: Upgrades,
+        dispatcher: Dispatcher,
+        upgrades: UpgradeChain,
         *,
         serves_resources: bool,
         scopes: ListenerScopes | None,
     ) -> None:
-        self._requests = requests
+        self._dispatcher = dispatcher
         self._upgrades = upgrades
         self._serves_resources = serves_resources
         self._scopes = scopes
@@ -66,7 +55,7 @@ class PortListeners:
         absent = {STATIC} if self._serves_resources else {STATIC, GRAPHQL, REST}
         asked = [step for step in steps if step.listener is not None or step.name not in absent]
         has_listeners = any(step.listener is not None for step in asked)
-        self._requests.use(RequestChain(asked, self._scopes) if has_listeners or not self._serves_resources else None)
+        self._dispatcher.use(RequestChain(asked, self._scopes) if has_listeners or not self._serves_resources else None)
 
     def _order(self, kind: str, built_in: tuple[Step, ...] = (), routed_after: str = "") -> list[Step]:
         listeners = [each for each in self._registered if each.kind == kind]

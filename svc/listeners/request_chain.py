@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from svc.listeners.request_pass import RequestHost, RequestPass, ask_plain
+from svc.http.dispatch import Dispatcher
+from svc.listeners.request_pass import RequestPass, ask_plain
 from svc.listeners.routes import Route
 from svc.listeners.scopes import ListenerScopes
 from svc.listeners.step import READS, REST, Step
@@ -48,9 +49,9 @@ class RequestChain:
         """The context in which the listeners of a request are called."""
         return nullcontext() if self._scopes is None else self._scopes.enter(request)
 
-    def pass_for(self, host: RequestHost, request: Request, *, for_websocket: bool = False) -> RequestPass:
+    def pass_for(self, dispatcher: Dispatcher, request: Request, *, for_websocket: bool = False) -> RequestPass:
         """The pass of a request, to be begun. `for_websocket`: of a handshake, which is not answered by the steps between the listeners."""
-        return RequestPass(self.steps, host, request, scopes=self._scopes, has_rest=self.has_rest, for_websocket=for_websocket)
+        return RequestPass(self.steps, dispatcher, request, scopes=self._scopes, has_rest=self.has_rest, for_websocket=for_websocket)
 
     def body_channel(self, request: Request, knows: Callable[[Request], bool]) -> Any:
         """How the first step that is asked receives the body of the request while it answers (`BodyReceiver`); None if it does not, or is not a listener."""

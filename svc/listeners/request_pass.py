@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from svc.errors import NotFound, Problem
+from svc.http.dispatch import Dispatcher
 from svc.http.response_check import check_response
 from svc.http.responses import as_response
 from svc.listeners.routes import Route
@@ -23,37 +24,6 @@ from svc.listeners.scopes import ListenerScope, ListenerScopes
 from svc.listeners.step import AUTHENTICATION, GRAPHQL, READS, REST, PlainListener, Step
 from svc.loop import is_ours
 from svc.messages import Abort, Feed, Request, Response
-
-
-class RequestHost(Protocol):
-    """What the steps between the listeners do: `http.dispatch.Dispatcher`."""
-
-    def authenticate(self, request: Request) -> Response | Awaitable[Response | None] | None:
-        """Identify the caller, or answer a preflight. Raises Problem."""
-
-    def has_resource(self, request: Request) -> bool:
-        """Whether `ask_resource` is to be asked, even where it refuses."""
-
-    def has_endpoint(self, request: Request) -> bool:
-        """Whether the path is one of the step `graphql`; `rest` answers at all others."""
-
-    def ask_resource(self, request: Request) -> Any:
-        """The Response of the addressed resource, or an awaitable of it. Raises Problem."""
-
-    def answer(self, request: Request, result: Any) -> Any:
-        """The Response for what a listener returned, or an awaitable of it. Raises Problem."""
-
-    def failure(self, error: BaseException, request: Request) -> Response:
-        """The response to an exception; writes of the request that are not applied yet are undone."""
-
-    def undo(self, request: Request) -> None:
-        """Undo the writes of the request that are not applied yet."""
-
-    async def committed(self, request: Request) -> None:
-        """Wait until what the request has written is on disk. Raises the Problem that prevents it."""
-
-    def report(self, fault: str, request: Request) -> None:
-        """Log a fault of a listener that did not raise anything."""
 
 
 def ask_plain(listener: PlainListener, route: Route, request: Request) -> Response | None:
@@ -77,12 +47,12 @@ class RequestPass:
     `accepted`: for a WebSocket, the response that stands for "nobody has refused it"; its fields go with the handshake. None for other requests.
     """
 
-    __slots__ = ("_has_rest", "_host", "_scopes", "_steps", "accepted", "problem", "refused", "request")
+    __slots__ = ("_dispatcher", "_has_rest", "_scopes", "_steps", "accepted", "problem", "refused", "request")
 
     def __init__(
         self,
         steps: Sequence[Step],
-        host: RequestHost,
+        dispatcher: Dispatcher,
         request: Request,
         *,
         scopes: ListenerScopes | None,
@@ -93,7 +63,7 @@ class RequestPass:
         self._steps = steps
         self._scopes = scopes
         self._has_rest = has_rest
-        self._host = host
+        self._dispatcher = dispatcher
         self.request = request
         self.accepted = Response(None, 101) if for_websocket else None
         self.refused: Response | None = None  # the last response that was made of an exception
@@ -120,28 +90,28 @@ class RequestPass:
                         if response is not None:
                             return response
                 elif step.listener is not None:
-                    inner = request.pathname if step.route.is_open else step.route.path_inside(request, self._host.has_resource)
+                    inner = request.pathname if step.route.is_open else step.route.path_inside(request, self._dispatcher.has_resource)
                     if inner is not None:
                         return self._listen(step.listener, position, inner)
                 elif step.name == AUTHENTICATION:
-                    found = self._host.authenticate(request)
+                    found = self._dispatcher.authenticate(request)
                     if found is not None:
                         return found if isinstance(found, Response) else self._authenticated(found, position)
                 elif step.name == GRAPHQL:
-                    if self.accepted is None and self._host.has_endpoint(request):
-                        result = self._host.ask_resource(request)
+                    if self.accepted is None and self._dispatcher.has_endpoint(request):
+                        result = self._dispatcher.ask_resource(request)
                         return result if isinstance(result, Response) else self._resource_answers(result)
                 elif step.name == REST:
                     if self.accepted is not None:
                         return self.accepted
-                    if position == len(self._steps) or self._host.has_resource(request):
-                        result = self._host.ask_resource(request)
+                    if position == len(self._steps) or self._dispatcher.has_resource(request):
+                        result = self._dispatcher.ask_resource(request)
                         return result if isinstance(result, Response) else self._resource_answers(result)
             if self.accepted is not None:
                 return self.accepted
-            if not self._has_rest or self._host.has_resource(request):  # after the resources a listener can have changed the path
+            if not self._has_rest or self._dispatcher.has_resource(request):  # after the resources a listener can have changed the path
                 raise NotFound("Not found")
-            result = self._host.ask_resource(request)  # which refuses: 404, or 501 for a method that it does not know
+            result = self._dispatcher.ask_resource(request)  # which refuses: 404, or 501 for a method that it does not know
             return result if isinstance(result, Response) else self._resource_answers(result)
         except BaseException as error:
             return self._failed(error)
@@ -165,12 +135,12 @@ class RequestPass:
         return response
 
     def report(self, fault: str) -> None:
-        self._host.report(fault, self.request)
+        self._dispatcher.report(fault, self.request)
 
     async def committed(self, response: Response | None) -> Response | None:
         """The response once it is true."""
         try:
-            await self._host.committed(self.request)
+            await self._dispatcher.committed(self.request)
         except Problem as problem:
             return self._failed(problem)
         return response
@@ -180,7 +150,7 @@ class RequestPass:
         if is_ours(error):
             raise error
         self.problem = error if isinstance(error, Problem) else None
-        self.refused = self._host.failure(error, self.request)
+        self.refused = self._dispatcher.failure(error, self.request)
         return self.refused
 
     # --- listeners -------------------------------------------------------------------------------------------------------------------
@@ -238,7 +208,7 @@ class RequestPass:
 
     def _aborted(self, abort: Abort, next_steps: NextSteps) -> Any:
         """Answer with the response that the listener raised."""
-        self._host.undo(self.request)
+        self._dispatcher.undo(self.request)
         try:
             response = self._made(abort.response, next_steps)
         except BaseException as error:
@@ -277,7 +247,7 @@ class RequestPass:
                 # A copy: an application may return one object to many requests.
                 check_response(result)
                 result = Response(result.body, result.status, None, result.data, pairs=list(result.pairs))
-            return self._host.answer(request, result)
+            return self._dispatcher.answer(request, result)
         except (TypeError, ValueError) as error:
             error.add_note(f"what was returned by {_place_of(self._steps[next_steps.position - 1].listener)}")
             raise

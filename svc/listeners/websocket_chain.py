@@ -89,7 +89,7 @@ class WebSocketChain:
                 used.set_result(None)
 
         socket.on_use = on_use
-        listening = loop.create_task(_WebSocketPass(self._steps, self.handler).listen(socket, request, completion, used))
+        listening = loop.create_task(_WebSocketPass(self, self._steps).listen(socket, request, completion, used))
         self.sockets.keep(listening)
         try:
             await used
@@ -102,9 +102,9 @@ class WebSocketChain:
 class _WebSocketPass:
     """One WebSocket on its way through the listeners."""
 
-    def __init__(self, steps: tuple[Step, ...], handler: SocketHandler | None) -> None:
+    def __init__(self, chain: WebSocketChain, steps: tuple[Step, ...]) -> None:
+        self._chain = chain
         self._steps = steps
-        self._handler = handler
         self._refusal: Exception | None = None  # by the resources, or a listener of HTTP requests: the handshake is refused
 
     async def listen(self, socket: WebSocket, request: Request, completion: HttpCompletion, used: asyncio.Future[None]) -> None:
@@ -127,7 +127,7 @@ class _WebSocketPass:
     async def _step(self, position: int, socket: WebSocket, request: Request, completion: Any) -> Any:
         for number, step in enumerate(self._steps[position:], position + 1):
             outer = request.pathname
-            inner = step.route.path_inside(request, self._knows)
+            inner = step.route.path_inside(request, self._chain.knows)
             if inner is None:
                 continue
             assert step.listener is not None
@@ -144,25 +144,23 @@ class _WebSocketPass:
             request.pathname = pathname
         return await self._step(position, socket, request, completion)
 
-    def _knows(self, request: Request) -> bool:
-        return self._handler is not None and self._handler.knows(request)
-
     async def _serve(self, socket: WebSocket, request: Request, completion: Any) -> None:
         answer = await completion
         if answer is not None:
             self._refusal = Abort(answer)
             raise self._refusal
+        handler = self._chain.handler
         try:
-            if self._handler is None:
+            if handler is None:
                 raise NotFound("Not found")
-            service = self._handler.find(request)
+            service = handler.find(request)
         except Problem as problem:
             if not _is_sent_as_close_code(problem):
                 self._refusal = problem
             raise
         if socket.on_use is not None:
             socket.limit(MAX_PAYLOAD)
-        subprotocol = self._handler.subprotocol(request)
+        subprotocol = handler.subprotocol(request)
         if subprotocol is not None and socket.on_use is not None:
             socket.answer_with(subprotocol, [])
         result = service(socket)
