@@ -30,10 +30,10 @@ from bench import records
 from bench.machine import warn_of_load
 from bench.measure import load, write_requests
 from bench.servers import HERE, Svc
-from svc.analytics import Analytics, Recorder
+from svc.analytics import Analytics, AnalyticsSettings, Recorder
 from svc.analytics.collector import TICK_BUDGET
 from svc.clock import FakeClock
-from svc.server.instance import GC_THRESHOLD
+from svc.server.serving import GC_THRESHOLD
 from svc.store import Store
 from svc.store.system import ensure_system
 
@@ -151,7 +151,7 @@ def measure_roll_up(directory: Path, record: Callable[[Recorder, int], None], sa
     store = Store(directory, clock=clock)
     try:
         ensure_system(store)
-        analytics = Analytics(store, clock=clock, storage_interval=0)
+        analytics = Analytics(store, AnalyticsSettings(storage_interval=0), clock=clock)
         record(analytics.recorder, samples)
         second, aggregation = Hold(), Hold()
         for passes, hold in ((1, second), (64, aggregation)):

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench import records
 from svc.clock import SYSTEM_CLOCK
-from svc.server.instance import GC_THRESHOLD
+from svc.server.serving import GC_THRESHOLD
 from svc.store import Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing.bulk_write import bulk_write, load_records

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Executor, Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from svc.analytics import process
 from svc.analytics.aggregate import Aggregation
@@ -35,38 +35,43 @@ _RESOURCE_METRICS = frozenset({"main-thread-utilization", "resource-usage", "dat
 _log = logging.getLogger("svc.analytics")
 
 
+class AnalyticsSettings(NamedTuple):
+    """`aggregate_period` in seconds; 0: raw rows only, -1: nothing is recorded at all. `storage_interval`: every n-th aggregation, 0 never.
+    `max_label_sets`: of `totals`."""
+
+    aggregate_period: float = 60.0
+    storage_interval: int = 10
+    max_label_sets: int = MAX_LABEL_SETS
+
+
+DEFAULT_SETTINGS = AnalyticsSettings()
+
+
 class Analytics:
     """`recorder` takes the events. Instance 0 also aggregates, removes old rows and measures the store."""
 
     def __init__(
         self,
         store: Store,
-        aggregate_period: float = 60.0,
+        settings: AnalyticsSettings = DEFAULT_SETTINGS,
         *,
         node: str = "localhost",
         clock: Clock = SYSTEM_CLOCK,
-        storage_interval: int = 10,
         thread_id: int = 0,
         executor: Executor | None = None,
-        array_buffers: Callable[[], int] | None = None,
-        max_label_sets: int = MAX_LABEL_SETS,
     ) -> None:
-        """`aggregate_period` in seconds; 0: raw rows only, -1: nothing is recorded at all. `storage_interval`: every n-th aggregation, 0 never.
-
-        `executor`: the pool of helper threads, to measure how long a job waits there. `array_buffers`: bytes in buffers the server accounts for.
-        `max_label_sets`: of `totals`.
-        """
-        self.recorder = IdleRecorder() if aggregate_period < 0 else Recorder()
-        self.totals = Totals(clock.wall, max_label_sets)
+        """`node`: its name. `thread_id`: the number of this instance. `executor`: the pool of helper threads, to measure how long a job waits there."""
+        self.recorder = IdleRecorder() if settings.aggregate_period < 0 else Recorder()
+        self.totals = Totals(clock.wall, settings.max_label_sets)
         self._store = store
         self._node = node
         self._monotonic = clock.monotonic
         self._wall = clock.wall
         self._thread_id = thread_id
         self._executor = executor
-        self._array_buffers = array_buffers or (lambda: store.caches.used)
-        self._storage_interval = storage_interval
-        self._period = aggregate_period if thread_id == 0 else 0.0
+        self._caches = store.caches
+        self._storage_interval = settings.storage_interval
+        self._period = settings.aggregate_period if thread_id == 0 else 0.0
         self._raw = raw_rows(store)
         self._aggregates = aggregate_rows(store)
         newest = [row for row in (self._raw.newest(), self._aggregates.newest()) if row is not None]
@@ -171,7 +176,7 @@ class Analytics:
                     full = {**row, "metrics": metrics, "totalBytesProcessed": round(self._bytes_processed)}
                     yield from self._raw.iter_write([full], self._ids, now_ms)
                     metrics, size = [], 0
-            metrics.append({"metric": "memory", "threadId": self._thread_id, **process.memory(self._array_buffers())})
+            metrics.append({"metric": "memory", "threadId": self._thread_id, **process.memory(self._caches.used)})
             metrics.append({"metric": "utilization", **self._utilization()})
             last = {**row, "metrics": metrics, "totalBytesProcessed": round(self._bytes_processed)}
             yield from self._raw.iter_write([last], self._ids, now_ms)
@@ -259,7 +264,7 @@ class Analytics:
             latency = self._take_probe()
             if latency is not None:
                 row["taskQueueLatency"] = latency
-            row.update(process.memory(self._array_buffers()))
+            row.update(process.memory(self._caches.used))
             yield row
         now = self._monotonic()
         elapsed_ms = self._period * 1000 if self._usage_began is None else (now - self._usage_began) * 1000

@@ -37,7 +37,7 @@ PATIENCE = 5.0
 
 @dataclass
 class Runtime:
-    """What the applications of an instance work with. `interface`: None where no Python code is loaded. `operations`: each operation and group ->
+    """What the applications of an instance work with. `interface`: None where no Python code is loaded. `grantable()`: each operation and group ->
     whether the list of a role may hold it, None: it may hold anything. `executor`: threads for what blocks. `components`: the entries of components in
     the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node. `directory_of`: of another
     application, by its name. `scheduler`: None where no jobs run. `request_restart(application, key)`: an entry asks to be loaded once more.
@@ -52,7 +52,7 @@ class Runtime:
     executor: Executor
     realtime: Realtime | None = None
     interface: Interface | None = None
-    operations: Mapping[str, bool] | None = None
+    grantable: Callable[[], Mapping[str, bool] | None] = lambda: None
     components: Mapping[str, Any] = field(default_factory=dict)
     report: Callable[[str, str, str], None] = lambda application, level, text: None
     instance: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from svc.apps.entry import EntryContext, LoadedEntry
-from svc.graphql import ENTRY_OPTIONS, PATHS, SOCKET_PATHS, GraphQLOptions
+from svc.graphql.settings import ENTRY_OPTIONS, PATHS, SOCKET_PATHS, GraphQLOptions
 from svc.messages import Request
 
 LISTENER = "graphql"

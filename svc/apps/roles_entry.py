@@ -26,7 +26,7 @@ class RolesEntry(LoadedEntry):
                 continue
             lines = {f"role {role.name}": role.line for role in roles}
             self.context.app.role_files.update((role.name, match.name) for role in roles)
-            for fault in apply_roles(roles, runtime.store, runtime.operations):
+            for fault in apply_roles(roles, runtime.store, runtime.grantable()):
                 status.fail(f"{match.name}{lines.get(fault.partition(':')[0], '')}: {fault}")
 
     async def change(self, names: Sequence[str]) -> bool:

@@ -29,7 +29,7 @@ from svc.logs.redact import without_credentials
 if TYPE_CHECKING:
     from svc.apps import App, EntryStatus
     from svc.connection import Exchange
-    from svc.server import Server
+    from svc.server import Instance
     from svc.server.reloading import Reload
 
 MAX_TARGET = 200  # characters of a path that are shown
@@ -63,12 +63,12 @@ class DevScreen:
             self._show_faults(app, {key: status for key, status in app.entries.items() if status.status == "error"})
             self._show_warnings(app.name, [m for status in app.entries.values() if status.status == "warning" for m in status.messages])
 
-    def started(self, server: Server) -> None:
+    def started(self, instance: Instance) -> None:
         """The ports are open."""
-        first, *rest = notice(server, near=True)
+        first, *rest = notice(instance, near=True)
         rest = [line for line in rest if not (line.startswith("  log ") and line.endswith(" here"))]
-        login = ", requests of this machine need no login" if server.config.authentication.authorize_local else ""
-        lines = [self._paint(first, BOLD), *rest, f"  resources    {len(server.resources)}{login}", "  Files are watched, Ctrl+C stops."]
+        login = ", requests of this machine need no login" if instance.config.authentication.authorize_local else ""
+        lines = [self._paint(first, BOLD), *rest, f"  resources    {len(instance.resources)}{login}", "  Files are watched, Ctrl+C stops."]
         self._write("\n".join(lines) + "\n")
 
     def reloaded(self, reload: Reload) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from svc.config import Config
     from svc.config.document import Document
     from svc.root.administrator import Terminal
-    from svc.server import Server
+    from svc.server import Instance, Server
 
 
 START_THRESHOLD = 200_000  # new objects until the collector runs: a start makes as many that stay, and next to no cycles
@@ -82,23 +82,19 @@ def serve(
                 _make_local_certificate(config)
             remember(config)
             _log_notes(config)
-            from svc.server import Server
+            from svc.server import InstanceOptions, Server
 
             screen = _screen(config) if dev else None
             start = _Start(config, terminal, screen, "strict" in arguments.flags, https, on_ready)
-            server = Server(
-                config,
-                apps,
-                reloads_code=dev,
-                screen=screen,
-                on_loaded=start.loaded,
-                on_ready=start.ready,
-                on_first_super_user=lambda first: (
+            options = InstanceOptions(
+                administrator,
+                lambda first: (
                     keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
                 ),
-                username=administrator.username,
-                password=administrator.password,
+                reloads_code=dev,
+                screen=screen,
             )
+            server = Server(config, apps, options=options, on_loaded=start.loaded, on_ready=start.ready)
             end_installation(config.root)
             return run_server(server)
     except (AlreadyRunning, ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
@@ -143,37 +139,37 @@ class _Start:
     on_ready: Callable[[int], None] | None
     errors: int = 0
 
-    def loaded(self, server: Server) -> bool:
+    def loaded(self, instance: Instance) -> bool:
         """The applications are loaded: say what is wrong with them. Whether the server is to go on."""
-        self.errors, lines = findings(server.applications)
+        self.errors, lines = findings(instance.applications)
         if not is_json_shown(self.config):
-            print_lines(lines if self.screen is None else remarks(server.applications), self.terminal)
+            print_lines(lines if self.screen is None else remarks(instance.applications), self.terminal)
         if self.errors and self.strict:
             if not is_json_shown(self.config):
                 print_lines([f"Error: the applications have {counted(self.errors)}; with --strict svc is not started"], self.terminal)
-            server.logger.fatal(f"The applications have {counted(self.errors)}; with --strict svc is not started")
+            instance.logger.fatal(f"The applications have {counted(self.errors)}; with --strict svc is not started")
             return False
         return True
 
-    def ready(self, server: Server) -> None:
+    def ready(self, instance: Instance) -> None:
         """The ports are open."""
         if self.screen is not None:
-            self.screen.started(server)
+            self.screen.started(instance)
         elif is_json_shown(self.config):
-            server.logger.notify("; ".join(" ".join(line.split()) for line in notice(server)))
+            instance.logger.notify("; ".join(" ".join(line.split()) for line in notice(instance)))
         else:
-            lines = notice(server)
+            lines = notice(instance)
             if self.on_ready is None:
                 lines += [f"  Started with {counted(self.errors)}, see above."] if self.errors else []
                 lines += ["  Ctrl+C stops it."] if sys.stderr.isatty() else []
             print_lines(lines, self.terminal)
-        if self.https and server.application_port.is_secure_open:
-            self._name_authority(server)
+        if self.https and instance.application_port.is_secure_open:
+            self._name_authority(instance)
         if self.on_ready is not None:
             self.on_ready(self.errors)
 
-    def _name_authority(self, server: Server) -> None:
-        secure = [address for address in server.application_port.addresses if address.startswith("https:")]
+    def _name_authority(self, instance: Instance) -> None:
+        secure = [address for address in instance.application_port.addresses if address.startswith("https:")]
         authority = self.config.tls_entries[0].certificate_authority
         print_lines(
             [f"{shown_addresses(secure)[0]}  Clients have to trust {authority}: curl --cacert, or the settings of the browser."],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from svc.apps import App
     from svc.config import Config
     from svc.root.administrator import Terminal
-    from svc.server import Server
+    from svc.server import Instance
 
 _HERE = ("://*:", "://127.0.0.1:", "://[::1]:", "://[::]:")
 """Addresses that this machine calls localhost."""
@@ -57,26 +57,26 @@ def reach(addresses: Sequence[str]) -> str:
     return "this machine only" if addresses and all("://127.0.0.1:" in address or "://[::1]:" in address for address in addresses) else ""
 
 
-def application_addresses(server: Server) -> list[str]:
+def application_addresses(instance: Instance) -> list[str]:
     """Those of the ports of the configuration, then those that applications have opened."""
-    return [*server.application_port.addresses, *(address for ports in server.application_ports.others for address in ports.addresses)]
+    return [*instance.application_port.addresses, *(address for ports in instance.application_ports.others for address in ports.addresses)]
 
 
-def notice(server: Server, *, near: bool = False) -> list[str]:
+def notice(instance: Instance, *, near: bool = False) -> list[str]:
     """The lines about addresses, applications, root and log. `near`: paths as they are shortest from the working directory."""
-    config = server.config
+    config = instance.config
     path = shortest if near else str
-    addresses = application_addresses(server)
+    addresses = application_addresses(instance)
     who = reach(addresses)
     lines = [
         "  ".join([f"svc {__version__}", *(shown_addresses(addresses) or ["no port for applications"]), *([f"({who})"] if who else [])])
     ]
-    operations = shown_addresses(server.operations_port.addresses)
+    operations = shown_addresses(instance.operations_port.addresses)
     if operations:
-        others = reach(server.operations_port.addresses)
+        others = reach(instance.operations_port.addresses)
         lines.append(f"  operations   {'  '.join([*operations, *([f'({others})'] if others and others != who else [])])}")
-    lines += [f"  application  {app.name} ({path(app.directory)}), {_tables(len(app.definitions))}" for app in server.applications]
-    if not len(server.applications):
+    lines += [f"  application  {app.name} ({path(app.directory)}), {_tables(len(app.definitions))}" for app in instance.applications]
+    if not len(instance.applications):
         safe = "SVC_SAFE_MODE is set" if os.environ.get("SVC_SAFE_MODE") else f"none in {path(config.components_root)}"
         lines.append(f"  application  {safe}")
     lines.append(f"  root         {path(config.root)}")

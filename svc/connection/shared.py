@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from math import inf
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from svc.connection.exchange import Application, Timeouts
 from svc.connection.input_share import InputShare
 from svc.protocol.http1 import Limits
+from svc.reactor import Reactor
 
 if TYPE_CHECKING:
-    from svc.clock import Clock
     from svc.connection.intake import BodyIntake
 
 MAX_HELD = 256 << 20  # bytes of unread output of all connections, beyond which the connections that hold most are closed
@@ -63,34 +62,32 @@ class SharedState:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         application: Application,
-        clock: Clock,
+        reactor: Reactor,
         *,
         limits: Limits,
         timeouts: Timeouts,
         date: Callable[[], str],
-        log_error: Callable[[str, BaseException | None], None],
         max_bodies: int = 1 << 30,
-        max_held: int = MAX_HELD,
         http2: bool = False,
         input: InputShare | None = None,
     ) -> None:
-        """`http2`: whether clients may speak it, by prior knowledge or as agreed with TLS. `input`: shared with others, whose turns end elsewhere."""
-        self.loop = loop
+        """`date`: the field of answers, as it is now. `max_bodies`: bytes of request bodies that may be in memory at one time. `http2`: whether clients
+        may speak it, by prior knowledge or as agreed with TLS. `input`: shared with others, whose turns end elsewhere."""
+        self.loop = reactor.loop
         self.application = application
-        self.now = clock.monotonic
+        self.now = reactor.clock.monotonic
         self.limits = limits
         self.timeouts = timeouts
         self.date = date
-        self.log_error = log_error
-        self.max_bodies = max_bodies  # bytes of request bodies that may be in memory at one time
+        self.log_error = reactor.log_error
+        self.max_bodies = max_bodies
         self.http2 = http2
         self._ends_input = input is None
-        self.input = InputShare(clock.monotonic) if input is None else input
+        self.input = InputShare(reactor.clock.monotonic) if input is None else input
         self.bodies = 0
         self.intakes: set[BodyIntake] = set()  # those that hold them
-        self.max_held = max_held  # bytes of output that peers do not take, of all connections together
+        self.max_held = MAX_HELD  # bytes of output that peers do not take, of all connections together
         self.held = 0
         self._complained_at = -inf  # when the last warning about `max_held` was logged
         self.open: set[OpenConnection] = set()

@@ -29,7 +29,7 @@ from svc.root.administrator import PASSWORD_FILE, take_administrator
 from svc.root.installation import first_document, make_directories
 from svc.root.location import find_value
 from svc.root.lock import AlreadyRunning, RootLock
-from svc.server import Server
+from svc.server import InstanceOptions, Server
 
 EXAMPLES = (
     ("one record", "/Airline/UA"),
@@ -97,9 +97,8 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
     remember(config)
     server = Server(
         config,
-        apps=[APP],
-        username=administrator.username,
-        password=administrator.password,
+        [APP],
+        options=InstanceOptions(administrator),
         on_ready=lambda ready: print_lines(
             [introduction(root, ready.application_port.ports[0], ready.operations_port.ports, log=config.logging.path)], sys.stdout
         ),

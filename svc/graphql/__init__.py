@@ -4,8 +4,3 @@
 
 graphql-core parses documents and describes the schema; nothing of it runs for a query of data.
 """
-
-from svc.graphql.endpoint import ENTRY_OPTIONS, PATHS, SOCKET_PATHS, GraphQLEndpoint
-from svc.graphql.execution import GraphQLOptions
-
-__all__ = ["ENTRY_OPTIONS", "PATHS", "SOCKET_PATHS", "GraphQLEndpoint", "GraphQLOptions"]

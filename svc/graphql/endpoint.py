@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
@@ -12,39 +10,28 @@ from svc.auth.identify import Identifier
 from svc.auth.users import User, user_of
 from svc.awaitables import then
 from svc.connection.exchange import BodyLimit
-from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, Problem
 from svc.graphql.event_transport import EventTransport
-from svc.graphql.execution import DEFAULT_OPTIONS, Execution, GraphQLOptions
+from svc.graphql.execution import Execution
 from svc.graphql.live_field import LiveFields
 from svc.graphql.operation import SUBSCRIPTION, Operation
-from svc.graphql.page import PATHS as PAGE_PATHS
 from svc.graphql.page import asset, page
 from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters, from_address, from_body, is_query_given
 from svc.graphql.responses import error_response, forget_record, response_type
+from svc.graphql.settings import ADDRESS, DEFAULT_OPTIONS, HANDLER_PATH, METHODS, READS, GraphQLOptions
 from svc.graphql.socket_transport import SocketTransport
 from svc.graphql.subscriptions import Subscriptions
 from svc.graphql.visible import may_do_anything
 from svc.http.bodies import LONG_BODY, QUERY_MAX, Bodies, query_limit
 from svc.http.compression import VARY, Compression
-from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of
 from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.messages import Abort, Request, Response
+from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.store import Store
 from svc.websocket import WebSocket
-
-ADDRESS = "/graphql"
-SOCKET_PATHS = (ADDRESS, ADDRESS + "/")
-PATHS = (*SOCKET_PATHS, *PAGE_PATHS)
-READS = ("GET", "HEAD")
-METHODS = (*READS, "POST")
-ENTRY_OPTIONS = ("extended", "introspection", "port", "securePort")
-"""Of the entry `graphql` in the configuration of an application."""
-HANDLER_PATH = "graphql"  # in the metrics (spec: analytics §3)
-
 
 NEEDS_EVENTS = "A subscription needs a WebSocket with the sub-protocol graphql-transport-ws, or Accept: text/event-stream"
 
@@ -58,24 +45,21 @@ class GraphQLEndpoint:
         self,
         resources: Resources,
         store: Store,
-        types: ContentTypes,
+        bodies: Bodies,
         compression: Compression,
-        decoder: RequestDecoder,
         identifier: Identifier,
-        loop: asyncio.AbstractEventLoop,
+        reactor: Reactor,
         executor: Executor,
-        verifying: Executor,
-        report: Callable[[BaseException], None],
         options: GraphQLOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """`identifier`: of the callers of WebSockets. `executor`: threads for what would hold the loop: long documents, the description of a schema.
-        `verifying`: threads that verify passwords. `report` logs a defect."""
+        """`identifier`: of the callers of WebSockets, whose passwords the threads of `reactor` verify. `executor`: threads of its own for what would
+        hold the loop: long documents, the description of a schema."""
+        loop, report = reactor.loop, reactor.report_stream
         self.execution = Execution(resources, store, loop, executor, report, options)
         subscriptions = Subscriptions(self.execution, LiveFields(loop, store.clock.monotonic, report))
         self._events = EventTransport(self.execution, subscriptions)
-        self.sockets = SocketTransport(self.execution, subscriptions, identifier, loop, verifying, report)
-        self._types = types
-        self._bodies = Bodies(types, decoder)
+        self.sockets = SocketTransport(self.execution, subscriptions, identifier, loop, reactor.executor, report)
+        self._bodies = bodies
         self._compression = compression
 
     @property
@@ -97,7 +81,7 @@ class GraphQLEndpoint:
             return file.response(request, self._compression)
         if method == "POST":
             media_type = media_type_of(request.block.get("content-type"))
-            if not media_type or self._types.reader(media_type) is None:
+            if not media_type or self._bodies.types.reader(media_type) is None:
                 raise ClientError(f"{media_type or 'A body without a type'} cannot hold a GraphQL request; send application/json", 415)
             if request.user is None and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
                 raise _too_long_for(None)

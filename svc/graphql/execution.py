@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,23 +23,13 @@ from svc.graphql.operation import QUERY, SUBSCRIPTION, Operation, known_operatio
 from svc.graphql.reading import Reading
 from svc.graphql.request_parameters import Parameters
 from svc.graphql.selection import Field
+from svc.graphql.settings import DEFAULT_OPTIONS, GraphQLOptions
 from svc.graphql.table_fields import TableFields
 from svc.messages import Request
 from svc.resources import Resources
 from svc.store import Store
 
 ANONYMOUS_LENGTH = 1 << 14  # characters of a document of a caller who is not known
-
-
-@dataclass(frozen=True, slots=True)
-class GraphQLOptions:
-    """Of the entries `graphql` of all applications. `extended`: the extended form (spec: graphql §7). `introspection`: whether the schema may be asked for."""
-
-    extended: bool = False
-    introspection: bool = True
-
-
-DEFAULT_OPTIONS = GraphQLOptions()
 
 
 class Execution:

@@ -28,7 +28,7 @@ from svc.hosted.websocket_serving import WebSocketServing
 from svc.root.administrator import keep_initial_password, take_administrator
 from svc.root.installation import WrongUser, end_installation
 from svc.root.lock import AlreadyRunning
-from svc.server import Server
+from svc.server import Instance, InstanceOptions
 
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
@@ -69,16 +69,14 @@ class Guest:
         administrator = take_administrator(os.environ, options)
         with ExitStack() as undo:
             config = undo.enter_context(locked_config(os.environ, options))
-            self.server = Server(
-                config,
-                [application.directory],
-                username=administrator.username,
-                password=administrator.password,
-                on_first_super_user=lambda first: (
+            options_of_instance = InstanceOptions(
+                administrator,
+                lambda first: (
                     keep_initial_password(config.root, first.username, first.password, sys.stderr) if first.password is not None else None
                 ),
-                host=(self.loop.as_loop, turns),
+                opens_ports=False,
             )
+            self.server = Instance(config, (application.directory,), self.loop.as_loop, turns, options=options_of_instance)
             end_installation(config.root)
             self.server.store.report_work(turns.request)
             self._root = undo.pop_all()
@@ -120,7 +118,7 @@ class HostedApplication:
         self._was_reported = False
 
     @property
-    def instance(self) -> Server | None:
+    def instance(self) -> Instance | None:
         """The instance while it runs."""
         return None if self._guest is None else self._guest.server
 

@@ -79,7 +79,7 @@ class Bodies:
     """Reads the bodies of requests. A long body returns an awaitable of its value."""
 
     def __init__(self, types: ContentTypes, decoder: RequestDecoder) -> None:
-        self._types = types
+        self.types = types
         self._decoder = decoder
 
     def read(self, request: Request, resource: type[Resource] | None = None, max_bytes: int | None = None) -> Any:
@@ -101,22 +101,22 @@ class Bodies:
 
     def read_property(self, request: Request, attribute: Attribute) -> Any:
         """The value that is uploaded as one property: bytes stay bytes where the attribute holds them (spec: http §2.5)."""
-        known = body_type(request.block, self._types)
+        known = body_type(request.block, self.types)
         content_type = known.content_type
         if attribute.type == "Blob" and not attribute.elements:
-            request.restore = partial(_refuse_shown, self._types.named(known.media_type), attribute.name)
+            request.restore = partial(_refuse_shown, self.types.named(known.media_type), attribute.name)
         if request.upload is not None:
             upload, request.upload = request.upload, None  # else the files of a refused upload would live as long as the connection
-            if is_form(content_type, self._types):
+            if is_form(content_type, self.types):
                 request.restore = restore_cells
-            return upload.only_value(attribute) if is_form(content_type, self._types) else upload
-        if holds_raw_bytes(attribute, content_type, self._types):
+            return upload.only_value(attribute) if is_form(content_type, self.types) else upload
+        if holds_raw_bytes(attribute, content_type, self.types):
             if attribute.type == "Blob" and not attribute.elements:
                 return self._decoded(request, lambda: create_blob(request.content, type=blob_type(content_type)))
             return self._decoded(request, lambda: request.content)
         if not request.content:
             raise BadBody("PUT needs a body")
-        if is_form(content_type, self._types):
+        if is_form(content_type, self.types):
             return self._decoded(
                 request, lambda: self._form(request, lambda name: attribute, lambda form: form.only_value(attribute), None)
             )
@@ -154,7 +154,7 @@ class Bodies:
 
         `slices`: in which a long body is decoded; None: one step a turn.
         """
-        types, body = self._types, request.content
+        types, body = self.types, request.content
         known = request.block.memo.get("body")
         if known is None or known.generation != types.generation:
             known = request.block.memo["body"] = BodyType(request.block, types)  # as `body_type`: a call less

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -23,7 +22,6 @@ from svc.auth.origin_policy import explained
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
 from svc.awaitables import is_waiting, then
-from svc.clock import Clock
 from svc.connection.exchange import BodyLimit
 from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
 from svc.http.bodies import query_limit
@@ -33,6 +31,7 @@ from svc.http.response_check import check_response
 from svc.http.response_parts import PRIVATE, PUBLIC, keep_from_others
 from svc.loop import contained, is_ours
 from svc.messages import Abort, Feed, HeaderPairs, Request, Response, Upgrade
+from svc.reactor import Reactor
 from svc.store.blobs import Upload
 from svc.store.writing.commit import wait_committed
 
@@ -151,28 +150,24 @@ class Dispatcher:
         identifier: Identifier,
         cors: Cors,
         recorder: RequestRecorder,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
-        executor: Executor,
-        log_error: Callable[[str, BaseException | None], None],
+        reactor: Reactor,
         access: RequestLog | None = None,
         recorded_method: str = "",
         upgrades: Upgrades | None = None,
-        on_sent: Callable[[Exchange, float], None] | None = None,
     ) -> None:
-        """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3); requests that nothing took keep theirs. `on_sent`: called
-        with each exchange that is over, and the time."""
-        self._on_sent = on_sent
+        """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3); requests that nothing took keep theirs."""
+        self.on_sent: Callable[[Exchange, float], None] | None = None
+        """Called with each exchange that is over, and the time."""
         self._handler = handler
         self._handle = handler.handle
         self._identifier = identifier
         self._identify = identifier.identify
         self._cors = cors
         self._request_done = recorder.request_done
-        self._now = clock.monotonic
-        self._loop = loop
-        self._executor = executor
-        self._log_error = log_error
+        self._now = reactor.clock.monotonic
+        self._loop = reactor.loop
+        self._executor = reactor.executor
+        self._log_error = reactor.log_error
         self._access = access
         self._recorded_method = recorded_method
         self._upgrades = upgrades
@@ -417,8 +412,8 @@ class Dispatcher:
             self._access.write(
                 request.method, request.target, protocol, exchange.status, seconds, request.block.pairs, request.trace_id, request.peer
             )
-        if self._on_sent is not None:
-            self._on_sent(exchange, now)
+        if self.on_sent is not None:
+            self.on_sent(exchange, now)
 
     def cancelled(self, exchange: Exchange) -> None:
         """The answer is not needed any more. Applied writes still commit: they may be part of the turn already."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from svc.clock import Clock
-from svc.operations.deployments import Deployments
-from svc.operations.job_runs import Jobs
-from svc.operations.search_cache import SearchCache
-from svc.operations.system_information import Machine
+from svc.deploying.layout import AREA
+from svc.store.system import DEPLOYMENT_TABLE, SYSTEM
 
 if TYPE_CHECKING:
     from svc.analytics import Analytics
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
     from svc.config import Config
     from svc.content.registry import ContentTypes
     from svc.logs import Logs
+    from svc.operations.deployments import Deployments
+    from svc.operations.job_runs import Jobs
+    from svc.operations.search_cache import SearchCache
     from svc.operations.status_board import StatusBoard
+    from svc.operations.system_information import Machine
     from svc.resources import Resources
     from svc.scheduler import Scheduler
     from svc.store import Store
@@ -34,11 +37,13 @@ async def _nothing_to_reload() -> list[str]:
     return []
 
 
-@dataclass(slots=True)
+@dataclass
 class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
-    `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`."""
+    `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`.
+
+    What only operations have is made when the first of them asks for it."""
 
     store: Store
     config: Config
@@ -60,19 +65,50 @@ class Node:
     instance: int = 0
     scheduler: Scheduler | None = None
     addresses: Callable[[], Mapping[str, Sequence[str]]] = dict
-    jobs: Jobs = field(init=False)
-    machine: Machine = field(init=False)
-    searches: SearchCache = field(init=False)
-    deployments: Deployments = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.jobs = Jobs(self)
-        self.searches = SearchCache()
-        self.deployments = Deployments(self)
-        disk, network = self.config.operations_api.sys_info.disk, self.config.operations_api.sys_info.network
-        self.machine = Machine(self.clock, self.config.root, disk, network)
+    @cached_property
+    def jobs(self) -> Jobs:
+        from svc.operations.job_runs import Jobs
+
+        return Jobs(self)
+
+    @cached_property
+    def machine(self) -> Machine:
+        from svc.operations.system_information import Machine
+
+        settings = self.config.operations_api.sys_info
+        return Machine(self.clock, self.config.root, settings.disk, settings.network)
+
+    @cached_property
+    def searches(self) -> SearchCache:
+        from svc.operations.search_cache import SearchCache
+
+        return SearchCache()
+
+    @cached_property
+    def deployments(self) -> Deployments:
+        from svc.operations.deployments import Deployments
+
+        return Deployments(self)
 
     @property
     def name(self) -> str:
         """Of this node (`node.hostname`)."""
         return self.config.node.hostname
+
+    async def recover_deployments(self) -> None:
+        """Finish or undo what deployments have left, before the applications are loaded. Nothing is to be done where there never was one."""
+        table = self.store.databases[SYSTEM].tables[DEPLOYMENT_TABLE]
+        has_records = any(True for _ in table.scan(table.database.snapshot()))
+        if has_records or self.config.components or (self.config.components_root / AREA).is_dir():
+            await self.deployments.recover()
+
+    async def stop_deployments(self) -> None:
+        """The instance ends: cancel those that are not decided, wait for the others."""
+        if "deployments" in self.__dict__:
+            await self.deployments.stop()
+
+    async def stop_jobs(self) -> None:
+        """The instance ends: cancel its jobs, and wait until they have reported how they ended."""
+        if "jobs" in self.__dict__:
+            await self.jobs.stop()

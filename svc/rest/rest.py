@@ -6,16 +6,13 @@ which is handed on to the dispatcher untouched.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from typing import Any, Protocol, cast
 
 from svc.auth.tickets import Tickets
 from svc.awaitables import then
-from svc.clock import Clock
 from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
 from svc.http.bodies import LONG_BODY, QUERY_MAX, Bodies, accept_patch, one_row, query_limit
@@ -31,6 +28,7 @@ from svc.http.responses import ResponseBuilder
 from svc.messages import Request, Response
 from svc.pages import Pages
 from svc.pages.frame import ASSETS, FILES
+from svc.reactor import Reactor
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
 from svc.resources.resource import Created
@@ -78,28 +76,24 @@ class Rest:
     def __init__(
         self,
         resources: Resources,
-        clock: Clock,
-        report: Callable[[BaseException], None],
+        reactor: Reactor,
         options: RestOptions = NO_OPTIONS,
         *,
         types: ContentTypes | None = None,
         compression: Compression | None = None,
         decoder: RequestDecoder | None = None,
         login: bool = False,
-        loop: asyncio.AbstractEventLoop | None = None,
-        executor: Executor | None = None,
         tickets: Tickets | None = None,
     ) -> None:
-        """`report` logs a defect met while an answer streams. `login`: whether there are `/login` and `/logout`. `loop`: where the streams
-        of resources with code of their own run; None: the one that is running then. `executor`: a thread for what pages need at first.
-        `tickets`: that are made at `/ticket`, None: none are."""
+        """`login`: whether there are `/login` and `/logout`. `tickets`: that are made at `/ticket`, None: none are."""
+        report = reactor.report_stream
         self._resources = resources
         self.types = ContentTypes.built_in() if types is None else types
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
         compression = compression or Compression(DEFAULT_THRESHOLD)
-        self._responses = ResponseBuilder(self.types, compression, clock, report, options, resources)
-        self._pages = Pages(self.types, compression, clock, report, options, resources, executor)
-        self._streams = EventStreams(loop, clock.monotonic, report)
+        self._responses = ResponseBuilder(self.types, compression, reactor.clock, report, options, resources)
+        self._pages = Pages(self.types, compression, reactor.clock, report, options, resources, reactor.executor)
+        self._streams = EventStreams(reactor.loop, reactor.clock.monotonic, report)
         self.endpoints: dict[str, Endpoint] = {}
         self.forms: dict[str, Endpoint] = {}
         """The endpoints that have errors of a form of their own, by the name in the metrics that they give to a request."""

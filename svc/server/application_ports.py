@@ -6,12 +6,10 @@ instance serves.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from svc.config import Config
 from svc.config.sections import HttpSection
 from svc.connection.listener import RESERVED_BY_APPLICATION, Listener, url_of
 from svc.connection.stream_servers import StreamConnections
@@ -19,10 +17,10 @@ from svc.http.dispatch import Dispatcher
 from svc.listeners.port_listeners import PortListeners
 from svc.listeners.scopes import ListenerScopes
 from svc.listeners.upgrade_chain import UpgradeChain
-from svc.server.ports import APPLICATION, PortCertificates, ServerPorts, open_port
+from svc.server.ports import APPLICATION, PortCertificates, PortParts, ServerPorts, ServerRow, open_port
 from svc.server.socket_servers import SocketServer
 
-MakePorts = Callable[[Any, Dispatcher], ServerPorts]
+MakePorts = Callable[[ServerRow, PortParts, Dispatcher, PortCertificates], ServerPorts]
 
 
 class OpenPort:
@@ -69,29 +67,25 @@ class ApplicationPorts:
 
     def __init__(
         self,
-        config: Config,
+        parts: PortParts,
         certificates: PortCertificates,
         *,
-        loop: asyncio.AbstractEventLoop,
-        make_ports: MakePorts,
         make_dispatcher: Callable[[], tuple[Dispatcher, UpgradeChain]],
-        warn: Callable[[str], None],
-        log_error: Callable[[str, BaseException | None], None],
-        routed: Callable[[bool], None],
+        make_ports: MakePorts = ServerPorts,
         scopes: ListenerScopes | None = None,
         opens_ports: bool = True,
     ) -> None:
         """`make_dispatcher`: for a further port. `scopes`: what listeners are called in. `opens_ports`: False inside another server, which has the ports."""
-        self._config = config
+        self._config = parts.config
+        self._parts = parts
         self._certificates = certificates
-        self._loop = loop
+        self._loop = parts.reactor.loop
         self._make_ports = make_ports
         self._make_dispatcher = make_dispatcher
         self._scopes = scopes
         self._opens_ports = opens_ports
-        self._warn = warn
-        self._log_error = log_error
-        self._routed = routed
+        self._warn = parts.logs.logger.warn
+        self._log_error = parts.reactor.log_error
         self._default: list[OpenPort] = []
         self._opened: dict[tuple[int, bool], OpenPort] = {}
         self._sockets: list[SocketServer] = []
@@ -126,7 +120,8 @@ class ApplicationPorts:
         self._check(port)
         dispatcher, upgrades = self._make_dispatcher()
         network = HttpSection({**vars(self._config.http), "port": None if secure else port, "secure_port": port if secure else None})
-        ports = self._make_ports(replace(APPLICATION, section="server.http", network=lambda config: network), dispatcher)
+        row = replace(APPLICATION, section="server.http", network=lambda config: network)
+        ports = self._make_ports(row, self._parts, dispatcher, self._certificates)
         ports.listen()
         if not ports.listeners:
             return None  # no certificate: the log says so
@@ -188,7 +183,8 @@ class ApplicationPorts:
         connections = StreamConnections(self._loop, listener, self._log_error, None if contexts is None else lambda: contexts.context)
         scheme = "tls" if secure else "tcp"
         found = [
-            Listener(sock, connections, self._loop, self._routed, self._warn, scheme, reserved=RESERVED_BY_APPLICATION) for sock in socks
+            Listener(sock, connections, self._loop, self._record_routed, self._warn, scheme, reserved=RESERVED_BY_APPLICATION)
+            for sock in socks
         ]
         server = SocketServer(found, connections, contexts, self._forget_socket, application=application, start=self._start_socket)
         self._sockets.append(server)
@@ -202,6 +198,9 @@ class ApplicationPorts:
             if port and (each.application, each.port, each.secure, each.is_in_effect) == (application, port, secure, True):
                 return each
         return None
+
+    def _record_routed(self, at_once: bool) -> None:
+        self._parts.recorder.record(at_once, "socket-routed")
 
     def _start_socket(self, server: SocketServer) -> None:
         if self._is_serving:

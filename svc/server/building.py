@@ -1,48 +1,30 @@
-"""Parts of an instance, made from its configuration: store, accounts, origins, applications."""
+"""Parts of an instance, made from its configuration: store, applications."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from functools import partial
+from typing import Any
 
 from svc.api.interface import Interface
 from svc.apps import App, Applications, Runtime
-from svc.auth.first_super_user import FirstSuperUser, ensure_first_super_user
-from svc.auth.logins import LoginWatches
-from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import UserDirectory
-from svc.auth.verifier import Verifier
-from svc.clock import Clock
 from svc.config import Config
-from svc.graphql import GraphQLEndpoint
-from svc.logs import Logger, Logs
-from svc.operations.operation_lists import known_entries, refused_grants
-from svc.query import QueryCache
+from svc.logs import Logs
 from svc.query.budget import QueryLimits, set_limits
-from svc.realtime.realtime import Realtime
+from svc.reactor import Reactor
 from svc.resources import Resources
-from svc.root.administrator import PASSWORD_FILE
 from svc.root.data_version import ensure_version
 from svc.scheduler import Scheduler
 from svc.store import Store
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
 from svc.store.snapshots import SnapshotLimits
-from svc.store.system import SYSTEM
 from svc.store.writing.writer_queue import QueueLimits
 
 
-def open_store(
-    config: Config,
-    *,
-    clock: Clock,
-    loop: asyncio.AbstractEventLoop,
-    executor: Executor,
-    make_helper: Callable[[], Executor],
-) -> Store:
+def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper: Callable[[], Executor]) -> Store:
     """The store with its system database, and the limits of queries. `executor`: threads for large values. `make_helper`: see `Store`.
 
     Raises Problem, or ConfigError for data of a newer version.
@@ -61,43 +43,11 @@ def open_store(
         blob_paths=storage.blob_paths,
         compression=storage.compression,
         make_helper=make_helper,
-        clock=clock,
+        clock=reactor.clock,
     )
-    store.helper = ThreadHelper(loop, executor)
-    ensure_version(store, clock)
+    store.helper = ThreadHelper(reactor.loop, executor)
+    ensure_version(store, reactor.clock)
     return store
-
-
-def create_first_super_user(
-    config: Config, store: Store, username: str | None, password: str | None, on_created: Callable[[FirstSuperUser], None] | None
-) -> None:
-    """Create one if the store has none, and call `on_created` with it."""
-    created = ensure_first_super_user(
-        store,
-        username,
-        password,
-        password_file=config.root / PASSWORD_FILE,
-        hash_function=config.authentication.hash_function,
-        min_length=config.authentication.password_min_length,
-    )
-    if created is not None and on_created is not None:
-        on_created(created)
-
-
-def make_verifier(config: Config, directory: UserDirectory, clock: Clock) -> Verifier:
-    return Verifier(
-        directory,
-        cache_ttl=config.authentication.cache_ttl,
-        clock=clock,
-        hash_function=config.authentication.hash_function,
-        failure_delay=config.authentication.failure_delay,
-    )
-
-
-def make_logins(store: Store, directory: UserDirectory, realtime: Realtime, loop: asyncio.AbstractEventLoop) -> LoginWatches:
-    """What ends the streams of all ports with what let their callers in."""
-    feed, system = realtime.feed, store.databases[SYSTEM]
-    return LoginWatches(directory, loop, store.clock, partial(feed.add, system), partial(feed.remove, system))
 
 
 def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:
@@ -107,46 +57,22 @@ def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:
             "authentication.authorizeLocal is on: requests from this machine are made as super user,"
             " also those of a proxy on it that adds no header of its own"
         )
-    yield from refused_grants(directory.iter_role_records())
+    if any("operations" in (role.get("permission") or {}) for role in directory.iter_role_records()):
+        from svc.operations.operation_lists import refused_grants  # which needs all operations
 
-
-def application_origins(config: Config, logger: Logger) -> OriginPolicy:
-    """The origins whose pages may use the application's ports."""
-    network = config.operations_api.network
-    origins = OriginPolicy(
-        config.http.cors_access_list,
-        enabled=config.http.cors,
-        page_ports={"http": network.port, "https": network.secure_port},
-    )
-    _warn_of_invalid(origins, logger)
-    return origins
-
-
-def operations_origins(config: Config, logger: Logger) -> OriginPolicy:
-    """The origins whose pages may use the operations ports."""
-    network = config.operations_api.network
-    origins = OriginPolicy(network.cors_access_list, enabled=network.cors, setting="operationsApi.network.corsAccessList")
-    _warn_of_invalid(origins, logger)
-    return origins
-
-
-def _warn_of_invalid(origins: OriginPolicy, logger: Logger) -> None:
-    for entry in origins.invalid:
-        text = f"{origins.setting}: {entry!r} is not an origin such as https://shop.example or http://localhost:*, and lists nothing"
-        logger.warn(text)
+        yield from refused_grants(directory.iter_role_records())
 
 
 def make_applications(
     config: Config,
-    store: Store,
     resources: Resources,
-    queries: QueryCache,
-    realtime: Realtime,
+    reactor: Reactor,
     logs: Logs,
     interface: Interface,
-    executor: Executor,
     on_loaded: Callable[[App], None],
-    graphql: GraphQLEndpoint,
+    *,
+    answer_graphql: Callable[[Any], Any],
+    serve_graphql: Callable[[Any, Any], Any],
 ) -> tuple[Applications, Scheduler]:
     """The applications of an instance, none of them loaded yet, and what runs their jobs. Their faults are logged."""
 
@@ -157,22 +83,29 @@ def make_applications(
     def report_alone(application: str, level: str, text: str) -> None:
         logs.get_logger(application, section=application).log(level, text)
 
-    scheduler = Scheduler(store, store.clock, interface.loop, report=report_alone)
+    store = interface.store
+    scheduler = Scheduler(store, store.clock, reactor.loop, report=report_alone)
     runtime = Runtime(
         store,
         resources,
-        queries,
-        interface.loop,
-        store.clock,
-        executor,
-        realtime=realtime,
+        interface.queries,
+        reactor.loop,
+        reactor.clock,
+        reactor.executor,
+        realtime=interface.realtime,
         interface=interface,
-        operations=known_entries(),
+        grantable=_grantable,
         components=config.components,
         report=report,
         report_alone=report_alone,
         scheduler=scheduler,
-        answer_graphql=graphql.handle,
-        serve_graphql=graphql.serve_socket,
+        answer_graphql=answer_graphql,
+        serve_graphql=serve_graphql,
     )
     return Applications(runtime, on_loaded=on_loaded), scheduler
+
+
+def _grantable() -> Mapping[str, bool]:
+    from svc.operations.operation_lists import known_entries  # which needs all operations
+
+    return known_entries()

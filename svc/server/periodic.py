@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from svc.analytics import Analytics
 from svc.analytics.collector import TICK_BUDGET
 from svc.auth.users import UserDirectory
-from svc.clock import Clock, ClockSteps
+from svc.clock import ClockSteps
 from svc.config import Config
 from svc.errors import Problem
 from svc.logs import CHECK_SECONDS, LoggingWatch, Logs
 from svc.loop import Turns
+from svc.reactor import Reactor
 from svc.server.ports import ServerPorts
 from svc.store import Store
 from svc.store.system import SYSTEM
@@ -36,29 +36,26 @@ class PeriodicWork:
         analytics: Analytics,
         ports: Callable[[], Sequence[ServerPorts]],
         *,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
+        reactor: Reactor,
         turns: Turns,
         logs: Logs,
-        log_error: Callable[[str, BaseException | None], None],
-        on_store_stopped: Callable[[Sequence[str]], None],
-        sweeps: Sequence[Callable[[float], None]],
     ) -> None:
-        """`on_store_stopped(databases)`: called with those that this process can no longer use. `sweeps`: called once a second with the time."""
-        self._sweeps = sweeps
+        self.on_store_stopped: Callable[[Sequence[str]], None] = lambda databases: None
+        """Called with the databases that this process can no longer use."""
+        self.sweeps: Sequence[Callable[[float], None]] = ()
+        """Called once a second with the time."""
         self._config = config
         self._store = store
         self._directory = directory
         self._analytics = analytics
         self._ports = ports
-        self._clock = clock
-        self._loop = loop
+        self._clock = reactor.clock
+        self._loop = reactor.loop
         self._turns = turns
         self._logs = logs
-        self._log_error = log_error
-        self._on_store_stopped = on_store_stopped
+        self._log_error = reactor.log_error
         self._socket_bytes = (0, 0)  # received, sent: as of the last second
-        self._clock_steps = ClockSteps(clock)
+        self._clock_steps = ClockSteps(reactor.clock)
 
     def start(self) -> None:
         self._logs.on_pending = self._flush_logs_soon
@@ -75,10 +72,10 @@ class PeriodicWork:
         now = self._clock.monotonic()
         self._watch_clock()
         if stopped := self._store.stopped:
-            self._on_store_stopped(stopped)
+            self.on_store_stopped(stopped)
         for ports in self._ports():
             ports.sweep(now)
-        for sweep in self._sweeps:
+        for sweep in self.sweeps:
             sweep(now)
         self._store.snapshots.abort_due()
         if self._config.storage.debug_long_transactions:

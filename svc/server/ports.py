@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from svc.analytics import Recorder
 from svc.clock import Clock
 from svc.config import Config, TlsSection
 from svc.config.sections import HttpSection, NetworkSection
@@ -24,6 +25,7 @@ from svc.http.behind_proxies import BehindProxies, TrustedProxies
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs
 from svc.protocol.http1 import Limits
+from svc.reactor import Reactor
 from svc.root.socket_path import make_private_directory, socket_path
 from svc.tls.contexts import ServerContexts
 from svc.tls.entries import StoredCertificates, authorities_of_section, of_section
@@ -124,6 +126,18 @@ class PortCertificates:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PortParts:
+    """What all ports of an instance share. `date`: the field of answers, as it is now. `input`: the share that the input of all ports has of a turn."""
+
+    config: Config
+    reactor: Reactor
+    logs: Logs
+    recorder: Recorder
+    date: Callable[[], str]
+    input: InputShare
+
+
 class ServerPorts:
     """The listeners of one server and their connections.
 
@@ -133,45 +147,38 @@ class ServerPorts:
     def __init__(
         self,
         row: ServerRow,
-        config: Config,
+        parts: PortParts,
         dispatcher: Dispatcher,
         certificates: PortCertificates,
         *,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
-        logs: Logs,
-        date: Callable[[], str],
-        log_error: Callable[[str, BaseException | None], None],
-        routed: Callable[[bool], None],
-        record: Callable[[Any, str], None],
-        input: InputShare,
         domain_socket: Path | None = None,
     ) -> None:
-        """`routed`: called for each accepted connection (`connection.listener.Listener`). `record(value, metric)`: analytics of handshakes.
-        `input`: of all ports together. `domain_socket`: the configured path of the Unix socket."""
+        """`domain_socket`: the configured path of the Unix socket."""
+        config, reactor = parts.config, parts.reactor
         network = row.network(config)
         self._row = row
         self._network = network
         self._certificates = certificates
         self._domain_socket = domain_socket
-        self._loop = loop
-        self._routed = routed
-        self._record = record
-        self._warn = logs.logger.warn
+        self._loop = reactor.loop
+        self._record = parts.recorder.record
+        self._warn = parts.logs.logger.warn
         self._contexts: ServerContexts | None = None
         proxies = config.http.trusted_proxies
         self.connections = Connections(
-            loop,
             BehindProxies(dispatcher, TrustedProxies(proxies)) if proxies else dispatcher,
-            clock,
+            reactor,
             limits=Limits(config.http.max_header_size, config.http.max_request_body_size),
             timeouts=Timeouts(network.headers_timeout, network.timeout, network.keep_alive_timeout),
-            date=date,
-            log_error=log_error,
+            date=parts.date,
             http2=network.http2,
-            input=input,
+            input=parts.input,
         )
         self.listeners: list[Listener] = []
+
+    def _routed(self, at_once: bool) -> None:
+        """For each accepted connection (`connection.listener.Listener`)."""
+        self._record(at_once, "socket-routed")
 
     @property
     def ports(self) -> list[int]:

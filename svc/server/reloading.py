@@ -15,18 +15,17 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from svc.apps import App, Applications
 from svc.apps.applications import component_directories, name_of
 from svc.apps.compiled import compile_ahead
 from svc.apps.config_file import CONFIG_FILE
 from svc.apps.status import ERROR, EntryStatus
-from svc.clock import Clock
+from svc.reactor import Reactor
 from svc.server.file_tree import FileTree
 from svc.server.remote_drives import remote_drive
 from svc.server.watching import FileWatcher
@@ -82,44 +81,50 @@ class _Waiting:
     names: dict[str, None] = field(default_factory=dict)
 
 
+class ReloadListener(Protocol):
+    """What becomes of changed files: `reload_reports.ReloadReports`."""
+
+    def warn(self, text: str) -> None: ...
+
+    def reloaded(self, reload: Reload) -> None:
+        """After each load."""
+
+    def waits(self, application: str, names: Sequence[str], new: Sequence[str]) -> None:
+        """These files wait for a restart, some of them from now on."""
+
+    def current(self, application: str) -> None:
+        """What there is of it is loaded."""
+
+
 class Reloader:
     """Watches the applications of an instance. `open` comes before they are loaded."""
 
     def __init__(
         self,
         applications: Applications,
+        reactor: Reactor,
+        listener: ReloadListener,
         *,
         components_root: Path | None,
         excluded: Sequence[Path] = (),
         reloads_code: bool,
-        clock: Clock,
-        loop: asyncio.AbstractEventLoop,
-        executor: Executor,
-        warn: Callable[[str], object],
-        on_reload: Callable[[Reload], object],
-        on_waiting: Callable[[str, Sequence[str], Sequence[str]], object],
-        on_current: Callable[[str], object],
         patience: Patience | None = None,
         make_watcher: Callable[..., FileWatcher] = FileWatcher,
     ) -> None:
-        """`excluded`: directories that are not looked at. `on_reload`: called after each load. `on_waiting(application, names, new)`: these files wait for
-        a restart, some of them from now on. `on_current(application)`: what there is of it is loaded."""
+        """`excluded`: directories that are not looked at."""
         self._applications = applications
         self._components_root = components_root
         self._components_path = "" if components_root is None else str(components_root.absolute())
         self._excluded = [path.resolve() for path in excluded]
         self._reloads_code = reloads_code
-        self._clock = clock
-        self._loop = loop
-        self._executor = executor
-        self._warn = warn
-        self._on_reload = on_reload
-        self._on_waiting = on_waiting
-        self._on_current = on_current
+        self._clock = reactor.clock
+        self._loop = reactor.loop
+        self._executor = reactor.executor
+        self._listener = listener
         self._patience = patience or (DEVELOPMENT if reloads_code else SERVICE)
         self._watcher = make_watcher(
             self._hear,
-            lambda text: self._call(self._warn, text),
+            lambda text: self._call(self._listener.warn, text),
             pause=DEVELOPMENT_PAUSE if reloads_code else SERVICE_PAUSE,
         )
         self._trees: dict[str, FileTree] = {}  # application -> its files
@@ -197,7 +202,7 @@ class Reloader:
             try:
                 await self._take_over()
             except Exception as error:  # a defect of ours: the next change may do
-                self._warn(f"changed files could not be taken over: {type(error).__name__}: {error}")
+                self._listener.warn(f"changed files could not be taken over: {type(error).__name__}: {error}")
 
     async def _take_over(self) -> None:
         directories = [(tree.root, dict(tree.directories), dict(tree.links)) for tree in self._trees.values()]
@@ -306,9 +311,9 @@ class Reloader:
         if not faults:
             self._unapplied.pop(app.name, None)
             if self._reloads_code:
-                self._on_current(app.name)
+                self._listener.current(app.name)
         warnings = [message for key, status in loaded.items() if key not in faults for message in status.messages]
-        self._on_reload(Reload(app, names[:MOST_NAMES], seconds, faults, warnings, kind))
+        self._listener.reloaded(Reload(app, names[:MOST_NAMES], seconds, faults, warnings, kind))
         return not faults
 
     # --- restart required ----------------------------------------------------------------------------------------------------------------
@@ -321,7 +326,7 @@ class Reloader:
         new = [each for each in names if each not in waiting.names and len(waiting.names) < MOST_NAMES]
         waiting.names.update(dict.fromkeys(new))
         if new:
-            self._on_waiting(name, list(waiting.names), new)
+            self._listener.waits(name, list(waiting.names), new)
 
     def _version(self, name: str) -> int:
         app = self._applications.get(name)
@@ -333,7 +338,7 @@ class Reloader:
         if self._loads.get(app.name) != version:
             self._loads[app.name] = version
             self._waiting.pop(app.name, None)
-            self._on_current(app.name)
+            self._listener.current(app.name)
         tree = self._trees.get(app.name)
         if not self._is_closed and self._task is not None and app.is_serving and (tree is None or tree.root != app.served_directory):
             self._roots_changed = True
@@ -364,7 +369,7 @@ class Reloader:
                 continue  # it has been loaded from there already
             if name not in found and app is None:  # it has been withdrawn already
                 self._waiting.pop(name, None)
-                self._on_current(name)
+                self._listener.current(name)
                 continue
             if not self._reloads_code:
                 self._wait_for_restart(name, ["removed" if name not in found else "added" if app is None else "deployed"])
@@ -394,7 +399,7 @@ class Reloader:
         self._unapplied.pop(name, None)
         if app is not None:
             await self._applications.remove(name)
-            self._on_reload(Reload(app, (), 0.0, kind="removed"))
+            self._listener.reloaded(Reload(app, (), 0.0, kind="removed"))
 
     async def reload_all(self) -> list[str]:
         """Load all applications once more, in place, and those that have come; withdraw those that have gone. Returns what failed, one sentence each."""
@@ -414,7 +419,7 @@ class Reloader:
             failed += [f"{name}: {message}" for entry in app.entries.values() if entry.status == ERROR for message in entry.messages[:1]]
         for name in [name for name in self._waiting if name not in directories]:
             del self._waiting[name]
-            self._on_current(name)
+            self._listener.current(name)
         await self._watch()
         return failed
 
@@ -442,7 +447,7 @@ class Reloader:
     def _tell(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            self._warn(text)
+            self._listener.warn(text)
 
     def _find_watched(self) -> tuple[list[tuple[str, int]], set[str]]:
         """The directories with their numbers, for one may be another of the same name. On a helper thread."""

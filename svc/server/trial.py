@@ -26,7 +26,7 @@ from svc.deploying.trying import LOADED, MEMORY, REQUEST, RESULT, TrialRequest
 from svc.errors import Problem, SchemaError
 from svc.loop import new_loop
 from svc.root.installation import make_directories
-from svc.server.instance import Server
+from svc.server.instance import Instance, InstanceOptions
 
 _HERE = frozenset(("rootPath", "storage", "logging", "componentsRoot", "tls", "operationsApi", "mqtt", "replication", "http"))
 """Sections of the configuration that are about the other process."""
@@ -74,29 +74,29 @@ def load(request: TrialRequest, place: Path) -> App:
     config = Config.from_document({**document, "rootPath": str(root)}, root)
     make_directories(root, config)
     loop, turns = new_loop(SYSTEM_CLOCK)
-    server = Server(config, host=(loop, turns))
+    instance = Instance(config, (), loop, turns, options=InstanceOptions(opens_ports=False))
     for definition in request.tables:
         try:
-            server.store.open_database(definition.database).define_table(definition)
+            instance.store.open_database(definition.database).define_table(definition)
         except (Problem, SchemaError) as error:
             print(f"the table {definition.database}.{definition.name} is not there: {error}")
-    server.applications.know(request.others, request.directories)
+    instance.applications.know(request.others, request.directories)
 
     def switched(app: App, statuses: Mapping[str, EntryStatus]) -> None:
         if app.name == request.project:
             _write(place / LOADED, statuses, request)
 
-    server.applications.runtime.on_switched = switched
-    return loop.run_until_complete(_load(server, request))
+    instance.applications.runtime.on_switched = switched
+    return loop.run_until_complete(_load(instance, request))
 
 
-async def _load(server: Server, request: TrialRequest) -> App:
+async def _load(instance: Instance, request: TrialRequest) -> App:
     given = {**request.before, request.project: request.directory}
     for name, directory in given.items():
-        await load_first(name, directory, server.applications.runtime)
+        await load_first(name, directory, instance.applications.runtime)
     for name, directory in request.before.items():
-        await server.applications.add(directory, name)
-    return await server.applications.add(request.directory, request.project)
+        await instance.applications.add(directory, name)
+    return await instance.applications.add(request.directory, request.project)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ class Application(Requests):
     def operation(self, name: str, **fields: Any) -> Any:
         """The answer of an operation. Raises Problem."""
         self.instance.require_open()
-        return self.run(self.instance.server.operations.perform({"operation": name, **fields}))
+        return self.run(self.instance.server.operations_interface.operations.perform({"operation": name, **fields}))
 
     def run_job(self, name: str, application: str | None = None, *, seconds: float = FAR) -> dict[str, Any]:
         """Run a job of `scheduler` now, whatever its schedule says. Returns `status`, `error` (the traceback, None without), `duration` and `number` of the

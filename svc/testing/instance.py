@@ -18,7 +18,8 @@ from svc.apps import App
 from svc.clock import SYSTEM_CLOCK, FakeClock
 from svc.loop import contained
 from svc.scheduler.scheduler import HEARTBEAT
-from svc.server import Server
+from svc.server import Instance as ServedInstance
+from svc.server import InstanceOptions
 from svc.testing.held import HeldLoop, end_what_holds, shown_stack
 from svc.testing.loop import OWN_THREADS, RESTLESS, CountedThreads, Pool
 from svc.testing.prepared import make_config, make_directory, place_root
@@ -73,17 +74,15 @@ class Instance:
             self.clock = FakeClock(wall=SYSTEM_CLOCK.wall() if now is None else now)
             self.loop = WireLoop(self.clock)
             undo.callback(self._close_loop)
-            self.server = Server(
-                config,
-                [directory],
-                clock=self.clock,
-                host=(self.loop, self.loop.turns),
+            options = InstanceOptions(
                 make_executor=lambda name, threads: Pool(),
                 watches=False,
                 on_log=lambda level, tags, text: note_entry(self.logs, directory.name, level, tags, text),
+                opens_ports=False,
             )
+            self.server = ServedInstance(config, (directory,), self.loop, self.loop.turns, clock=self.clock, options=options)
             self._logging.keep()
-            self.loop.set_exception_handler(self.server.report_loop_error)
+            self.loop.set_exception_handler(self.server.defects.report_loop)
             self.loop.periodic = self.server.periodic
             self.server.scheduler.look = HEARTBEAT  # nothing but its own timers moves the clock
             self.server.applications.runtime.patience = None  # a test begins with all records
@@ -174,7 +173,7 @@ class Instance:
                 with end_what_holds(patience, lambda: turns.polls, partial(self._note_held, patience)):
                     has_ended = self.loop.turn_until(future)
             except (SystemExit, KeyboardInterrupt) as error:  # which asyncio lets through
-                self.server.report_loop_error(
+                self.server.defects.report_loop(
                     self.loop,
                     {
                         "message": "a task of an application has called sys.exit() or raised KeyboardInterrupt",

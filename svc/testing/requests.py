@@ -114,7 +114,7 @@ class Callers:
             return None
         name = caller if isinstance(caller, str) else self._user_of(caller)
         server = self._instance.server
-        user = server.directory.get_user(name)
+        user = server.accounts.directory.get_user(name)
         if user is None:
             raise LookupError(f"there is no user {name!r}: add one with operation('add_user', ...), or describe a role in a dict")
         value = f"Basic {b64encode(f'{name}:'.encode()).decode()}"
@@ -123,7 +123,7 @@ class Callers:
         return value
 
     def _verify(self, value: str, user: User) -> None:
-        verifier = self._instance.server.verifier
+        verifier = self._instance.server.accounts.verifier
         verifier.remember(verifier.digest(value), user, None, CREDENTIAL_SECONDS)
 
     def _user_of(self, description: Mapping[str, Any]) -> str:
@@ -140,7 +140,7 @@ class Callers:
                     raise ValueError(f"the description of a role is not valid: {'; '.join(faults)}")
             fields = {"operation": "add_user", "username": name, "password": name, "role": role, "active": True}
             try:
-                self._instance.run(server.operations.perform(fields))
+                self._instance.run(server.operations_interface.operations.perform(fields))
             except Problem as problem:
                 raise LookupError(f"there is no user with the role {role!r}: {problem.message}") from None
             self._made[text] = name

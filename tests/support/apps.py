@@ -30,7 +30,7 @@ def load_app(
     loop = asyncio.new_event_loop() if interface is None else interface.loop
     with ThreadPoolExecutor(1) as executor:
         runtime = Runtime(
-            store, resources, queries, loop, store.clock, executor, realtime=realtime, interface=interface, operations=operations
+            store, resources, queries, loop, store.clock, executor, realtime=realtime, interface=interface, grantable=lambda: operations
         )
         app = App(name_of(directory), directory, runtime=runtime, known=known)
         loop.run_until_complete(app.load())

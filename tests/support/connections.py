@@ -11,7 +11,7 @@ from svc.connection.http1 import Http1Connection
 from svc.errors import Problem
 from svc.messages import Headers, Request, Response
 from svc.protocol.http1 import Limits
-from tests.support.fakes import FakeLoop, FakeSocket
+from tests.support.fakes import FakeLoop, FakeSocket, make_reactor
 
 
 class FakeApplication:
@@ -55,13 +55,11 @@ class World:
         self.loop, self.clock, self.application = FakeLoop(), FakeClock(), FakeApplication()
         self.errors: list[tuple[str, BaseException | None]] = []
         self.connections = Connections(
-            self.loop,  # type: ignore[arg-type]
             self.application,
-            self.clock,
+            make_reactor(self.loop, self.clock, log_error=lambda where, error: self.errors.append((where, error))),
             limits=Limits(max_body_size=1 << 20),
             timeouts=Timeouts(headers=10, request=20, keep_alive=5),
             date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
-            log_error=lambda where, error: self.errors.append((where, error)),
             max_bodies=1000,
             http2=http2,
         )

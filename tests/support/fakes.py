@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from svc.clock import FakeClock
+from svc.clock import Clock, FakeClock
+from svc.reactor import Reactor
 from svc.store.slices import SLICE
 
 
@@ -103,6 +104,16 @@ class AtOnce(Executor):
         except BaseException as error:
             future.set_exception(error)
         return future
+
+
+def make_reactor(
+    loop: Any = None,
+    clock: Clock | None = None,
+    executor: Executor | None = None,
+    log_error: Callable[[str, BaseException | None], None] = lambda where, error: None,
+) -> Reactor:
+    """What parts of an instance run on: all that a test does not care for does nothing, or does it at once."""
+    return Reactor(FakeLoop() if loop is None else loop, FakeClock() if clock is None else clock, executor or AtOnce(), log_error)  # type: ignore[arg-type]
 
 
 class Late(Future[Any]):

@@ -12,7 +12,7 @@ from svc.errors import Problem
 from svc.messages import Abort, Request, Response
 from svc.mounted import MountedApplication
 from svc.protocol.http1 import Limits
-from tests.support.fakes import FakeLoop, FakeSocket
+from tests.support.fakes import FakeSocket, make_reactor
 
 
 def without_lifespan(app: Any) -> Any:
@@ -98,13 +98,11 @@ class MountedWorld:
         self.mounted = MountedApplication(app, path, loop=self.loop, log=self.log)
         self.clock = FakeClock()
         self.connections = Connections(
-            FakeLoop(),  # type: ignore[arg-type]
             Behind(self),
-            self.clock,
+            make_reactor(clock=self.clock, log_error=lambda where, error: self.defects.append(error)),
             limits=Limits(max_body_size=1 << 20),
             timeouts=Timeouts(),
             date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
-            log_error=lambda where, error: self.defects.append(error),
         )
 
     def connect(self) -> Client:

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,14 @@ from svc.listeners.upgrade_chain import UpgradeChain
 from svc.mounted import Mounts
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
+from svc.reactor import Reactor
 from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.scheduler import Scheduler
 from svc.websocket import WebSocketRegistry
 from svc.websocket.resource_sockets import ResourceSockets
-from tests.support.fakes import AtOnce, FakeLoop, FakeSocket
+from tests.support.fakes import AtOnce, FakeLoop, FakeSocket, make_reactor
 from tests.support.identifying import make_identifier
 from tests.support.leaks import open_files
 from tests.support.prepared import open_prepared
@@ -116,26 +116,22 @@ class Node:
         self.types = ContentTypes.built_in()
         self.interface = Interface(self.store, self.resources, queries, self.realtime, self._loop, content_types=self.types)
         self.errors: list[tuple[str, BaseException | None]] = []
-        self._executor = ThreadPoolExecutor(1)
+        self._executor = AtOnce()
 
         def log_error(where: str, error: BaseException | None) -> None:
             self.errors.append((where, error))
 
         identifier = make_identifier(users, clock=self.clock, local=True)
 
-        def report(error: BaseException) -> None:
-            log_error("stream", error)
-
         self.recorder = Recorder()
-        rest = Rest(self.resources, self.clock, report, loop=self._loop, types=self.types)
+        reactor = Reactor(self._loop, self.clock, self._executor, log_error)
+        rest = Rest(self.resources, reactor, types=self.types)
         self.rest = rest
         share = InputShare(self.clock.monotonic)
         self.sockets = WebSocketRegistry(self._loop, self.clock, self.recorder, log_error, input=share)
         upgrades = UpgradeChain(self.sockets)
-        upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, report))
-        self.dispatcher = make_dispatcher(
-            rest, identifier, Cors(OriginPolicy()), self.recorder, self.clock, self._loop, self._executor, log_error, upgrades=upgrades
-        )
+        upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, reactor.report_stream))
+        self.dispatcher = make_dispatcher(rest, identifier, Cors(OriginPolicy()), self.recorder, reactor, upgrades=upgrades)
         listeners = PortListeners(
             self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(entered, partial(Transaction, self.store))
         )
@@ -178,13 +174,11 @@ class Node:
         self.app = self.run(self.applications.add(app))
         self.mounts.begin()
         self.connections = Connections(
-            FakeLoop(self._loop),  # type: ignore[arg-type]
             self.dispatcher,
-            self.clock,
+            make_reactor(FakeLoop(self._loop), self.clock, self._executor, log_error),
             limits=Limits(max_body_size=1 << 20),
             timeouts=Timeouts(),
             date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
-            log_error=log_error,
             http2=True,
             input=share,
         )

@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from svc.analytics import Recorder
@@ -29,6 +30,7 @@ from svc.listeners.upgrade_chain import UpgradeChain
 from svc.loop import new_loop
 from svc.messages import Request, Response
 from svc.protocol.http1 import Limits
+from svc.reactor import Reactor
 from svc.websocket import DeflateOptions, Service, WebSocket, WebSocketRegistry, encode_frame, web_socket
 
 SWEEP_SECONDS = 1.0
@@ -238,13 +240,11 @@ def main() -> None:
     listeners.serve_with(Handler())
     application = Application(listeners, loop)
     connections = Connections(
-        loop,
         application,
-        SYSTEM_CLOCK,
+        Reactor(loop, SYSTEM_CLOCK, ThreadPoolExecutor(1), log_error),
         limits=Limits(),
         timeouts=Timeouts(),
         date=lambda: "Thu, 01 Jan 2026 00:00:00 GMT",
-        log_error=log_error,
         input=share,
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from svc.analytics import Analytics
+from svc.analytics import Analytics, AnalyticsSettings
 from svc.analytics.metric_tables import ID_STEP
 from svc.clock import FakeClock
 from svc.store import Store
@@ -34,7 +34,9 @@ class Fixture:
         self.idle = self.active = 0.0
 
     def start(self) -> Analytics:
-        self.analytics = Analytics(self.store, clock=self.clock, executor=ImmediateExecutor(), **self.options)
+        settings = AnalyticsSettings(**{name: value for name, value in self.options.items() if name in AnalyticsSettings._fields})
+        others = {name: value for name, value in self.options.items() if name not in AnalyticsSettings._fields}
+        self.analytics = Analytics(self.store, settings, clock=self.clock, executor=ImmediateExecutor(), **others)
         return self.analytics
 
     def second(self) -> None:

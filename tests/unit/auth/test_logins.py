@@ -77,8 +77,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     files = {"resources.py": CODE, "schema.graphql": SCHEMA, "roles.yaml": ROLES, "config.yaml": CONFIG}
     directory = write_application(tmp_path_factory.mktemp("streams") / "streams", files)
     with start(directory) as app:
-        app.instance.server.tokens.keys = TokenKeys(tmp_path_factory.mktemp("keys"), bits=2048)
-        app.instance.server.tokens.load()
+        app.instance.server.accounts.tokens.keys = TokenKeys(tmp_path_factory.mktemp("keys"), bits=2048)
+        app.instance.server.accounts.tokens.load()
         yield app
 
 
@@ -124,12 +124,12 @@ def ann(app: Application) -> Iterator[str]:
         app.operation("drop_user", username="ann")
     app.settle()
     gc.collect()
-    assert len(app.instance.server._logins) == 0
+    assert len(app.instance.server.accounts._logins) == 0
 
 
 def token_of(app: Application, username: str, life: int) -> str:
     server = app.instance.server
-    found = app.run(server.tokens.create(server.directory.get_user(username), expires_in=life))
+    found = app.run(server.accounts.tokens.create(server.accounts.directory.get_user(username), expires_in=life))
     return str(found["operation_token"])
 
 

@@ -11,7 +11,7 @@ from svc.messages import Response
 from svc.protocol.http1 import Limits
 from svc.protocol.http2_requests import RequestReader
 from tests.support.connections import FakeApplication, World
-from tests.support.fakes import FakeLoop, FakeSocket
+from tests.support.fakes import FakeLoop, FakeSocket, make_reactor
 from tests.support.http2 import ClientEnd
 
 GET = b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -216,13 +216,11 @@ def test_ports_share_one_slice() -> None:
 
     def connections() -> Connections:
         return Connections(
-            loop,  # type: ignore[arg-type]
             application,
-            one.clock,
+            make_reactor(loop, one.clock),
             limits=Limits(),
             timeouts=Timeouts(),
             date=lambda: "",
-            log_error=lambda where, error: None,
             input=share,
         )
 

@@ -25,7 +25,7 @@ def test_a_long_body_is_collected_of_those_who_may_do_something(tmp_path: Path) 
     def limit(user: User | None) -> tuple[int, int]:
         request = Request("POST", "/graphql", HeaderBlock([]))
         request.user = user
-        found = shop.app.instance.server.graphql.receive(request)
+        found = shop.app.instance.server.interfaces.graphql.receive(request)
         return found.size, found.error.status_code
 
     reads = {"super_user": False, "data": {"tables": {"Product": {"read": True, "insert": False, "update": False, "delete": False}}}}

@@ -75,7 +75,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def fields_of(shop: Shop) -> LiveFields:
-    sockets: Any = shop.app.instance.server.graphql.sockets
+    sockets: Any = shop.app.instance.server.interfaces.graphql.sockets
     shared: LiveFields = sockets.subscriptions.shared
     return shared
 

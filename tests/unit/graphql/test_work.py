@@ -176,7 +176,7 @@ def test_another_operation_of_a_kept_document_is_made_on_a_thread(shop: Shop, mo
         + " ".join(f"a{n}: id" for n in range(400))
         + " }"
     )
-    execution = shop.app._instance.server.graphql.execution
+    execution = shop.app._instance.server.interfaces.graphql.execution
     in_thread, calls = execution._in_thread, []
 
     def counting(*arguments: Any) -> Any:

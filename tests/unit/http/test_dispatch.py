@@ -18,6 +18,7 @@ from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
 from svc.http.problems import problem_response
 from svc.messages import Abort, HeaderBlock, Request, Response
+from svc.reactor import Reactor
 
 
 class FakeTransaction:
@@ -86,10 +87,7 @@ class World:
             Anybody(),  # type: ignore[arg-type]
             Cors(OriginPolicy()),
             self,
-            self.clock,
-            self.loop,
-            self.executor,
-            lambda where, error: self.errors.append((where, error)),
+            Reactor(self.loop, self.clock, self.executor, lambda where, error: self.errors.append((where, error))),
         )
 
     def request_done(self, *figures: Any) -> None:

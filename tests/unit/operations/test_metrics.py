@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from svc.analytics import Analytics
+from svc.analytics import Analytics, AnalyticsSettings
 from svc.errors import AccessViolation, MethodNotAllowed, NotAcceptable, NotFound, Problem
 from svc.http.compression import Compression
 from svc.http.decoding import RequestDecoder
@@ -291,7 +291,7 @@ def test_a_database_that_was_lost_is_left_out(port: Port) -> None:
 
 def test_the_limit_of_label_sets_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     port = Port(tmp_path)
-    analytics = port.node.node.analytics = Analytics(port.node.store, clock=port.node.clock, max_label_sets=5)
+    analytics = port.node.node.analytics = Analytics(port.node.store, AnalyticsSettings(max_label_sets=5), clock=port.node.clock)
     with caplog.at_level(logging.WARNING):
         for second in range(3):
             for index in range(10):

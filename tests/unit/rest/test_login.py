@@ -15,6 +15,7 @@ from svc.messages import HeaderBlock, Request, Response
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.rest.login import local_path
+from tests.support.fakes import make_reactor
 from tests.support.identifying import make_identifier
 from tests.support.operations import OperationsNode
 
@@ -28,7 +29,7 @@ class Site:
 
     def __init__(self, node: OperationsNode, *, login: bool = True) -> None:
         self.node = node
-        self.rest = Rest(Resources(), node.clock, lambda error: None, login=login)
+        self.rest = Rest(Resources(), make_reactor(clock=node.clock), login=login)
         self.identifier = make_identifier(node.directory, clock=node.clock, sessions=node.node.sessions)
         self.cookies: dict[str, str] = {}
         self.set_cookie: list[str] = []

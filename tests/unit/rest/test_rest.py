@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from svc.clock import FakeClock
 from svc.errors import MethodNotAllowed, NotFound, ServerError
 from svc.http.responses import as_response
 from svc.messages import HeaderBlock, Request, Response
 from svc.resources import RequestTarget, Resource, Resources
 from svc.rest import Rest
+from tests.support.fakes import make_reactor
 
 
 class Open(Resource):
@@ -39,7 +39,7 @@ class Open(Resource):
 def rest() -> Rest:
     resources = Resources()
     resources.set("Open", Open)
-    return Rest(resources, FakeClock(), lambda error: None)
+    return Rest(resources, make_reactor())
 
 
 def ask(rest: Rest, result: Any, method: str = "GET", content: bytes = b"", **fields: str) -> Any:

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
+from svc.analytics import Recorder
 from svc.config import Config
+from svc.connection.input_share import InputShare
 from svc.server import application_ports, ports
 from svc.server.application_ports import ApplicationPorts
+from svc.server.ports import PortParts
 from svc.server.socket_servers import SocketServer
+from tests.support.fakes import make_reactor
 from tests.unit.server.test_shutdown import FakeLoop
 
 
@@ -88,20 +92,20 @@ class World:
         self.made: list[FakePorts] = []
         self.has_certificate = True
         self.ports = ApplicationPorts(
-            self.config,
+            PortParts(self.config, make_reactor(self.loop), self, Recorder(), lambda: "", InputShare(lambda: 0.0)),  # type: ignore[arg-type]
             SimpleNamespace(make_contexts=lambda what, http2: FakeContexts(self.has_certificate)),  # type: ignore[arg-type]
-            loop=self.loop,  # type: ignore[arg-type]
-            make_ports=self.make_ports,
             make_dispatcher=lambda: (Chains(), Chains()),  # type: ignore[arg-type, return-value]
-            warn=self.said.append,
-            log_error=lambda where, error: None,
-            routed=lambda at_once: None,
+            make_ports=self.make_ports,
         )
         self.default = FakePorts(SimpleNamespace(network=lambda config: SimpleNamespace(port=8000, secure_port=8443)), None)
         self.default.listeners = [FakeListener(8000), FakeListener(8443, None, "https")]
         self.ports.set_default(self.default, Chains(), Chains())  # type: ignore[arg-type]
 
-    def make_ports(self, row: Any, dispatcher: Any) -> Any:
+    @property
+    def logger(self) -> Any:
+        return SimpleNamespace(warn=self.said.append)
+
+    def make_ports(self, row: Any, parts: Any, dispatcher: Any, certificates: Any) -> Any:
         self.made.append(FakePorts(row, dispatcher))
         return self.made[-1]
 

@@ -14,6 +14,7 @@ from svc.apps import App
 from svc.clock import SYSTEM_CLOCK
 from svc.server.reloading import Patience, Reload, Reloader
 from tests.support.application import Application, application
+from tests.support.fakes import make_reactor
 
 CODE = """
 import helpers
@@ -63,15 +64,10 @@ class World:
         self.noted: list[tuple[str, list[str]]] = []
         self.reloader = Reloader(
             self.node.applications,
+            make_reactor(self.node._loop, self.node.clock, self.node._executor),
+            self,
             components_root=self.root,
             reloads_code=reloads_code,
-            clock=self.node.clock,
-            loop=self.node._loop,
-            executor=self.node._executor,
-            warn=self.warnings.append,
-            on_reload=self.reloads.append,
-            on_waiting=self._on_waiting,
-            on_current=lambda name: self.waiting.pop(name, None),
             patience=patience,
             make_watcher=FakeWatcher,  # type: ignore[arg-type]
         )
@@ -79,7 +75,16 @@ class World:
         self.watcher: FakeWatcher = self.reloader._watcher  # type: ignore[assignment]
         self.node.run(self.reloader.open([]))
 
-    def _on_waiting(self, name: str, names: Sequence[str], new: Sequence[str]) -> None:
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def reloaded(self, reload: Reload) -> None:
+        self.reloads.append(reload)
+
+    def current(self, application: str) -> None:
+        self.waiting.pop(application, None)
+
+    def waits(self, name: str, names: Sequence[str], new: Sequence[str]) -> None:
         self.waiting[name] = list(names)
         self.noted.append((name, list(new)))
 

@@ -20,6 +20,7 @@ from svc.rest import Rest
 from svc.rest.openapi import OpenApi, document, endpoint, openapi_document
 from svc.rest.openapi.document import EncodedDocument
 from svc.store.schema import Attribute
+from tests.support.fakes import make_reactor
 from tests.support.node import Node
 from tests.unit.rest.openapi.conftest import ADMIN
 
@@ -194,7 +195,7 @@ def test_it_is_built_once_and_again_after_a_change(node: Node) -> None:
 
 
 def test_only_that_address_is_meant(node: Node) -> None:
-    rest = Rest(node.resources, node.clock, lambda error: None)
+    rest = Rest(node.resources, make_reactor(clock=node.clock))
     request = Request("GET", "/openapi/", HeaderBlock([]))
     with pytest.raises(NotFound):
         rest.handle(request)

@@ -1,0 +1,195 @@
+"""What answers on the ports of applications: REST and GraphQL, WebSockets on the same paths (spec: http §14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from svc.analytics import Recorder
+from svc.apps import App
+from svc.apps.graphql_entry import entry_of, graphql_options, is_on_main_ports
+from svc.auth.origin_policy import OriginPolicy
+from svc.config import Config
+from svc.connection.exchange import Exchange
+from svc.connection.input_share import InputShare
+from svc.content.registry import ContentTypes
+from svc.errors import Problem
+from svc.graphql.settings import HANDLER_PATH, METHODS, PATHS, SOCKET_PATHS, GraphQLOptions
+from svc.http.bodies import Bodies
+from svc.http.compression import Compression
+from svc.http.cors import Cors
+from svc.http.decoding import RequestDecoder
+from svc.http.dispatch import Dispatcher
+from svc.listeners.upgrade_chain import UpgradeChain
+from svc.logs import AccessLog
+from svc.messages import Request, Response
+from svc.reactor import Reactor
+from svc.resources import Resources
+from svc.rest import Rest, RestOptions
+from svc.rest.login import LOGIN_PATH
+from svc.rest.login import PATHS as LOGIN_PATHS
+from svc.server.accounts import Accounts
+from svc.store import Store
+from svc.tls.mtls import ClientCertificates
+from svc.websocket import WebSocketRegistry
+from svc.websocket.resource_sockets import ResourceSockets, SocketEndpoint
+
+if TYPE_CHECKING:
+    from svc.graphql.endpoint import GraphQLEndpoint
+
+
+class ApplicationInterfaces:
+    """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        resources: Resources,
+        types: ContentTypes,
+        reactor: Reactor,
+        accounts: Accounts,
+        certificates: ClientCertificates | None,
+        graphql_executor: Executor,
+    ) -> None:
+        """`certificates`: of the clients of TLS. `graphql_executor`: a thread for long documents."""
+        self._config = config
+        self._store = store
+        self._resources = resources
+        self._reactor = reactor
+        self._accounts = accounts
+        self._graphql_executor = graphql_executor
+        self._compression = Compression(config.http.compression_threshold)
+        self._decoder = request_decoder(config)
+        self._graphql_options = GraphQLOptions()
+        self.identifier = accounts.application_identifier(certificates)
+        self.rest = Rest(resources, reactor, types=types, compression=self._compression, decoder=self._decoder, tickets=accounts.tickets)
+        self._late_graphql = _LateGraphQL(self)
+        self.rest.forms[HANDLER_PATH] = self._late_graphql
+        self.socket_endpoints: dict[str, SocketEndpoint] = {}
+
+    @cached_property
+    def graphql(self) -> GraphQLEndpoint:
+        from svc.graphql.endpoint import GraphQLEndpoint  # a tenth of all modules, and many servers are never asked
+
+        bodies = Bodies(self.rest.types, self._decoder)
+        return GraphQLEndpoint(
+            self._resources,
+            self._store,
+            bodies,
+            self._compression,
+            self.identifier,
+            self._reactor,
+            self._graphql_executor,
+            self._graphql_options,
+        )
+
+    def configure(self, applications: Sequence[App]) -> None:
+        """Take over what the configurations of applications say."""
+        has_login = self._has_login(applications)
+        self.rest.configure(_rest_options(applications), login=has_login)
+        entries = [entry for app in applications if (entry := entry_of(app.config)) is not None]
+        self._graphql_options = graphql_options(entries)
+        if "graphql" in self.__dict__:
+            self.graphql.options = self._graphql_options
+        is_served = any(map(is_on_main_ports, entries))
+        for path in PATHS:
+            self.rest.serve(path, self._late_graphql if is_served else None)
+        self.socket_endpoints.clear()
+        if is_served and self._graphql_options.extended:
+            self.socket_endpoints.update(dict.fromkeys(SOCKET_PATHS, self.graphql.sockets))
+        self.identifier.login_path = LOGIN_PATH if has_login and self._config.authentication.enable_sessions else None
+
+    def _has_login(self, applications: Sequence[App]) -> bool:
+        """Whether an application wants `/login`. One without a configuration has it too, unless something of its own has that address."""
+        wanting = [app for app in applications if app.config.get("login") is True]
+        return any(app.has_config_file for app in wanting) or (
+            bool(wanting) and LOGIN_PATHS.isdisjoint(f"/{path}" for path in self._resources)
+        )
+
+
+class _LateGraphQL:
+    """The endpoint of `ApplicationInterfaces.graphql`, which the first request makes."""
+
+    methods = METHODS
+
+    def __init__(self, interfaces: ApplicationInterfaces) -> None:
+        self._interfaces = interfaces
+
+    def handle(self, request: Request) -> Any:
+        return self._interfaces.graphql.handle(request)
+
+    def receive(self, request: Request) -> Any:
+        return self._interfaces.graphql.receive(request)
+
+    def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
+        return self._interfaces.graphql.problem(error, request, request_id)
+
+
+class PortDispatchers:
+    """Makes the dispatchers of the application's ports. `on_sent`: called with each exchange that is over, and the time."""
+
+    on_sent: Callable[[Exchange, float], None] | None = None
+
+    def __init__(
+        self,
+        config: Config,
+        interfaces: ApplicationInterfaces,
+        origins: OriginPolicy,
+        recorder: Recorder,
+        reactor: Reactor,
+        *,
+        access: AccessLog | None,
+        input: InputShare,
+        make: Callable[..., Dispatcher] = Dispatcher,
+    ) -> None:
+        """`access`: the log of requests, None: there is none. `input`: the share that the input of all connections has of a turn.
+        `make`: called with the arguments of `Dispatcher`."""
+        self._config = config
+        self._interfaces = interfaces
+        self._origins = origins
+        self._recorder = recorder
+        self._reactor = reactor
+        self._access = access
+        self._make_dispatcher = make
+        self._sockets = WebSocketRegistry(reactor.loop, reactor.clock, recorder, reactor.log_error, input=input)
+
+    def make(self, resources: Resources | None) -> tuple[Dispatcher, UpgradeChain]:
+        """For one port: REST, and WebSockets on the same paths. `resources` None: of a port that has only listeners."""
+        interfaces, reactor = self._interfaces, self._reactor
+        upgrades = UpgradeChain(self._sockets)
+        if resources is not None:
+            endpoints = interfaces.socket_endpoints
+            upgrades.serve_with(ResourceSockets(resources, interfaces.rest.types, reactor.loop, reactor.report_stream, endpoints))
+        credentials = self._config.authentication.enable_sessions
+        dispatcher = self._make_dispatcher(
+            interfaces.rest,
+            interfaces.identifier,
+            Cors(self._origins, self._config.http.cors_access_control_allow_headers, credentials=credentials),
+            self._recorder,
+            reactor,
+            self._access,
+            upgrades=upgrades,
+        )
+        dispatcher.on_sent = self.on_sent
+        return dispatcher, upgrades
+
+
+def request_decoder(config: Config) -> RequestDecoder:
+    max_body = config.http.max_request_body_size
+    return RequestDecoder(max_body, max_body)
+
+
+def _rest_options(applications: Sequence[App]) -> RestOptions:
+    """The options that the configurations of applications give to REST."""
+    return RestOptions(
+        last_modified=any(_rest_option(app, "lastModified") for app in applications),
+        sandbox=all(_rest_option(app, "sandbox") is not False for app in applications),
+    )
+
+
+def _rest_option(app: App, name: str) -> Any:
+    options = app.config.get("rest")
+    return options.get(name) if isinstance(options, dict) else None

@@ -1,0 +1,99 @@
+"""What answers on the operations ports (spec: http §14, operations §1). The operations are imported when the first request asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from svc.analytics import Recorder
+from svc.analytics.recorder import OPERATION_METHOD
+from svc.auth.identify import Identifier
+from svc.auth.origin_policy import OriginPolicy
+from svc.errors import Problem
+from svc.http.compression import Compression
+from svc.http.cors import OPERATIONS_METHODS, Cors
+from svc.http.dispatch import Dispatcher
+from svc.messages import Request, Response
+from svc.operations.node import Node
+from svc.reactor import Reactor
+from svc.server.application_interfaces import request_decoder
+
+if TYPE_CHECKING:
+    from svc.operations.endpoint import OperationsEndpoint
+    from svc.operations.service import Operations
+
+
+class OperationsInterface:
+    """The `Handler` of the operations ports. `node`: what operations work on."""
+
+    def __init__(self, node: Node, reactor: Reactor, is_ready: Callable[[], bool]) -> None:
+        """`is_ready`: the answer of `/ready`; no operation begins while it is False."""
+        self.node = node
+        self._reactor = reactor
+        self._is_ready = is_ready
+
+    @cached_property
+    def operations(self) -> Operations:
+        """Runs operations for code, too."""
+        from svc.operations.service import Operations
+
+        return Operations(self.node)
+
+    @cached_property
+    def _endpoint(self) -> OperationsEndpoint:
+        from svc.operations.endpoint import OperationsEndpoint
+
+        config = self.node.config
+        return OperationsEndpoint(
+            self.operations,
+            compression=Compression(config.http.compression_threshold),
+            decoder=request_decoder(config),
+            report=self._reactor.report_stream,
+            is_ready=self._is_ready,
+        )
+
+    def known_nodes(self) -> list[dict[str, Any]]:
+        """The records of the other nodes."""
+        from svc.operations.cluster import known_nodes
+
+        return known_nodes(self.node)
+
+    def dispatcher(
+        self, identifier: Identifier, origins: OriginPolicy, recorder: Recorder, make: Callable[..., Dispatcher] = Dispatcher
+    ) -> Dispatcher:
+        """`origins`: whose pages may use the ports. `make`: called with the arguments of `Dispatcher`."""
+        config = self.node.config
+        cors = Cors(
+            origins,
+            config.http.cors_access_control_allow_headers,
+            credentials=config.authentication.enable_sessions,
+            methods=OPERATIONS_METHODS,
+        )
+        return make(self, identifier, cors, recorder, self._reactor, None, OPERATION_METHOD)
+
+    # --- the Handler of a dispatcher -------------------------------------------------------------------------------------------------
+
+    def handle(self, request: Request) -> Any:
+        return self._endpoint.handle(request)
+
+    def receive(self, request: Request) -> Any:
+        return self._endpoint.receive(request)
+
+    def options(self, request: Request) -> Response:
+        return self._endpoint.options(request)
+
+    def decode_content(self, request: Request) -> Any:
+        return self._endpoint.decode_content(request)
+
+    def problem(self, error: Problem, request: Request | None, request_id: str = "") -> Response:
+        return self._endpoint.problem(error, request, request_id)
+
+    def answer(self, request: Request, result: Any) -> Any:
+        return self._endpoint.answer(request, result)
+
+    def has_endpoint(self, request: Request) -> bool:
+        return False
+
+    def knows(self, request: Request) -> bool:
+        return self._endpoint.knows(request)
