@@ -83,6 +83,13 @@ class RowWriter(Protocol):
     def end(self) -> bytes: ...
 
 
+class SlowRowWriter(RowWriter, Protocol):
+    """Of a type that `is_slow`."""
+
+    def steps(self, batch: list[Any]) -> Iterator[bytes]:
+        """`rows` in pieces, each of which takes a slice at most. `batch` is not empty."""
+
+
 class ContentType:
     """One type under one name. Objects are shared by all requests and never change.
 
@@ -98,6 +105,7 @@ class ContentType:
     text_bodies: ClassVar[bool] = False
     compressible: bool = True
     needs_count: bool = False
+    is_slow: ClassVar[bool] = False  # a few hundred values take a slice
     style: ContainerStyle | None = None  # how it writes containers member by member, if it can
     headers: HeaderPairs = []  # noqa: RUF012 - further fields of a response, read only
     reads: bool = True
@@ -130,6 +138,10 @@ class ContentType:
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> RowWriter:
         """`count`: the number of rows that will follow, where `needs_count`."""
         raise NotImplementedError
+
+    def is_light(self, rows: list[Any]) -> bool:
+        """Whether rows in JSON form are written in one slice, if the type `is_slow`."""
+        return True
 
     def decode(self, body: bytes, parameters: Mapping[str, str], attributes: Mapping[str, Attribute] | None = None) -> Any:
         """The value of a request body. `parameters`: those of its Content-Type, by lower-case name.

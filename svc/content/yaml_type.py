@@ -101,6 +101,7 @@ async def _in_turns(pieces: Iterator[bytes]) -> bytes:
 class YamlType(ContentType):
     name = content_type = "text/yaml"
     q = 0.7
+    is_slow = True
     reads = False  # such a body is raw content (spec: http §7.4)
 
     def encode(self, value: Any) -> bytes:
@@ -113,6 +114,9 @@ class YamlType(ContentType):
 
     def encode_stored(self, raw: bytes) -> Any:
         return self.encode_long(decode_json(raw))
+
+    def is_light(self, rows: list[Any]) -> bool:
+        return _is_light(rows)
 
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> YamlRows:
         return YamlRows()
@@ -136,8 +140,12 @@ class YamlRows:
     def raw(self, batch: list[bytes]) -> bytes:
         return self.rows(decode_stored_many(batch))
 
-    def pieces(self, row: Any, weight: Weight) -> None:
-        return None
+    def steps(self, batch: list[Any]) -> Iterator[bytes]:
+        self._empty = False
+        return yaml_pieces(json_form(batch))
+
+    def pieces(self, row: Any, weight: Weight) -> Iterator[bytes]:
+        return self.steps([row])
 
     def failure(self, error: dict[str, Any]) -> bytes | None:
         return None

@@ -110,14 +110,14 @@ class RowResponses(ResponseParts):
             cursor = execution.run.next_cursor()
             if cursor is not None:
                 pairs.append(("Link", f'<{next_page(request.query or "", cursor, rows.plan.limit)}>; rel="next"'))
-        if not execution.done or execution.is_large or (execution.joins and execution.weight > HEAVY):
+        if not execution.done or execution.is_large(writer) or (execution.joins and execution.weight > HEAVY):
             if not execution.done:
                 execution.keep()
             elif count is None:
                 count = len(execution.found)
             pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
             row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count)
-            stream = RowStream(execution, row_writer, self._report, request.state)
+            stream = RowStream(execution, row_writer, self._report, request.state, is_slow=writer.is_slow)
             return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
         began = self._now()
         if aggregate is not None and aggregate.kind == "count":

@@ -12,9 +12,9 @@ A failure after the first byte becomes the last element of the document if its f
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
-from svc.content.content_type import ContentType, RowWriter
+from svc.content.content_type import ContentType, RowWriter, SlowRowWriter
 from svc.content.heavy_rows import PIECE_ROWS, row_pieces
 from svc.errors import Problem, QueryTooLarge, SnapshotLost
 from svc.freeing import free_later
@@ -150,10 +150,12 @@ class QueryExecution:
         """The number of records in `found`."""
         return sum(map(self.run.weight, self.found)) if self.run.has_weights else len(self.found)
 
-    @property
-    def is_large(self) -> bool:
+    def is_large(self, writer: ContentType) -> bool:
         """Whether the rows in `found` are too long, or too many, to be encoded in one slice."""
-        return len(self.found) > MANY or (not self.shaped and len(self.found) > 1 and _size(self.found) > LARGE)
+        found = self.found
+        if len(found) > MANY or (not self.shaped and len(found) > 1 and _size(found) > LARGE):
+            return True
+        return writer.is_slow and not writer.is_light(self.values())
 
     def keep(self) -> None:
         """Keep the turn's snapshot for later turns."""
@@ -256,6 +258,12 @@ class QueryExecution:
             return writer.raw(batch)
         return writer.rows([narrow(decode(raw) if self._native else decode_json(raw), visible) for raw in batch])
 
+    def write_slowly(self, writer: SlowRowWriter, batch: list[Any]) -> Iterator[bytes]:
+        """`write` for a type that `is_slow`."""
+        for part in chunks(batch, BATCH_ROWS):
+            yield from writer.steps(self._values(list(part)))
+        free_later(batch)
+
     def write_by_number(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
         """`write` for very many rows that were found together."""
         for part in chunks(batch, BATCH_ROWS):
@@ -321,9 +329,12 @@ class QueryExecution:
 
     def values(self) -> list[Any]:
         """The found rows as values."""
+        return self._values(self.found)
+
+    def _values(self, found: list[Any]) -> list[Any]:
         if self.shaped:
-            return self.found
-        values = [decode(raw) if self._native else decode_json(raw) for raw in self.found]
+            return found
+        values = [decode(raw) if self._native else decode_json(raw) for raw in found]
         return values if self._visible is None else [narrow(value, self._visible) for value in values]
 
     async def iter_values(self) -> AsyncIterator[Any]:
@@ -365,12 +376,19 @@ def too_heavy() -> QueryTooLarge:
 class RowStream:
     """The chunks of one document: the rows that `execution` has found, then the rest. `b""`: nothing found in this slice."""
 
-    __slots__ = ("_begun", "_execution", "_pieces", "_report", "_state", "_writer")
+    __slots__ = ("_begun", "_execution", "_pieces", "_report", "_slow_writer", "_state", "_writer")
 
     def __init__(
-        self, execution: QueryExecution, writer: RowWriter, report: Callable[[BaseException], None], state: CallState | None = None
+        self,
+        execution: QueryExecution,
+        writer: RowWriter,
+        report: Callable[[BaseException], None],
+        state: CallState | None = None,
+        *,
+        is_slow: bool = False,
     ) -> None:
-        """`report` logs a defect met while streaming. `state`: its `rows` are counted."""
+        """`report` logs a defect met while streaming. `state`: its `rows` are counted. `is_slow`: `writer` is a `SlowRowWriter`."""
+        self._slow_writer = cast(SlowRowWriter, writer) if is_slow else None
         self._state = state
         self._execution = execution
         self._writer = writer
@@ -417,6 +435,9 @@ class RowStream:
     def _write(self, batch: list[Any]) -> bytes:
         if self._state is not None:
             self._state.rows = (self._state.rows or 0) + len(batch)
+        if self._slow_writer is not None:
+            self._pieces = self._execution.write_slowly(self._slow_writer, batch)
+            return next(self._pieces)
         if not self._execution.joins or not self._execution.run.has_weights:
             if self._execution.shaped and len(batch) > MANY:
                 self._pieces = self._execution.write_by_number(self._writer, batch)

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import cbor2
 import pytest
+import yaml
 
+from svc.content import yaml_type
 from svc.content.msgpack_reader import decode_msgpack
 from svc.http import row_stream
 from svc.store.values.records import payload_size
@@ -55,3 +57,35 @@ def test_large_rows(node: Node, monkeypatch: pytest.MonkeyPatch, query: str, kin
     assert (again, link.get("link"), pieces) == (status, fields.get("link"), body)
     assert kind not in READ or len(READ[kind](pieces)) == len(READ[kind](body)) > 9
     assert len(written) > 3 and max(written) <= 10_000
+
+
+@pytest.mark.parametrize("query", ["", "?limit(30)", "?select(id,name)", "?limit(3)"])
+def test_a_slow_type_is_written_a_slice_at_a_time(node: Node, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    dumped: list[int] = []
+    dump = yaml_type._dump
+    monkeypatch.setattr(yaml_type, "_dump", lambda form: dumped.append(len(text := dump(form))) or text)
+    status, fields, body = node.connect().ask("GET", f"/Product/{query}", b"", {"Accept": "text/yaml"})
+    text = whole(body) if "transfer-encoding" in fields else body
+    assert status == 200 and not node.errors
+    as_json = node.connect().ask("GET", f"/Product/{query}", b"", {"Accept": "application/json"})[2]
+    assert yaml.safe_load(text) == json.loads(as_json)
+    assert text.startswith(b"- ") and max(dumped) <= 2 * 32 * yaml_type.LIGHT
+    assert ("content-length" in fields) == (query == "?limit(3)")  # one slice writes it
+
+
+def test_a_slow_type_writes_nothing_as_an_empty_list(node: Node) -> None:
+    status, fields, body = node.connect().ask("GET", "/Product/?name=nobody", b"", {"Accept": "text/yaml"})
+    assert (status, fields["content-length"], body) == (200, "3", b"[]\n")
+
+
+def test_many_short_rows_of_a_slow_type(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps([{"id": f"short{at:04}", "name": "n"} for at in range(1000)]).encode()
+    assert node.connect().ask("PUT", "/Product/", body, {"Content-Type": "application/json"})[0] == 204
+    values: list[int] = []
+    encode = yaml_type.encode_yaml
+    monkeypatch.setattr(yaml_type, "encode_yaml", lambda form: values.append(sum(map(len, form))) or encode(form))
+    query = "?id=gt=short&limit(1000)"
+    status, fields, body = node.connect().ask("GET", f"/Product/{query}", b"", {"Accept": "text/yaml"})
+    assert status == 200 and not node.errors and "content-length" not in fields
+    assert [row["id"] for row in yaml.safe_load(whole(body))] == [f"short{at:04}" for at in range(1000)]
+    assert len(values) > 10 and max(values) <= yaml_type.LIGHT
