@@ -21,6 +21,7 @@ from svc.store import LogEntry
 from svc.store import Table as StoredTable
 from svc.store.log.entries import KINDS, MESSAGE, OPERATIONS
 from svc.store.log.removal import remove_log_entries
+from svc.store.record_counts import count_records
 from svc.store.values.conversion import Key
 from svc.store.values.keys import encode_primary
 from svc.store.values.records import decode, decode_payload, expiry_of, lsn_of, raw_payload
@@ -69,7 +70,10 @@ class TableAdministration:
         table = _of(cls)
         transaction = open_transaction(current_context())
         if transaction is None or not transaction.has_written_to(table.database):
-            return RecordCount(table.record_count(None if transaction is None else transaction.snapshot(table.database)))
+            if transaction is None:
+                count, _ = await table.database.store.slices.result(count_records(table))
+                return RecordCount(count)
+            return RecordCount(table.record_count(transaction.snapshot(table.database)))
         preview = transaction.preview(table.database)
         preview = await preview if is_waiting(preview) else preview
         try:
@@ -95,9 +99,10 @@ class TableAdministration:
         """Bytes of the records and of the whole database, free ones among them, and the number of records."""
         table = _of(cls)
         database = table.database
+        count, _ = await database.store.slices.result(count_records(table))
         return {
             "table_size": table.size(),
-            "record_count": table.record_count(),
+            "record_count": count,
             "database_size": database.env.used_bytes(),
             "free_space": database.free_bytes(),
         }

@@ -13,10 +13,8 @@ from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.operations.call import Call
 from svc.store import Database, Table
 from svc.store.leftovers import LeftoverNote, counted, read_note
+from svc.store.record_counts import count_records
 from svc.store.schema import Attribute, Structure
-
-EXACT = 5000  # expired records that are counted off, whatever is asked for (spec: schema-and-store §15)
-_COUNT_STEP = 512  # of them between two polls of the clock
 
 Steps = Generator[None, None, dict[str, Any]]
 
@@ -49,7 +47,7 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
     database, definition = table.database, table.definition
     for _ in database.last_writes.find(table):
         yield
-    count, low = yield from _record_count(table, exact=call["exact_count"])
+    count, low = yield from count_records(table, exact=call["exact_count"])
     txn = database.snapshot()
     found: dict[str, Any] = {
         "schema": database.name,
@@ -111,26 +109,6 @@ def _describe_leftovers(table: Table, note: LeftoverNote, may: TableRights) -> d
         "records": 0 if note.count is None else note.count.total,
         "found": found,
     }
-
-
-def _record_count(table: Table, *, exact: bool) -> Generator[None, None, tuple[int, int]]:
-    """(number of records, the least it can be). The store knows how many there are; those that have expired are counted off."""
-    database = table.database
-    held = database.store.snapshots.hold(database)
-    expired = looked_at = 0
-    try:
-        for count in held.read(table.expired_counts):
-            expired += count
-            looked_at += 1
-            if looked_at >= EXACT and not exact:
-                # As many of them as there may be: each of the others may have expired.
-                return table.entry_count(held.use()) - expired, 0
-            if not looked_at % _COUNT_STEP:
-                yield
-        entries = table.entry_count(held.use())
-    finally:
-        held.abort()
-    return entries - expired, entries - expired
 
 
 def sees_attribute(may: TableRights, name: str) -> bool:

@@ -214,9 +214,9 @@ def _writing(file: ExportFile, data: bytes) -> Callable[[], None]:
 
 
 def expected_rows(rows: PlannedQuery) -> int | None:
-    """The number of rows of a result, where it is known without counting."""
+    """The number of rows of a result, about, where it is known without counting: records that have expired and are not yet removed are in it."""
     query: Any = rows.plan.query
     if query.where is not None or query.aggregate is not None:
         return None
-    found: int = max(rows.table.record_count() - query.offset, 0)
+    found: int = max(rows.table.stored_count(rows.table.database.snapshot()) - query.offset, 0)
     return found if query.limit is None else min(found, int(query.limit))

@@ -16,6 +16,7 @@ from svc.operations.job import JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.system_information import PARTS
+from svc.store.record_counts import count_records
 from svc.store.system import SYSTEM
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def _table_sizes(node: Node) -> Steps:
         log = database.log
         yield from log.counts.catch_up()
         for table in list(database.tables.values()):
+            count, _ = yield from count_records(table)
             txn = database.snapshot()
             entries, all_entries = log.counts.of(table.number), log.count(txn)
             rows.append(
@@ -45,7 +47,7 @@ def _table_sizes(node: Node) -> Steps:
                     "schema": name,
                     "table": table.name,
                     "table_size": table.size(txn),
-                    "record_count": table.record_count(txn),
+                    "record_count": count,
                     "transaction_log_size": round(log.size(txn) * entries / all_entries) if all_entries else 0,
                     "transaction_log_record_count": entries,
                 }

@@ -22,6 +22,7 @@ from svc.query.nodes import Query
 from svc.query.resolve import related_table
 from svc.resources import PlannedQuery, Registration
 from svc.store import Table
+from svc.store.record_counts import known_count
 from svc.store.schema import Attribute
 from svc.store.values.records import MISSING
 
@@ -136,7 +137,7 @@ def collection_page(
         page.is_cut = not page.next
     _add_pages_before(page, planned, query)
     if is_whole and is_plain and query.where is None and query.aggregate is None and not query.counted:
-        page.total = table.record_count()
+        page.total = known_count(table, table.database.snapshot())
     return page
 
 

@@ -23,6 +23,7 @@ from svc.resources.resource import PlannedQuery, StoredRecord
 from svc.resources.table_base import TableBase
 from svc.resources.target import RequestTarget
 from svc.store import Table
+from svc.store.record_counts import count_records
 from svc.store.schema import Attribute
 
 NO_QUERY = Query()
@@ -146,12 +147,21 @@ class TableReading(TableBase):
     @classmethod
     def describe(cls, visible: frozenset[str] | None = None) -> Any:
         """http §10.1. An awaitable if many entries of the log have to be counted; each is counted once."""
+        if cls.shows_record_count:
+            return cls._description_with_count(visible)
         steps = cls.table.database.log.counts.catch_up()
         slices = cls.store.slices
         return then(None if slices.run(steps) else slices.exhaust(steps), lambda _: cls._description(visible))
 
     @classmethod
-    def _description(cls, visible: frozenset[str] | None) -> dict[str, Any]:
+    async def _description_with_count(cls, visible: frozenset[str] | None) -> dict[str, Any]:
+        slices = cls.store.slices
+        await slices.exhaust(cls.table.database.log.counts.catch_up())
+        count, _ = await slices.result(count_records(cls.table))
+        return cls._description(visible, count)
+
+    @classmethod
+    def _description(cls, visible: frozenset[str] | None, count: int | None = None) -> dict[str, Any]:
         table = cls.table
         definition = table.definition
         found: dict[str, Any] = {
@@ -160,9 +170,7 @@ class TableReading(TableBase):
             "database": table.database.name,
             "auditSize": table.database.log.counts.of(table.number),
         }
-        if cls.shows_record_count:
-            # The store knows the number: an estimate whose range is a point.
-            count = table.record_count()
+        if count is not None:  # an estimate whose range is a point
             found |= {"recordCount": count, "estimatedRecordRange": [count, count]}
         if definition.check is not None:
             found["check"] = definition.check.expression

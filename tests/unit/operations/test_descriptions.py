@@ -11,7 +11,7 @@ import pytest
 
 from svc.apps.schema_leftovers import DoubtfulTable, count_leftovers
 from svc.auth.users import User
-from svc.operations import descriptions
+from svc.store import record_counts
 from svc.store.log import last_writes
 from svc.store.schema import Attribute, Check, Relationship, Structure, TableDefinition
 from tests.support.fakes import TickingClock
@@ -100,8 +100,8 @@ def test_what_only_declared_tables_have(node: OperationsNode) -> None:
 
 
 def test_expired_records_do_not_count(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descriptions, "EXACT", 10)
-    monkeypatch.setattr(descriptions, "_COUNT_STEP", 4)
+    monkeypatch.setattr(record_counts, "FEW", 10)
+    monkeypatch.setattr(record_counts, "STEP", 4)
     node.run("create_table", table="t")
     now = node.clock.wall() * 1000
     for number in range(30):
