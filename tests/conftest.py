@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import random
 import shutil
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import argon2
 import pytest
@@ -17,9 +19,9 @@ from hypothesis.internal.conjecture import providers
 
 from svc.auth import passwords
 from svc.store.disk import space_reserve
-from tests.support.bytecode import write_share
 from tests.support.code_points import know_utf8
 from tests.support.profile import NIGHTLY, PROFILE, examples
+from tests.support.shards import ROOT, Controller, Selection, Times, asked_files
 
 # -- examples of Hypothesis
 
@@ -92,6 +94,7 @@ _directory: tuple[Path, int] | None = None  # and the descriptor of its lock
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files into memory: most of the time of a test with a database would be spent on fsync."""
     global _directory
+    _register_plugins(config)
     if hasattr(config, "workerinput"):  # a worker: its directory is inside that of the controller
         return
     if config.option.basetemp is None and _has_room():
@@ -144,34 +147,36 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 # -- workers and order
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-times", action="store_true", help="write the seconds of each test file to .ci/times.json")
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores, because some tests wait for timeouts and polling intervals of real servers."""
-    return len(os.sched_getaffinity(0)) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are cores, because some tests wait for timeouts and polling intervals of real servers. No more than files."""
+    return max(1, min(len(os.sched_getaffinity(0)) + 1, len(asked_files(config))))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The slowest tests first, divided among the workers: else one of them may run on alone at the end.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each worker runs all that it has collected: its share, see `tests/support/shards.py`."""
+    from xdist.scheduler import EachScheduling
 
-    A mark `slow(seconds)` has the time. `--dist worksteal` gives each worker a run of tests of equal length.
-    """
-    slow = sorted((item for item in items if item.get_closest_marker("slow")), key=_seconds, reverse=True)
-    rest = [item for item in items if not item.get_closest_marker("slow")]
-    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
-    share = len(items) / workers
-    placed: list[pytest.Item] = []
-    for worker in range(workers):
-        placed += slow[worker::workers]
-        upto = round((worker + 1) * share)
-        count = upto - len(placed)
-        placed += rest[:count]
-        del rest[:count]
-    items[:] = placed + rest
+    return EachScheduling(config, log)
 
 
-def _seconds(item: pytest.Item) -> float:
-    marker = item.get_closest_marker("slow")
-    return float(marker.args[0]) if marker and marker.args else 0.0
+def _register_plugins(config: pytest.Config) -> None:
+    plugins = config.pluginmanager
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        seed = int(os.environ.get("SVC_TEST_SEED") or random.randrange(1 << 32)) if NIGHTLY else None
+        plugins.register(Controller(config, seed))
+        if config.getoption("write_times"):
+            plugins.register(Times())
+        if not config.getoption("numprocesses", None):
+            plugins.register(Selection(config, asked_files(config), seed))
+    else:
+        plugins.register(Selection(config, [ROOT / file for file in worker["files"]], worker["seed"]))
 
 
 # -- cost of each test
@@ -192,8 +197,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """
     gc.disable()
     worker = getattr(session.config, "workerinput", None)
-    if worker is not None:
-        write_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
     result = yield
     plugins = session.config.pluginmanager
     if worker is not None and plugins.has_plugin("terminalreporter"):

@@ -130,6 +130,7 @@ def multiply(a: Any, b: Any) -> Any:
 
 def power(a: Any, b: Any) -> Any:
     """
+    >>> meter.left = BUDGET
     >>> power(2, 10), power(4, 0.5), power(2, -1)
     (1024, 2.0, 0.5)
     """
@@ -186,6 +187,7 @@ def loop(values: Any, cost: int = LOOP_COST) -> Sequence[Any]:
 def distinct(values: Iterable[Any]) -> list[Any]:
     """What Python makes a set of: the different values, in the order of their first occurrence.
 
+    >>> meter.left = BUDGET
     >>> distinct([2, 1, 2])
     [2, 1]
     """
@@ -210,6 +212,7 @@ def shown(value: Any) -> Any:
 def formatted(value: Any, specification: str, conversion: int) -> str:
     """What `{value!r:specification}` gives. Done here because the formatting of dates imports, which the expression itself cannot.
 
+    >>> meter.left = BUDGET
     >>> formatted(3.14159, ".2f", -1), formatted("a", ">5", ord("r"))
     ('3.14', "  'a'")
     """
