@@ -20,6 +20,7 @@ from hypothesis.internal.conjecture import providers
 from svc.auth import passwords
 from svc.store.disk import space_reserve
 from tests.support.code_points import know_utf8
+from tests.support.process_guard import ProcessGuard
 from tests.support.profile import NIGHTLY, PROFILE, examples
 from tests.support.shards import ROOT, Controller, Selection, Times, asked_files
 
@@ -177,6 +178,7 @@ def _register_plugins(config: pytest.Config) -> None:
             plugins.register(Selection(config, asked_files(config), seed))
     else:
         plugins.register(Selection(config, [ROOT / file for file in worker["files"]], worker["seed"]))
+    plugins.register(ProcessGuard())
 
 
 # -- cost of each test

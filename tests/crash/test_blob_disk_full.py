@@ -12,6 +12,8 @@ import pytest
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 MIB = 1 << 20
 VOLUME_BYTES = 24 * MIB
 CONTENT = os.urandom(3 * MIB)

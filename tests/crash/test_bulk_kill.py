@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from svc.store import Store
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
@@ -19,6 +21,8 @@ from svc.store.values.records import decode
 from svc.store.writing.bulk_batch import BulkResult
 from svc.store.writing.bulk_write import bulk_write
 from tests.support.crash import SEED, Child, rounds, say
+
+pytestmark = pytest.mark.programs
 
 ROUNDS = rounds(6)
 MAP_BYTES = 1 << 30

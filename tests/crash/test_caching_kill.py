@@ -7,9 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import pytest
 
 from svc.store.integrity.check import check_database
 from tests.integration.conftest import Process
+
+pytestmark = pytest.mark.programs
 
 SCHEMA = """
 type Rate @table(expiration: 1, scanInterval: 1) @export { id: ID @primaryKey value: Int name: String @indexed note: String }

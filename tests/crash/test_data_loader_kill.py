@@ -18,6 +18,8 @@ from svc.store.writing.long_write import LongWrite
 from tests.support.crash import SEED, Child, rounds, say
 from tests.support.loading import Loading
 
+pytestmark = pytest.mark.programs
+
 ROUNDS = rounds(5)
 RECORDS = 900
 CHUNK = 60

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from svc.store import Store, Table
 from svc.store.indexes import sorted_runs
 from svc.store.integrity.check import check_database
@@ -18,6 +20,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing import bulk_write, deferred_indexes
 from svc.store.writing.bulk_batch import BulkResult
 from tests.support.crash import SEED, Child, rounds, say
+
+pytestmark = pytest.mark.programs
 
 ROUNDS = rounds(6)
 MAP_BYTES = 1 << 30

@@ -15,6 +15,8 @@ from tests.crash.test_disk_full import volume
 from tests.integration.conftest import Process
 from tests.support.archives import tar_of
 
+pytestmark = pytest.mark.programs
+
 __all__ = ["volume"]
 
 MEGABYTE = 1 << 20

@@ -29,6 +29,8 @@ from tests.integration.conftest import Process
 from tests.support.archives import tar_of
 from tests.support.crash import Child, say
 
+pytestmark = pytest.mark.programs
+
 FILES = ("config.yaml", "resources.py", "web/a.txt", "web/deep/b.txt")
 CHANGES = frozenset(
     ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate", "os.utime", "shutil.rmtree")
@@ -110,7 +112,6 @@ def served(root: Path) -> str:
     return found.pop()
 
 
-@pytest.mark.slow(3)
 @pytest.mark.parametrize("goes_back", [False, True])
 @pytest.mark.parametrize("former", ["link", "directory", "nothing"])
 def test_a_kill_at_any_step_leaves_one_version(former: str, goes_back: bool, tmp_path: Path) -> None:
@@ -162,7 +163,6 @@ POINTS = {
 }
 
 
-@pytest.mark.slow(11)
 def test_a_server_that_is_killed_serves_one_version(tmp_path: Path) -> None:
     import base64
 

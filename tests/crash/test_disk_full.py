@@ -13,6 +13,8 @@ import pytest
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 VOLUME_BYTES = 24 * 1024 * 1024
 
 

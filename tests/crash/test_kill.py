@@ -18,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from svc.errors import Problem
 from svc.store import Precondition, Store, Table, database
 from svc.store.integrity.check import check_database
@@ -25,6 +27,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode
 from tests.support.crash import SEED, Child, rounds, say
+
+pytestmark = pytest.mark.programs
 
 ROUNDS = rounds(4)
 MAP_BYTES = 1 << 30

@@ -13,6 +13,8 @@ import pytest
 from tests.integration.conftest import START_LIMIT, Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 PREPARED = """
 import os, signal
 from pathlib import Path

@@ -44,6 +44,8 @@ from svc.store.values.records import decode
 from svc.store.values.validation import Add
 from tests.support.crash import SEED, Child, say
 
+pytestmark = pytest.mark.programs
+
 SECONDS = float(os.environ.get("SVC_CRASH_SECONDS", "0"))  # for which more campaigns follow
 CAMPAIGNS = 6  # at least
 WRITES = 2_000  # acknowledged in a campaign, at least
@@ -254,7 +256,6 @@ class Campaign:
         assert increments <= count <= increments + pending, f"the counter is {count} after {increments} increments and {pending} unanswered"
 
 
-@pytest.mark.slow(max(SECONDS, 15))
 def test_nothing_acknowledged_is_lost_by_any_process() -> None:
     source = random.Random(SEED)
     end = time.monotonic() + SECONDS

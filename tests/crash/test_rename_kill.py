@@ -11,11 +11,15 @@ import random
 import re
 from pathlib import Path
 
+import pytest
+
 from svc.store import Database, Store, Table, moves
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from tests.support.crash import SEED, Child, rounds, say
+
+pytestmark = pytest.mark.programs
 
 ROUNDS = rounds(4)
 MAP_BYTES = 1 << 28

@@ -25,6 +25,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from tests.support.crash import Child
 
+pytestmark = pytest.mark.programs
+
 MAP_BYTES = 1 << 30
 NOTE = TableDefinition("Note", attributes=(Attribute("id", primary_key=True), Attribute("n", indexed=True), Attribute("file", "Blob")))
 COUNTED = ("rename", "replace", "fsync", "unlink")

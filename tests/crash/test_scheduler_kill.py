@@ -13,11 +13,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pytest
+
 from svc.store import Store
 from svc.store.integrity.check import check_database
 from svc.store.system import ensure_system
 from tests.support.crash import SEED, Child, rounds, say
 from tests.support.scheduling import World
+
+pytestmark = pytest.mark.programs
 
 ROUNDS = rounds(4)
 START = 1_767_225_600.0

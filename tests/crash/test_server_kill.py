@@ -8,8 +8,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.conftest import Process
 from tests.support.crash import Client, Expected, check, rounds
+
+pytestmark = pytest.mark.programs
 
 ROUNDS = rounds(2)
 WRITERS = 4

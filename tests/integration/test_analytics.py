@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from svc.store import Store
 from svc.store.values.records import decode
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.programs
 
 
 def test_requests_and_sockets_are_in_the_raw_rows(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support.chromium import CHROMIUM, Page, open_page
 from tests.support.npm import node_packages
 
+pytestmark = pytest.mark.programs
+
 HOSTILE = "<img src=x onerror=alert(1)></script>"
 SCHEMA = f'''
 """What is sold: {HOSTILE} [a link](javascript:alert(1))"""

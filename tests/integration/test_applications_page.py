@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.walkthrough import Shop, blocks, commands
 
+pytestmark = pytest.mark.programs
+
 PAGE = Path(__file__).parents[2] / "docs" / "applications.md"
 
 

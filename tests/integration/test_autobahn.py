@@ -15,6 +15,8 @@ from kosoku import FailureError, run_fuzzingclient
 from tests.integration.socket_process import SocketProcess
 from tests.support.profile import NIGHTLY
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 1800.0 if NIGHTLY else 600.0  # seconds
 ATTEMPTS = 3
 GROUPS = {"1.*": 16, "2.*": 11, "3.*": 7, "4.*": 10, "5.*": 20, "6.*": 145, "7.*": 37, "9.*": 54, "10.*": 1}
@@ -68,7 +70,6 @@ def test_frames_and_messages(server: SocketProcess, path: str) -> None:
         conforms(server.url + path, some, len(some))
 
 
-@pytest.mark.slow(15)
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # kosoku's test data
 @pytest.mark.parametrize("option", OPTIONS)
 def test_compression(option: str) -> None:

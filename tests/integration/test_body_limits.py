@@ -18,6 +18,8 @@ from svc.http.decoding import RequestDecoder
 from tests.integration.conftest import Process
 from tests.support.node import Node
 
+pytestmark = pytest.mark.programs
+
 MIB = 1 << 20
 GZIP = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
 

@@ -68,7 +68,7 @@ const report = (value) => fetch(location.pathname + "-result", {method: "PUT", h
 run().then(report, (error) => report({error: String(error)}))
 </script>"""
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = [pytest.mark.programs, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
 
 @pytest.fixture(scope="module")

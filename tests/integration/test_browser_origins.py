@@ -25,7 +25,7 @@ import pytest
 from tests.integration.conftest import APP, PASSWORD, Process
 from tests.integration.test_browser import CHROMIUM, LIMIT, QUIET
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = [pytest.mark.programs, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
 START = """<!doctype html><title>start</title><script>
 async function run() {

@@ -18,6 +18,8 @@ from tests.integration.conftest import Process
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 # What a Rate is expires in no time, and that of a Kept record not while a test runs, however slow the machine.
 SCHEMA = """
 type Rate @table(expiration: 2, eviction: 1, scanInterval: 1) @export { id: ID @primaryKey value: Int name: String @indexed }

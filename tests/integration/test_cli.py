@@ -28,6 +28,8 @@ from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds; a command that hangs fails its test
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from svc.stubs import write_stubs
 
+pytestmark = pytest.mark.programs
+
 SCHEMA = (Path(__file__).parent / "typed" / "schema.graphql").read_text("utf-8")
 LIMIT = 300  # seconds
 CODE = """from svc import Resource, databases, tables
@@ -105,7 +107,6 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     editor.process.communicate(timeout=LIMIT)
 
 
-@pytest.mark.slow(5)
 @pytest.mark.parametrize(
     ("line", "behind", "names"),
     [

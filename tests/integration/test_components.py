@@ -11,6 +11,8 @@ import pytest
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 CONFIG = """
 loadEnv: {files: .env}
 rest: true
@@ -79,7 +81,6 @@ def history(server: Process, job: str) -> list[dict[str, Any]]:
     return sorted(answer.json(), key=lambda run: run["number"])
 
 
-@pytest.mark.slow(10)
 def test_components_work_in_a_server_and_survive_its_restart(server: Process) -> None:
     with server.client() as client:
         assert client.get("/Town/ber").json() == {"id": "ber", "name": "Berlin", "founded": "1237-10-28T00:00:00.000Z"}

@@ -17,6 +17,8 @@ import zstandard
 
 from tests.integration.conftest import PASSWORD, Process
 
+pytestmark = pytest.mark.programs
+
 ROWS = [{"id": f"compressed-{n:05}", "name": f"Item {n * 7919 % 5000}", "price": n + 0.5, "stock": n % 7} for n in range(3000)]
 CODINGS = pytest.mark.parametrize("coding", ["br", "gzip", "zstd"])
 ALL = "/Product/?id=sw=compressed-"

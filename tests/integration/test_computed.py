@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.programs
 
 SCHEMA = """type Seat @table @export {{
   code: ID @primaryKey

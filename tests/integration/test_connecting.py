@@ -25,6 +25,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support.streams import EventClient
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds for anything to arrive
 
 SCHEMA = """

@@ -16,6 +16,8 @@ import msgspec
 import pytest
 import yaml
 
+pytestmark = pytest.mark.programs
+
 JSON, CBOR, MSGPACK, CSV, FORM = (
     "application/json",
     "application/cbor",

@@ -18,6 +18,8 @@ from tests.integration.conftest import PASSWORD, PROTOCOLS, Process
 from tests.support.http2 import Answer, Client
 from tests.support.node import Node
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds for anything to arrive
 LISTED = "https://shop.example.com"
 BASIC = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()

@@ -18,6 +18,8 @@ from tests.integration.conftest import LIMIT, PASSWORD, Process
 from tests.support.archives import tar_of
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 CONFIG = "rest: true\ngraphqlSchema: '*.graphql'\nresources: resources.py\n"
 AUTH = ("admin", PASSWORD)
 

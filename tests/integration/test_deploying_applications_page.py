@@ -15,6 +15,8 @@ import pytest
 from tests.integration.test_cli import Machine
 from tests.support.prepared import place_token_keys
 
+pytestmark = pytest.mark.programs
+
 PAGE = (Path(__file__).parents[2] / "docs" / "deploying-applications.md").read_text("utf-8")
 BAD = "def f(:\n"
 

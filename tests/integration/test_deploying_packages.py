@@ -22,6 +22,8 @@ from tests.support.forked import fork_server
 from tests.support.forked_trials import SUBPROCESS
 from tests.support.operations import OperationsNode
 
+pytestmark = pytest.mark.programs
+
 APP = {"config.yaml": "rest: true\n", "notes.txt": "one"}
 
 

@@ -25,6 +25,8 @@ from tests.integration.conftest import PASSWORD, START_LIMIT, Process
 from tests.support.pages import Parsed
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.programs
+
 TOP = Path(__file__).parents[2]
 FILES = TOP / "docs" / "deploying"
 PAGE = (TOP / "docs" / "deploying.md").read_text("utf-8")

@@ -19,6 +19,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support.saving import save
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds; a test that fails ends
 MODULES = 24
 
@@ -152,7 +154,6 @@ def errors_of(process: Process) -> dict[str, str]:
     return {each["name"]: each["error"] for each in found if each["status"] == "error"}
 
 
-@pytest.mark.slow(20)
 def test_nothing_is_dropped_while_files_are_saved(shop: Process, tmp_path: Path) -> None:
     with shop.client() as client, connect(f"ws://127.0.0.1:{shop.port}/Thing/", open_timeout=LIMIT, ping_interval=None) as socket:
         save_again_and_again(shop, tmp_path / "shop", client, socket)

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.walkthrough import LIMIT, Shop, blocks, commands
 
+pytestmark = pytest.mark.programs
+
 PAGE = Path(__file__).parents[2] / "docs" / "developing.md"
 _VARIES = (
     (r"\d\d:\d\d:\d\d", "#"),

@@ -12,6 +12,8 @@ import pytest
 
 from tests.integration.conftest import Process
 
+pytestmark = pytest.mark.programs
+
 SCHEMA = """
 type Seat @table(database: "one") @export { id: Long @primaryKey  showId: Long @indexed  show: Show @relationship(from: "showId") }
 type Show @table(database: "one") @export { id: Long @primaryKey  seats: [Seat] @relationship(to: "showId") }

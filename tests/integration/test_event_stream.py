@@ -19,6 +19,8 @@ import pytest
 from tests.integration.conftest import LIMIT, PASSWORD, Process
 from tests.support.streams import EventClient
 
+pytestmark = pytest.mark.programs
+
 LOGIN = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
 SPARE = 20 << 20  # bytes of memory that come and go with anything
 

@@ -16,6 +16,8 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.http2 import ClientEnd
 
+pytestmark = pytest.mark.programs
+
 BASIC = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
 LIMIT = 120.0  # seconds until a test gives up
 DESCRIPTORS = 128

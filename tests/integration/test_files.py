@@ -19,6 +19,8 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 MIB = 1 << 20
 SIZE = 64 * MIB
 BLOCK = bytes(range(256)) * 4096  # 1 MiB

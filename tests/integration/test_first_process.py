@@ -18,6 +18,8 @@ from tests.integration.conftest import PASSWORD, START_LIMIT
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 
+pytestmark = pytest.mark.programs
+
 # Becomes the parent of the orphans below it, as PID 1 is, and goes on as svc would.
 SUBREAPER = """
 import ctypes, os, sys

@@ -14,6 +14,8 @@ import pytest
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 SOURCE = """\
 import multiprocessing
 import os

@@ -18,6 +18,8 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.npm import LIMIT, NODE, needs_node, node_packages
 
+pytestmark = pytest.mark.programs
+
 GENERATED = Path(__file__).parent / "generated"
 GENERATOR = Path(sys.executable).with_name("openapi-python-client")
 STRICT = [
@@ -78,7 +80,6 @@ def empty(process: Process) -> Process:
 
 
 @pytest.mark.skipif(not GENERATOR.exists(), reason="openapi-python-client is not installed")
-@pytest.mark.slow(10)
 def test_openapi_python_client(empty: Process, document: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("post_hooks: []\n")  # it would be formatted
@@ -101,7 +102,6 @@ def test_openapi_python_client(empty: Process, document: Path, tmp_path: Path) -
 
 
 @needs_node
-@pytest.mark.slow(10)
 def test_openapi_typescript_and_openapi_fetch(
     empty: Process, document: Path, operations_file: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

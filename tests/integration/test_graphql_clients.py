@@ -23,7 +23,7 @@ from graphql import GraphQLError
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.npm import LIMIT, NODE, PACKAGES, locked, needs_node, node_packages, shared_directory
 
-pytestmark = needs_node
+pytestmark = [pytest.mark.programs, needs_node]
 
 SCRIPTS = Path(__file__).parent / "graphql"
 CREDENTIALS = b64encode(f"admin:{PASSWORD}".encode()).decode()

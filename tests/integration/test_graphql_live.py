@@ -22,6 +22,8 @@ from svc.store.integrity.check import check_database
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds for anything to arrive
 SCHEMA = """
 type Item @table @export { id: ID @primaryKey  name: String }

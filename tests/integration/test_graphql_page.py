@@ -14,7 +14,7 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.chromium import ALT, CHROMIUM, CTRL, SHIFT, Page, open_page
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = [pytest.mark.programs, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
 SCHEMA = """
 "What is sold."

@@ -11,6 +11,8 @@ import pytest
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 SOURCE = """\
 import asyncio
 import time

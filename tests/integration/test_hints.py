@@ -11,6 +11,8 @@ import pytest
 
 from tests.integration.conftest import LIMIT, PASSWORD, Process
 
+pytestmark = pytest.mark.programs
+
 FORM = "application/x-www-form-urlencoded"  # what `curl -d` says
 BOM = b"\xef\xbb\xbf"
 

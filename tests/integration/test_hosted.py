@@ -26,6 +26,8 @@ from tests.support.leaks import memory_of
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds for anything to happen
 ADMIN = ("admin", PASSWORD)
 SCHEMA = """

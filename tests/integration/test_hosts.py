@@ -11,6 +11,8 @@ import pytest
 
 from tests.integration.conftest import PASSWORD, Process
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds
 APP = Path(__file__).parent / "listening"
 

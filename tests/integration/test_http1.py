@@ -17,6 +17,8 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds until a test gives up
 
 

@@ -23,6 +23,8 @@ from tests.support.http2_cases import CASES, HEADERS, LAST_PING, PREFACE, Case, 
 from tests.support.node import Node
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 120.0  # seconds until a test gives up
 HTTP2 = PROTOCOLS["http2"]
 AUTHORIZATION = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import Process
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.programs
 
 SCHEMA = "type Thing @table @export {{ id: ID @primaryKey\n colour: String {indexed}\n size: Int @indexed }}"
 RECORDS = 6000  # more than are indexed at once, on the spot

@@ -8,8 +8,11 @@ import threading
 from base64 import b64encode
 
 import httpx
+import pytest
 
 from tests.integration.conftest import LIMIT, PASSWORD, Process
+
+pytestmark = pytest.mark.programs
 
 COUNT = 4000
 

@@ -16,6 +16,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support.leaks import memory_of
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 60.0  # seconds for anything to happen
 ADMIN = ("admin", PASSWORD)
 

@@ -14,10 +14,11 @@ from svc.stubs import write_application
 from tests.integration.conftest import PASSWORD, Process
 from tests.integration.test_browser import CHROMIUM, visit
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 300  # seconds
 
 
-@pytest.mark.slow(5)
 def test_its_own_tests_pass(tmp_path: Path) -> None:
     write_application(tmp_path / "shop", "shop")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
@@ -99,7 +100,6 @@ run().then(() => told, String).then((value) => send("PUT", "/List/result", {valu
 </script>"""
 
 
-@pytest.mark.slow(5)
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_its_page_shows_and_changes_tasks(tmp_path: Path) -> None:
     directory = tmp_path / "shop"

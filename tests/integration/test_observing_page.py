@@ -20,6 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from tests.integration.conftest import PASSWORD, Process
 from tests.integration.test_readme import OPERATIONS_ADDRESS, ROOT, examples
 
+pytestmark = pytest.mark.programs
+
 PAGE = ROOT / "docs" / "observing.md"
 LIMIT = 60.0
 FORMATS = {"text/plain": parse_text, "application/openmetrics-text": parse_openmetrics}

@@ -25,6 +25,8 @@ from svc.store.writing.bulk_write import load_records
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.profile import NIGHTLY, examples
 
+pytestmark = pytest.mark.programs
+
 DESCRIBED = Path(__file__).parent / "described"
 HOOKS = Path(__file__).parent / "openapi_hooks.py"
 # Every table of the demo has addresses that are described by the same code, and each address costs its seconds: by default these are tried, which
@@ -133,7 +135,6 @@ def document_of(process: Process) -> dict[str, Any]:
         return response.json()  # type: ignore[no-any-return]
 
 
-@pytest.mark.slow(20)
 def test_demo_answers_as_described(demo: Process, tmp_path: Path) -> None:
     known = []
     with demo.client() as client:
@@ -144,7 +145,6 @@ def test_demo_answers_as_described(demo: Process, tmp_path: Path) -> None:
     check(demo, tmp_path, "".join(known), SOME)
 
 
-@pytest.mark.slow(20)
 def test_every_type_is_described(described: Process, tmp_path: Path) -> None:
     check(described, tmp_path)
 

@@ -24,6 +24,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support import long_drain
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 ADMIN = ("admin", PASSWORD)
 SECRETS = ("correct horse", "Tr0ub4dor-and-3", "s3cr3t-second", "PRIVATE KEY")
 

@@ -19,6 +19,8 @@ from svc.operations import outbound
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
 
+pytestmark = pytest.mark.programs
+
 RIGHTS = {"read": True, "insert": True, "update": True, "delete": True, "attribute_permissions": []}
 
 

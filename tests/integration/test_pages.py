@@ -15,6 +15,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support.chromium import CHROMIUM, Page, open_page
 from tests.support.pages import BROWSER, Parsed
 
+pytestmark = pytest.mark.programs
+
 SCHEMA = """
 "What is sold."
 type Product @table @export {

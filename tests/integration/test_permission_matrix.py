@@ -13,6 +13,8 @@ from svc.operations.registry import by_name
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 ERROR = "This operation is not authorized due to role restrictions and/or invalid database items"
 CRUD = ("read", "insert", "update", "delete")
 DATABASE = "matrix"

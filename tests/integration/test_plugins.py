@@ -17,6 +17,8 @@ from websockets.sync.client import connect
 from tests.integration.conftest import PASSWORD, Process, free_port
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 LIMIT = 60.0  # seconds for anything to happen
 ADMIN = ("admin", PASSWORD)
 

@@ -22,6 +22,8 @@ from tests.support.forked import run_command
 from tests.support.prepared import place_token_keys
 from tests.support.waiting import LIMIT, wait_until
 
+pytestmark = pytest.mark.programs
+
 INTERPRETER = f"  interpreter: {running_interpreter()}\n"  # of `svc status`
 
 

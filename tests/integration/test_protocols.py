@@ -26,6 +26,8 @@ from tests.integration.test_tls import Secure
 from tests.support.certificates import client_context
 from tests.support.waiting import LIMIT
 
+pytestmark = pytest.mark.programs
+
 AUTH = ("admin", PASSWORD)
 BASIC = "Basic " + base64.b64encode(f"admin:{PASSWORD}".encode()).decode()
 

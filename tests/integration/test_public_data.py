@@ -14,6 +14,8 @@ from websockets.sync.client import connect
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import LIMIT
 
+pytestmark = pytest.mark.programs
+
 SCHEMA = """
 type Plant @table @export { id: ID @primaryKey, name: String @indexed, pin: String, gardenId: ID @indexed, garden: Garden @relationship(from: "gardenId") }
 type Garden @table @export { id: ID @primaryKey, name: String }

@@ -15,6 +15,8 @@ from svc.query import budget
 from svc.query.budget import QueryLimits
 from tests.support.node import Node
 
+pytestmark = pytest.mark.programs
+
 PRODUCTS = 60
 
 

@@ -8,6 +8,8 @@ import cbor2
 import httpx
 import pytest
 
+pytestmark = pytest.mark.programs
+
 RECORDS = [{"id": f"q{number:02}", "name": f"query{number % 3}", "price": number, "brandId": f"qb{number % 2}"} for number in range(20)]
 
 

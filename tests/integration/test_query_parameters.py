@@ -15,6 +15,8 @@ import requests
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.npm import NODE, needs_node, node_packages
 
+pytestmark = pytest.mark.programs
+
 RECORDS = [{"id": f"qp{n}", "name": ("a & b|c", "x+y", "(z) = 1")[n % 3], "price": n, "brandId": f"qpb{n % 2}"} for n in range(12)]
 # parameters, and the same in the language
 CASES: list[tuple[dict[str, Any], str]] = [

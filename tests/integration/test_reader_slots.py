@@ -16,6 +16,8 @@ from tests.support.operations import OperationsNode
 from tests.support.snapshots import reader_slots
 from tests.unit.operations.test_searches import fill
 
+pytestmark = pytest.mark.programs
+
 QUERIES = 5_000
 
 

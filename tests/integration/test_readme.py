@@ -20,6 +20,8 @@ import pytest
 from tests.integration.conftest import free_port
 from tests.support.waiting import LIMIT
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [

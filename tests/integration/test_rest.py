@@ -12,6 +12,8 @@ import pytest
 
 from tests.integration.conftest import Process
 
+pytestmark = pytest.mark.programs
+
 PROBLEM = "application/problem+json"
 
 

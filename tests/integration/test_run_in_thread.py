@@ -10,6 +10,8 @@ import pytest
 
 from tests.integration.conftest import Process
 
+pytestmark = pytest.mark.programs
+
 SOURCE = """\
 import asyncio
 import threading

@@ -18,6 +18,8 @@ from tests.support.certificates import client_context
 from tests.support.http2 import ClientEnd
 from tests.support.waiting import LIMIT
 
+pytestmark = pytest.mark.programs
+
 APP = Path(__file__).parent / "listening"
 
 

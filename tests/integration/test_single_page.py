@@ -55,7 +55,7 @@ const name = new URLSearchParams(location.search).get("as")
 addEventListener("load", async () => write(`/Result/${name}`, {found: await run().catch((error) => ({error: String(error)}))}))
 """
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = [pytest.mark.programs, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.programs
+
 CLOSING = "import os, sys; os.closerange(0, 3); os.execv(sys.argv[1], sys.argv[1:])"
 
 
@@ -24,7 +26,6 @@ def install(home: Path, *before: str, limit: int | None = None, **variables: str
     return subprocess.run(command, env=env, cwd=home, capture_output=True, text=True, preexec_fn=restrict, timeout=120)
 
 
-@pytest.mark.slow(3)
 def test_closed_standard_streams_are_no_files_of_the_root(tmp_path: Path) -> None:
     done = install(tmp_path, sys.executable, "-c", CLOSING)
     assert done.returncode == 0
@@ -34,7 +35,6 @@ def test_closed_standard_streams_are_no_files_of_the_root(tmp_path: Path) -> Non
     assert b"password" not in data[:4096] and data[16:20] == b"\xde\xc0\xef\xbe"
 
 
-@pytest.mark.slow(2)
 def test_a_small_address_space_is_named(tmp_path: Path) -> None:
     done = install(tmp_path, limit=2 << 30)
     assert done.returncode == 1

@@ -18,6 +18,8 @@ from tests.integration.test_tls import Secure
 from tests.support.certificates import client_context
 from tests.support.leaks import memory_of, open_files
 
+pytestmark = pytest.mark.programs
+
 LARGE = 12 << 20
 SCHEMA = "type Product @table @export { id: ID @primaryKey name: String }"
 LIMIT = 60.0  # seconds for what a test waits for

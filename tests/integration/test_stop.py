@@ -14,6 +14,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support import long_drain
 from tests.support.waiting import LIMIT, wait_until
 
+pytestmark = pytest.mark.programs
+
 AUTHORIZATION = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
 HEAD = f"PUT /Doc/last HTTP/1.1\r\nHost: x\r\nAuthorization: {AUTHORIZATION}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
 HEAD += "Expect: 100-continue\r\n\r\n"

@@ -13,6 +13,8 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 COUNT = 40_000
 TEXT = "x" * 400
 SPARE = 24 << 20  # bytes of memory that come and go with anything

@@ -13,6 +13,8 @@ import svc.testing
 from svc.testing import Application, NotEnded
 from tests.unit.testing.conftest import write_application
 
+pytestmark = pytest.mark.programs
+
 CODE = """
     import asyncio
     import httpx

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.waiting import LIMIT
+
+pytestmark = pytest.mark.programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 _FILE = re.compile(r"^\*\*([\w./]+)\*\*\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)

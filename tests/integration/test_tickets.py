@@ -14,6 +14,8 @@ from websockets.sync.client import connect
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import LIMIT
 
+pytestmark = pytest.mark.programs
+
 PAGE = {"Origin": "https://elsewhere.example"}
 MADE: list[str] = []  # none of them may be in a log
 LOGGED: list[str] = []  # what must be

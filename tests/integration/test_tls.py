@@ -25,6 +25,8 @@ from tests.support.certificates import Authority, Pair, authority, client_contex
 from tests.support.revocation import Responder, make_answer, make_list
 from tests.support.waiting import LIMIT, wait_until
 
+pytestmark = pytest.mark.programs
+
 OF_THE_MACHINE = ("storage.reclamation.threshold", " held the loop for ")  # warnings, where there is little room or much else to do
 GET = b"GET /Product/none HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

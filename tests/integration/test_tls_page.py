@@ -19,6 +19,8 @@ from tests.integration.conftest import PASSWORD, Process, free_port
 from tests.integration.test_readme import ROOT, examples
 from tests.support.certificates import authority
 
+pytestmark = pytest.mark.programs
+
 PAGE = ROOT / "docs" / "tls.md"
 LIMIT = 60.0
 MTLS = '{"certificateVerification": {"failureMode": "fail-closed"}}'

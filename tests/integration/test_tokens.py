@@ -10,6 +10,8 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.programs
+
 CREDENTIALS = {"username": "admin", "password": PASSWORD}
 
 

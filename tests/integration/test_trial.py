@@ -16,6 +16,8 @@ from svc.deploying.commands import Outcome
 from svc.deploying.trying import LoadFailed, TrialRequest, Tried, examine, try_load
 from svc.store.backup.watch import Stopped, Watch
 
+pytestmark = pytest.mark.programs
+
 CONFIG = "rest: true\nresources: resources.py\n"
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import LIMIT, wait_until
 
+pytestmark = pytest.mark.programs
+
 TRUSTED, OTHER = "127.0.0.2", "127.0.0.3"
 FIELDS = {"X-Forwarded-For": "198.51.100.66, 192.0.2.7", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "shop.example"}
 STANDARD = {"Forwarded": 'for=198.51.100.66, for="192.0.2.7:4711";proto=https;host=shop.example'}

@@ -12,6 +12,8 @@ import pytest
 from tests.support.chromium import CHROMIUM, open_page
 from tests.support.walkthrough import LIMIT, Shop, blocks, commands
 
+pytestmark = pytest.mark.programs
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 UNSHOWN = "...\n"  # output that is not compared
 
@@ -21,7 +23,6 @@ def sections() -> list[tuple[str, str]]:
     return re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.slow(12)
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_steps_lead_where_they_say(tmp_path: Path) -> None:
     shop = Shop(tmp_path)

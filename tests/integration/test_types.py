@@ -21,6 +21,8 @@ import svc
 from svc.stubs import write_application, write_stubs
 from tests.support.npm import locked
 
+pytestmark = pytest.mark.programs
+
 HERE = Path(__file__).parent
 TYPED = HERE / "typed"
 LIMIT = 300  # seconds
@@ -91,7 +93,6 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.slow(5)
 @pytest.mark.parametrize("check", CHECKERS)
 def test_right_code_is_right_and_each_fault_is_found(typed: Path, check: object) -> None:
     marked = {number for number, line in enumerate((typed / "wrong.py").read_text().splitlines(), 1) if "# wrong" in line}
@@ -101,7 +102,6 @@ def test_right_code_is_right_and_each_fault_is_found(typed: Path, check: object)
     assert found["wrong.py"] == marked
 
 
-@pytest.mark.slow(5)
 @pytest.mark.parametrize("check", CHECKERS)
 def test_a_new_application_has_no_faults(tmp_path: Path, check: object) -> None:
     """As it is written, here in a file of another name, beside which a mistake in `resources.py` is found."""
@@ -115,7 +115,6 @@ def test_a_new_application_has_no_faults(tmp_path: Path, check: object) -> None:
     assert check(tmp_path / "app") == {"resources.py": faulty}  # type: ignore[operator]
 
 
-@pytest.mark.slow(5)
 @pytest.mark.parametrize("check", CHECKERS)
 def test_the_application_of_the_demo_has_no_faults(tmp_path: Path, check: object) -> None:
     shutil.copytree(Path(svc.__file__).parent / "demo" / "app", tmp_path / "app")
@@ -133,7 +132,6 @@ def python_of_applications() -> tuple[str, str]:
     return parts["schema.graphql"], parts["resources.py"]
 
 
-@pytest.mark.slow(5)
 @pytest.mark.parametrize("check", CHECKERS)
 def test_the_code_of_the_page_on_applications_has_no_faults(tmp_path: Path, check: object) -> None:
     """It says of no argument what it is, so mypy is not as strict."""

@@ -11,6 +11,8 @@ from svc.cli import main
 from tests.integration.test_types import mypy, pyright
 from tests.integration.test_typescript import compiled, compiler  # noqa: F401 - a fixture
 
+pytestmark = pytest.mark.programs
+
 PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text("utf-8")
 
 
@@ -40,7 +42,6 @@ def test_commands_print_what_is_shown(shop: Path, capsys: pytest.CaptureFixture[
     assert len(others) == 2
 
 
-@pytest.mark.slow(3)
 @pytest.mark.parametrize("check", [mypy, pyright])
 def test_the_code_is_right(shop: Path, check: object) -> None:
     (code,) = blocks("py")
@@ -55,7 +56,6 @@ def test_the_code_is_right(shop: Path, check: object) -> None:
     assert all(marked[name] and found[name] >= marked[name] for name in marked), (found, marked)
 
 
-@pytest.mark.slow(5)
 def test_the_code_of_typescript_is_right(shop: Path, compiler: list[str]) -> None:  # noqa: F811
     assert main(["types", "--typescript", "shop", "out=shop/client.ts"]) == 0
     (shop / "page.ts").write_text(blocks("ts")[0])

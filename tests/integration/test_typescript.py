@@ -39,7 +39,7 @@ STRICT = [
     ),
 ]
 
-pytestmark = needs_node
+pytestmark = [pytest.mark.programs, needs_node]
 
 
 def fill(directory: Path) -> Path:
@@ -67,7 +67,6 @@ def compiled(compiler: list[str], directory: Path, *files: str) -> dict[str, set
     return found
 
 
-@pytest.mark.slow(10)
 def test_the_client_compiles_and_faults_in_code_that_uses_it_are_found(compiler: list[str], tmp_path: Path) -> None:
     directory = fill(tmp_path)
     lines = (directory / "wrong.ts").read_text().splitlines()

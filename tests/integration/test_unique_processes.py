@@ -6,10 +6,14 @@ import random
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import pytest
+
 from svc.errors import NotUnique
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.forks import context
+
+pytestmark = pytest.mark.programs
 
 PROCESSES = 3
 VALUES = 120

@@ -25,6 +25,8 @@ from tests.integration.conftest import PASSWORD, Process
 from tests.support.streams import EventClient
 from tests.support.waiting import LIMIT
 
+pytestmark = pytest.mark.programs
+
 SCHEMA = """
 type Thing @table @export { id: ID @primaryKey  n: Int  text: String }
 type Silent @table @export(ws: false) { id: ID @primaryKey }

@@ -20,6 +20,8 @@ from tests.integration.socket_process import SocketProcess
 from tests.support.waiting import LIMIT, wait_until
 from tests.support.websocket_frames import KEY, binary, close, frame, more, ping, text
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[SocketProcess]:

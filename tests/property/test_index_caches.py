@@ -31,6 +31,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import after, index_key, index_keys
 from tests.support.profile import examples
 
+pytestmark = pytest.mark.programs
+
 SIZES = {"AT_ONCE": 3, "_CHUNK": 3, "_FREED": 2, "MAX_PENDING": 5, "MERGED": 2, "MERGED_BY_WRITE": 1, "UNASKED": 4}
 THING = TableDefinition(
     "Thing",

@@ -36,6 +36,8 @@ from tests.support.hub import Sibling, StillLoop, carry_out
 from tests.support.profile import examples
 from tests.support.snapshots import give_up_snapshots
 
+pytestmark = pytest.mark.programs
+
 _ATTRIBUTES = (Attribute("id", primary_key=True), Attribute("a", "Int", indexed=True), Attribute("n", "Int"))
 PLAIN = TableDefinition("Plain", attributes=_ATTRIBUTES)
 SPLIT = TableDefinition("Split", attributes=_ATTRIBUTES, split_segments=True)

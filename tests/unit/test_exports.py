@@ -18,6 +18,8 @@ from svc.api.table import Table
 from svc.api.transactions import Transaction
 from tests.support.application import application
 
+pytestmark = pytest.mark.programs
+
 SPEC = Path(__file__).parents[2] / "docs" / "spec"
 EXPORTS = {
     *("tables", "databases", "Resource", "auth", "logger", "server", "contentTypes"),

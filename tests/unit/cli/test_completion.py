@@ -11,6 +11,8 @@ from svc.cli.completion import HOW, script
 from svc.operations.registry import all_operations
 from tests.support.cli import ROW
 
+pytestmark = pytest.mark.programs
+
 
 def bash(*words: str, rows: tuple[object, ...] = (ROW,)) -> list[str]:
     """What bash offers for the last word. `name=value` are three words to it."""

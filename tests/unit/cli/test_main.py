@@ -15,6 +15,8 @@ from svc.config.document import read_document, write_document
 from svc.interpreter import running_interpreter
 from tests.support.prepared import place_token_keys
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -14,6 +14,8 @@ from svc.deploying import commands
 from svc.deploying.commands import KEPT_LINES, LINE, CommandFailed, clean_environment, run_command
 from svc.store.backup.watch import Stopped, Watch
 
+pytestmark = pytest.mark.programs
+
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 

@@ -27,7 +27,7 @@ FILES = (
 KEPT = {".gitignore", "config.yaml", "web", "web/index.html", "deep", "deep/er", "deep/er/.gitignore", "deep/er/c.txt", "ä.txt", "x y.txt"}
 
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = [pytest.mark.programs, pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")]
 
 
 @pytest.fixture

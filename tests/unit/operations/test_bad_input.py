@@ -21,6 +21,8 @@ from svc.operations.registry import all_operations
 from tests.support.operations import OperationsNode
 from tests.support.prepared import place_token_keys
 
+pytestmark = pytest.mark.programs
+
 ROWS = all_operations()
 
 WRONG: dict[str, list[Any]] = {

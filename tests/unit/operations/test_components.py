@@ -24,6 +24,8 @@ from svc.operations.deployments import Run
 from tests.support.archives import tar_of
 from tests.support.operations import OperationsNode
 
+pytestmark = pytest.mark.programs
+
 OPERATIONS = (
     "get_components", "get_component_file", "set_component_file", "add_component", "drop_component", "deploy_component", "package_component",
     "list_deployments",

@@ -13,6 +13,8 @@ from svc.store import Database, LogEntry
 from tests.support.hub import Sibling
 from tests.support.scene import Scene
 
+pytestmark = pytest.mark.programs
+
 
 class Ear:
     def __init__(self) -> None:

@@ -21,6 +21,8 @@ from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from tests.support.hub import Sibling
 from tests.support.scene import NOTE, Scene
 
+pytestmark = pytest.mark.programs
+
 QUERIES = {
     "plain": "a=ge=0&live()",
     "kept": "a=ge=0&sort(-a)&limit(5)&live()",

@@ -11,6 +11,8 @@ import pytest
 
 from svc.root.background import PIPE_VARIABLE, READY, ready_pipe, stop
 
+pytestmark = pytest.mark.programs
+
 
 def pipe(monkeypatch: pytest.MonkeyPatch) -> int:
     reader, writer = os.pipe()

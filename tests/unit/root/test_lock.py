@@ -10,6 +10,8 @@ import pytest
 from svc.errors import ConfigError
 from svc.root.lock import AlreadyRunning, RootLock, running_pid
 
+pytestmark = pytest.mark.programs
+
 
 def test_one_server_at_a_time(tmp_path: Path) -> None:
     with RootLock(tmp_path):

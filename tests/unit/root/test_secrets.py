@@ -11,6 +11,8 @@ import pytest
 
 from svc.root.secrets import secret_values
 
+pytestmark = pytest.mark.programs
+
 
 def test_only_secrets_are_found_in_a_block() -> None:
     assert not list(secret_values(b"MY_SVC_ADMIN_PASSWORD=x\0SVC_ADMIN_PASSWORDS=x\0SVC_ADMIN_PASSWORD=\0--SVC_ADMIN_PASSWORD=\0x\0"))

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.programs
+
 # A hook that is registered before those of svc runs before them in the child.
 EARLY_SIGNAL = """
 import json, os, signal, sys

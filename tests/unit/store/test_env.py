@@ -14,6 +14,8 @@ from svc.errors import NoSpace, StoreFailure
 from svc.store.disk.faults import store_problem
 from svc.store.env import Environment, Handle
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[Environment]:

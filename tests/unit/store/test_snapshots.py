@@ -15,6 +15,8 @@ from svc.store.values.keys import encode_key
 from tests.support.snapshots import reader_slots
 from tests.unit.store.conftest import SEAT
 
+pytestmark = pytest.mark.programs
+
 
 def put(store: Store, table: Table, key: str) -> None:
     transaction = store.begin()

@@ -14,6 +14,8 @@ from svc.store import Database, LogEntry, Store, Table
 from svc.store.values.records import version_of
 from svc.store.writing.bulk_write import load_records
 
+pytestmark = pytest.mark.programs
+
 
 def put(store: Store, table: Table, key: str, **record: object) -> None:
     transaction = store.begin()

@@ -20,6 +20,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.store_names import NamePool
 from svc.store.writing.bulk_write import load_records
 
+pytestmark = pytest.mark.programs
+
 ROUNDS = 6
 
 

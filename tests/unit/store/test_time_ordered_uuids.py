@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from uuid import RFC_4122, UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.clock import FakeClock
 from svc.store.time_ordered_uuids import TimeOrderedUuids
+
+pytestmark = pytest.mark.programs
 
 NOW = 1_767_225_600.0
 

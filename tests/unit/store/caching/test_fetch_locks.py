@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from svc.store.caching import FetchLocks
+
+pytestmark = pytest.mark.programs
 
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ from svc.store.writing.writer_queue import QueueLimits
 from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.conftest import SEAT
 
+pytestmark = pytest.mark.programs
+
 
 class Turns:
     """A loop whose turns are taken one by one, and end as the server's do."""
