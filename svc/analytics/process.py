@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import psutil
-
 _KIB = 1024
 
 
@@ -54,6 +52,8 @@ def memory(array_buffers: int = 0) -> dict[str, int]:
 def _resident() -> tuple[int, int, int]:
     """Resident bytes: all, private anonymous, the rest (files and shared)."""
     if sys.platform != "linux":
+        import psutil
+
         info = psutil.Process().memory_full_info()
         private = min(info.uss, info.rss)
         return info.rss, private, info.rss - private

@@ -21,9 +21,9 @@ from svc.apps.faults import class_addresses, fault_registrations, schema_address
 from svc.apps.files import FileSet
 from svc.apps.kinds import READ_BY_SERVER, Kind, is_built_in, kind_of, remark_on_unknown
 from svc.apps.modules import ApplicationModules
+from svc.apps.packages import unmet_requirements
 from svc.apps.plugins import PluginEntry
 from svc.apps.reading import line_of
-from svc.apps.requirements import unmet_requirements
 from svc.apps.resources_entry import ResourcesEntry
 from svc.apps.schema_entry import SchemaEntry
 from svc.apps.status import ERROR, LOADING, EntryStatus, worst

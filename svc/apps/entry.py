@@ -20,7 +20,6 @@ from svc.apps.status import EntryStatus
 from svc.clock import Clock
 from svc.query import QueryCache
 from svc.resources import Registration, Resources
-from svc.static import FileCache
 from svc.store import Store
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from svc.apps.code import CodeVersion
     from svc.realtime.realtime import Realtime
     from svc.scheduler import Scheduler
+    from svc.static import FileCache
 
 
 PATIENCE = 5.0

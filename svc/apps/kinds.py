@@ -4,50 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 from svc.apps.config_file import ALIASES
-from svc.apps.data_entry import load_data
 from svc.apps.entry import Loader
-from svc.apps.env_entry import load_env
-from svc.apps.graphql_entry import load_graphql
-from svc.apps.plugins import load_plugin, load_plugin_module
-from svc.apps.resources_entry import load_resources
-from svc.apps.roles_entry import load_roles
-from svc.apps.routes_entry import load_routes
-from svc.apps.scheduler_entry import load_scheduler
-from svc.apps.schema_entry import load_schema
-from svc.apps.static_entry import load_static
 from svc.config.origins import hint, nearest
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`phase`: entries are loaded, and started, by phase, and in the order of the file within one. `is_code`: it has modules of the application, so all
-    such entries are loaded together."""
+    """`loader`: module and function in this package; the first entry of the kind imports them. `phase`: entries are loaded, and started, by phase, and in
+    the order of the file within one. `is_code`: it has modules of the application, so all such entries are loaded together."""
 
-    load: Loader
+    loader: str
     phase: int
     is_code: bool = False
+
+    @property
+    def load(self) -> Loader:
+        module, _, name = self.loader.partition(":")
+        return cast(Loader, getattr(import_module(f"svc.apps.{module}"), name))
 
 
 ENVIRONMENT, SCHEMA, ROLES, DATA, CODE, FILES = range(6)
 
 KINDS: Mapping[str, Kind] = {
-    "loadEnv": Kind(load_env, ENVIRONMENT),
-    "graphqlSchema": Kind(load_schema, SCHEMA),
-    "roles": Kind(load_roles, ROLES),
-    "dataLoader": Kind(load_data, DATA),
-    "resources": Kind(load_resources, CODE, is_code=True),
-    "scheduler": Kind(load_scheduler, CODE, is_code=True),
-    "static": Kind(load_static, FILES),
-    "frameworkRoutes": Kind(load_routes, CODE, is_code=True),
-    "graphql": Kind(load_graphql, FILES),
-    "pluginModule": Kind(load_plugin_module, CODE, is_code=True),
-    "extensionModule": Kind(load_plugin_module, CODE, is_code=True),
+    "loadEnv": Kind("env_entry:load_env", ENVIRONMENT),
+    "graphqlSchema": Kind("schema_entry:load_schema", SCHEMA),
+    "roles": Kind("roles_entry:load_roles", ROLES),
+    "dataLoader": Kind("data_entry:load_data", DATA),
+    "resources": Kind("resources_entry:load_resources", CODE, is_code=True),
+    "scheduler": Kind("scheduler_entry:load_scheduler", CODE, is_code=True),
+    "static": Kind("static_entry:load_static", FILES),
+    "frameworkRoutes": Kind("routes_entry:load_routes", CODE, is_code=True),
+    "graphql": Kind("graphql_entry:load_graphql", FILES),
+    "pluginModule": Kind("plugins.entry:load_plugin_module", CODE, is_code=True),
+    "extensionModule": Kind("plugins.entry:load_plugin_module", CODE, is_code=True),
 }
 
-PLUGIN = Kind(load_plugin, CODE, is_code=True)
+PLUGIN = Kind("plugins.entry:load_plugin", CODE, is_code=True)
 """Of an entry of any other name, with `package`."""
 
 READ_BY_SERVER = frozenset(("rest", "login"))

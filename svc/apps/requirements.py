@@ -16,10 +16,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from svc.apps.packages import DIRECTORY
+from svc.apps.packages import DIRECTORY, PROJECT, REQUIREMENTS
 from svc.apps.reading import read_limited
 
-REQUIREMENTS, PROJECT = "requirements.txt", "pyproject.toml"
 MAX_BYTES = 1 << 20  # of one of these files
 MAX_MESSAGES = 20
 _SHOWN = 10

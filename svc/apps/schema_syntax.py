@@ -10,8 +10,15 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from graphql import GraphQLError
-from graphql.language import (
+from svc.errors import SchemaError
+from svc.late_package import import_late
+from svc.store.schema import SCALAR_TYPES
+from svc.store.values.conversion import printable
+
+import_late("graphql")  # only the language of it
+
+from graphql.error import GraphQLError  # noqa: E402
+from graphql.language import (  # noqa: E402
     BooleanValueNode,
     ConstDirectiveNode,
     DirectiveNode,
@@ -36,10 +43,6 @@ from graphql.language import (
     ValueNode,
     parse,
 )
-
-from svc.errors import SchemaError
-from svc.store.schema import SCALAR_TYPES
-from svc.store.values.conversion import printable
 
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
 """A directive's argument. Enum names are strings."""

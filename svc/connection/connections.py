@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from svc.connection import tls_handshake
 from svc.connection.http1 import Http1Connection
-from svc.connection.http2 import Http2Connection
 from svc.connection.shared import SharedState
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ class Connections(SharedState):
     def begin_http2(self, connection: SocketConnection, data: bytes) -> SocketConnection:
         """Replace a connection by one of HTTP/2: one that received HTTP/2's preface (`data`: the preface and all bytes after it), or that agreed on
         HTTP/2 with TLS. Returns the new connection."""
+        from svc.connection.http2 import Http2Connection  # many servers have no such client: 10 ms, and a megabyte
+
         successor = Http2Connection(self, connection.sock, connection.peer, connection.scheme)
         connection.hand_over(successor)
         if data:

@@ -14,10 +14,9 @@ does not read (`holds_pongs`), only the latest ping is remembered (RFC 6455 §5.
 
 from __future__ import annotations
 
-from wsproto.connection import Connection, ConnectionState, ConnectionType
-from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
+from typing import TYPE_CHECKING
 
-from svc.protocol.websocket_deflate import RATIO, Agreement, DeflateOptions, Deflater, Inflater, negotiate
+from svc.protocol.websocket_deflate import RATIO, Agreement, DeflateOptions, Deflater, negotiate
 from svc.protocol.websocket_events import CloseReceived, Event, Failed, PingReceived, PongReceived
 from svc.protocol.websocket_express import recognise_message, recognise_ping
 from svc.protocol.websocket_frames import (
@@ -38,6 +37,11 @@ from svc.protocol.websocket_frames import (
     maybe_read_head,
 )
 from svc.protocol.websocket_states import TRANSITIONS, WebSocketInput, WebSocketState
+
+if TYPE_CHECKING:
+    from wsproto.connection import Connection
+
+    from svc.protocol.websocket_inflate import Inflater
 
 __all__ = [
     "LOST",
@@ -83,7 +87,11 @@ class WebSocketProtocol:
     def __init__(self, max_payload: int = MAX_PAYLOAD, deflate: Agreement | None = None) -> None:
         self._max_payload = max_payload
         self._deflater = None if deflate is None else Deflater(deflate)
-        self._inflater = None if deflate is None else Inflater(deflate, max_payload)
+        self._inflater: Inflater | None = None
+        if deflate is not None:
+            from svc.protocol.websocket_inflate import Inflater
+
+            self._inflater = Inflater(deflate, max_payload)
         self._wsproto: Connection | None = None
         self.state = WebSocketState.OPEN
         self.is_behind = False  # `next_events` has more events
@@ -194,10 +202,15 @@ class WebSocketProtocol:
             if not length:
                 self._empty_fragments += 1
         if self._wsproto is None:
+            from wsproto.connection import Connection, ConnectionType  # as below: most peers send what the express lane takes
+
             self._wsproto = Connection(ConnectionType.SERVER, None if self._inflater is None else [self._inflater])
 
     def _feed(self, data: bytes, payload: int, events: list[Event]) -> None:
         """Give wsproto some of the current frame, its header as a whole. `payload`: how many of these bytes are payload."""
+        from wsproto.connection import ConnectionState
+        from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
+
         wsproto = self._wsproto
         assert wsproto is not None
         self._payload -= payload

@@ -22,10 +22,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from math import inf
 from typing import Any
-
-import psutil
 
 from svc.awaitables import is_waiting, settled
 from svc.clock import Clock
@@ -95,7 +94,7 @@ class Scheduler:
         self._loop = loop
         self._report = report
         self._tables = JobTables(store)
-        self._owner = owner or _own_name()
+        self._given_owner = owner
         self._is_alive = is_alive or _is_alive
         self._jobs: dict[tuple[str, str], _Job] = {}
         self._leaving: dict[tuple[str, str], _Job] = {}  # withdrawn in this turn: perhaps for a newer version of the application
@@ -105,6 +104,10 @@ class Scheduler:
         self._arming: asyncio.Handle | None = None
         self._is_started = self._is_stopped = False
         self._beat_at = 0.0
+
+    @cached_property
+    def _owner(self) -> str:
+        return self._given_owner or _own_name()
 
     # --- the jobs of applications --------------------------------------------------------------------------------------------------------
 
@@ -534,12 +537,16 @@ def _own_part(error: BaseException) -> Any:
 
 
 def _own_name() -> str:
+    import psutil
+
     process = psutil.Process()
     return f"{process.pid}:{process.create_time():.2f}:{os.urandom(4).hex()}"
 
 
 def _is_alive(owner: str) -> bool:
     """Whether the process of an instance runs. One that has the id of this process was here before a restart in place."""
+    import psutil
+
     try:
         pid, created, _ = owner.split(":")
         return int(pid) != os.getpid() and f"{psutil.Process(int(pid)).create_time():.2f}" == created

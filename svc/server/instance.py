@@ -379,6 +379,7 @@ class Instance:
         self.periodic.start()
         self.mounts.begin()
         self.scheduler.start()
+        self.reloader.begin()
         self.logger.notify(f"svc {__version__} successfully started.")
         try:
             self._jobs.end_restarts()  # of the jobs that have restarted this instance

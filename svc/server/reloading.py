@@ -33,6 +33,7 @@ from svc.server.watching import FileWatcher
 SLICE = 100  # names that are looked at in one turn
 MOST_NAMES = 1000  # that are kept of one application
 SHOWN_NAMES = 5
+WATCH_AFTER = 0.1  # seconds, from when the server serves
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,20 @@ class Reloader:
     # --- beginning and end ---------------------------------------------------------------------------------------------------------------
 
     async def open(self, directories: Sequence[Path]) -> None:
-        """Begin. `directories`: of the applications beside those below the root of components."""
+        """Note what there is now. `directories`: of the applications beside those below the root of components."""
         await self._in_thread(self._look_first, directories)
         self._task = self._loop.create_task(self._run())
-        await self._watch()
+
+    def begin(self) -> None:
+        """Watch, from soon on: what changes until then is found by the first look at everything. The library for it takes 30 ms to import, which the
+        first requests need not wait for."""
+        if self._task is not None:
+            self._loop.call_later(WATCH_AFTER, self._begin_watching)
+
+    def _begin_watching(self) -> None:
+        if not self._is_closed:
+            self._roots_changed = self._looks_at_all = True
+            self._arrived.set()
 
     def _look_first(self, directories: Sequence[Path]) -> None:
         self._components = self._find_components()

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import psutil
-
 # fmt: off
 REMOTE = frozenset((
     "9p", "afs", "ceph", "cifs", "davfs", "drvfs", "fakeowner", "fuse.glusterfs",
@@ -28,6 +26,8 @@ def remote_drive(directory: Path, mounts: Iterable[tuple[str, str]] | None = Non
     'nfs4'
     """
     if mounts is None:
+        import psutil
+
         try:
             mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
         except (OSError, RuntimeError):

@@ -74,6 +74,7 @@ class World:
         self.node.applications.on_loaded = self.reloader.on_loaded
         self.watcher: FakeWatcher = self.reloader._watcher  # type: ignore[assignment]
         self.node.run(self.reloader.open([]))
+        self.node.run(self.reloader._watch())
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -472,5 +473,18 @@ def test_files_that_are_saved_all_the_time_do_not_keep_others_from_being_loaded(
         writing.cancel()
 
     world.node.run(save())
+    assert world.answer("/Greeting/") == "two"
+    world.close()
+
+
+def test_what_changes_before_watching_begins_is_found(app: Application) -> None:
+    world = World(app, reloads_code=True)
+    world.watcher.directories = []
+    world.write("helpers.py", "text = 'two'\n")
+    world.reloader._begin_watching()
+    world.node.clock.advance(1.0)
+    world.node.run(world.until_idle())
+    world.node.clock.advance(1.0)
+    world.node.run(world.until_idle())
     assert world.answer("/Greeting/") == "two"
     world.close()
