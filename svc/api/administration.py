@@ -28,7 +28,7 @@ from svc.store.values.records import decode, decode_payload, expiry_of, lsn_of, 
 from svc.store.values.validation import check_key, key_from_text
 
 if TYPE_CHECKING:
-    from svc.api.interface import Interface
+    from svc.api.current import CurrentInterface
 
 logger = logging.getLogger("svc.applications")
 
@@ -175,7 +175,7 @@ class TableAdministration:
         """Run an operation on this table: `database` and `table` are filled in."""
         table = _of(cls)
         body = {**operation, "database": table.database.name, "table": table.name}
-        interface: Interface = cls._interface
+        interface: CurrentInterface = cls._interface
         return await interface.server.operation(body, None, authorize)
 
     @classmethod

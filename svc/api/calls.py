@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from types import CodeType
 from typing import Any
 
+from svc.api.current import report_dropped
 from svc.api.thread_guard import here, refuse_helper
 from svc.awaitables import Deferred, is_waiting, settled
 
@@ -67,8 +68,6 @@ class Call(Deferred, Coroutine[Any, Any, Any]):
 
     def __del__(self) -> None:
         if self._function is not None and not sys.is_finalizing():
-            from svc.api.interface import report_dropped
-
             report_dropped(self._code, self._instruction)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.api.context import AnyContext, current_context
+from svc.api.current import CurrentInterface, current
 from svc.api.frozen import is_frozen, thaw
 from svc.api.records import missing
 from svc.api.tracked import TRACKED, TrackedDict, TrackedList, TrackedSet, plain, track
@@ -19,7 +20,6 @@ from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import merge
 
 if TYPE_CHECKING:
-    from svc.api.interface import Interface
     from svc.store import Table
 
 NOT_LOADED: Any = object()
@@ -34,7 +34,7 @@ class Instance(AlreadyThere):
     """
 
     _table: ClassVar[Table | None] = None
-    _interface: ClassVar[Interface | None] = None
+    _interface: ClassVar[CurrentInterface | None] = None
 
     # Defaults of what an instance has of its own.
     _target: Any = None  # what the handler is bound to
@@ -320,11 +320,9 @@ class Instance(AlreadyThere):
         return not self._changes and not self._is_saving
 
     @classmethod
-    def _own_interface(cls) -> Interface:
+    def _own_interface(cls) -> CurrentInterface:
         interface = cls._interface
         if interface is None:
-            from svc.api.interface import current
-
             return current()
         return interface
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.analytics.recorder import IdleRecorder, Recorder
 from svc.api.caching import TableCache
+from svc.api.current import current, end_current, make_current
 from svc.api.registry import ResourceRegistry
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
@@ -19,7 +19,6 @@ from svc.api.thread_guard import note_loop_thread
 from svc.api.threads import HelperThreads
 from svc.api.transactions import TransactionFunction
 from svc.content.registry import ContentTypes
-from svc.logs.application_code import line_of
 from svc.query import QueryCache
 from svc.resources import Resources, table_resource
 from svc.store import Database, Store
@@ -29,8 +28,6 @@ from svc.store.schema import DEFAULT_DATABASE
 if TYPE_CHECKING:
     from svc.logs import Logger
     from svc.realtime.realtime import Realtime
-
-logger = logging.getLogger("svc.applications")
 
 
 class Tables(Mapping[str, type[Table]]):
@@ -154,11 +151,11 @@ class Interface:
         self.Resource = Resource
         self.transaction = TransactionFunction(lambda: self)
         self.threads = HelperThreads()
-        self.running = RunningHandlers(store.clock, handler_timeout)
+        self.running: RunningHandlers = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
         self.app_servers: dict[str, Any] = {}  # ... -> its `server`
-        self.versions = 0  # of applications that have been loaded
-        self.resources = ResourceRegistry(self)
+        self.versions: int = 0  # of applications that have been loaded
+        self.resources: ResourceRegistry = ResourceRegistry(self)
         self.databases = Databases(self)
         self.tables = self.databases.of(DEFAULT_DATABASE)
 
@@ -208,8 +205,7 @@ class Interface:
 
     def make_current(self) -> None:
         """From now on code that belongs to no instance in particular works on this one."""
-        global _current
-        _current = self
+        make_current(self)
 
     def drop_unused_caches(self) -> None:
         """Tables whose sources have gone are no caches any more."""
@@ -218,12 +214,10 @@ class Interface:
 
     def close(self) -> None:
         """The instance has ended."""
-        global _current
         self.threads.close()
         for cache in self.caches:
             cache.close()
-        if _current is self:
-            _current = None
+        end_current(self)
 
     def end(self) -> None:
         """No code of an application runs any more: nothing of it is kept."""
@@ -234,31 +228,6 @@ class Interface:
 def _of_module(by_package: Mapping[str, Any], module: str, default: Any) -> Any:
     """The value of the application that a module belongs to."""
     return next((value for package, value in by_package.items() if module == package or module.startswith(f"{package}.")), default)
-
-
-def report_dropped(code: CodeType, instruction: int) -> None:
-    """A call that was never awaited is gone."""
-    if _current is None or not _current.on_dropped(code, instruction):
-        logger.error(
-            "a call was never awaited, so it was not made: %s:%d, in %s", code.co_filename, line_of(code, instruction), code.co_name
-        )
-
-
-_current: Interface | None = None
-
-
-def current() -> Interface:
-    """The instance whose code is being loaded or run. Raises RuntimeError without one."""
-    if _current is None:
-        raise RuntimeError("no svc instance runs in this process: its tables are there while one does")
-    return _current
-
-
-def global_of(name: str, module: str) -> Any:
-    """The object that `from svc import name` gives to a module. Raises ImportError without an instance."""
-    if _current is None:
-        raise ImportError(f"svc.{name} belongs to a running svc instance, and none runs in this process")
-    return _current.global_of(name, module)
 
 
 transaction = TransactionFunction(current)

@@ -12,7 +12,7 @@ from svc.api.thread_guard import REGISTERING, refuse_helper
 from svc.resources import Registration, make_registration
 
 if TYPE_CHECKING:
-    from svc.api.interface import Interface
+    from svc.api.current import CurrentInterface
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Entry:
 class ResourceRegistry(Mapping[str, Entry]):
     """A mapping address -> entry. Addresses have no slashes at their ends."""
 
-    def __init__(self, interface: Interface, owner: object = None, register: Callable[[Registration], None] | None = None) -> None:
+    def __init__(self, interface: CurrentInterface, owner: object = None, register: Callable[[Registration], None] | None = None) -> None:
         """`owner`: what the resources that are set here go with. `register`: takes them, in place of the registry."""
         self._interface = interface
         self._owner = owner

@@ -33,8 +33,8 @@ from svc.resources.subscribing import refuse_whole_results, subscribed_query
 from svc.store.values.conversion import check_key
 
 if TYPE_CHECKING:
-    from svc.api.interface import Interface
-    from svc.api.table import Table
+    from svc.api.current import CurrentInterface
+    from svc.resources.table_resource import TableResource
 
 logger = logging.getLogger("svc.applications")
 
@@ -183,33 +183,35 @@ def keep(task: asyncio.Future[Any]) -> None:
 # --- opening --------------------------------------------------------------------------------------------------------------------------------
 
 
-def empty_subscription(interface: Interface) -> Subscription:
+def empty_subscription(interface: CurrentInterface) -> Subscription:
     """A subscription to nothing, which does not end by itself: what is sent to it is all there is."""
     return Subscription(DeliveryQueue(interface.loop), interface.loop)
 
 
-def subscribe_to_table(owner: type[Table], target: RequestTarget, context: AnyContext | None) -> Subscription:
-    """What `target` asks for. A call of code has all rights; what the client of a protocol asks for has those of its user's role, as long as it lasts.
+def subscribe_to_table(
+    served: type[TableResource], interface: CurrentInterface, target: RequestTarget, context: AnyContext | None
+) -> Subscription:
+    """What `target` asks for, of a table of `interface`. A call of code has all rights; what the client of a protocol asks for has those of its user's
+    role, as long as it lasts.
 
     Raises ClientError, QueryError, AccessViolation.
     """
-    interface = owner._own_interface()
     realtime = interface.realtime
     if realtime is None:
-        raise MethodNotAllowed(f"{owner.__name__} has no events here", ("OPTIONS",))
-    table = owner._table
+        raise MethodNotAllowed(f"{served.__name__} has no events here", ("OPTIONS",))
+    table = served.table
     checked = target.rights is not None and target.rights is not ALL_RIGHTS and target.rights is not OPENED
     user: Any = None if context is None else context.user
     assert user is None or isinstance(user, User)
     request = context if isinstance(context, Request) and context.state.target is target else None
     options = target.subscription_options or {}
-    query = subscribed_query(owner._served, target) if target.is_plain else target.query_for(table)
+    query = subscribed_query(served, target) if target.is_plain else target.query_for(table)
     if target.rights is OPENED:  # this table is open to the caller, those that its relationships lead to are not
         if query.select is None and query.aggregate is None and table.has_enumerable:
             query = replace(query, select=enumerable_select(table))
         query = narrow_query(query, table, user, table)
     allow = target.option("allow_full_scan")
-    allow_full_scan = (request is None or owner._served.allow_full_scan) if allow is None else bool(allow)
+    allow_full_scan = (request is None or served.allow_full_scan) if allow is None else bool(allow)
     key, prefix = _address(target, table)
     if query.live:
         if key is not None or options.keys() - {"listener"}:

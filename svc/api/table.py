@@ -557,7 +557,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         single records, and `target.SUBSCRIPTION_OPTIONS`."""
         cls = type(self)
         bound = self._target if request is None and self._target is not None else request
-        return subscribe_to_table(cls, target_with(bound, options, cls._table), self.get_context())
+        return subscribe_to_table(cls._served, cls._own_interface(), target_with(bound, options, cls._table), self.get_context())
 
     def invalidate(self, target: Any = None) -> Any:
         """Say that what is known of the record does not hold any more."""

@@ -18,6 +18,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from svc.api.current import current
 from svc.errors import Overloaded
 from svc.loop import as_exception
 
@@ -107,8 +108,6 @@ async def run_in_thread(function: Callable[..., Any], /, *arguments: Any, **opti
     If the caller is cancelled, a function that has not begun does not run; one that runs goes on, and its result is dropped. Raises Overloaded if
     too many wait.
     """
-    from svc.api.interface import current
-
     if not callable(function):
         raise TypeError(
             f"run_in_thread takes a function and its arguments, not {type(function).__name__}: write run_in_thread(f, x), not run_in_thread(f(x))"

@@ -32,7 +32,7 @@ from svc.store.writing.commit import commit, wait_committed
 from svc.store.writing.preview import Preview, PreviewedSnapshot
 
 if TYPE_CHECKING:
-    from svc.api.interface import Interface
+    from svc.api.current import CurrentInterface
 
 
 LATEST = 1e17  # ms, of a time
@@ -556,7 +556,7 @@ class TransactionFunction:
     user of that context. `async with transaction() as txn` does the same with a block. What is raised undoes it. Inside of an open transaction both take
     part in that one."""
 
-    def __init__(self, interface: Callable[[], Interface]) -> None:
+    def __init__(self, interface: Callable[[], CurrentInterface]) -> None:
         self._interface = interface
 
     def __call__(self, *arguments: Any) -> TransactionCall:

@@ -21,7 +21,7 @@ from svc.apps.faults import class_addresses, fault_registrations, schema_address
 from svc.apps.files import FileSet
 from svc.apps.kinds import READ_BY_SERVER, Kind, is_built_in, kind_of, remark_on_unknown
 from svc.apps.modules import ApplicationModules
-from svc.apps.packages import unmet_requirements
+from svc.apps.packages import DIRECTORY, PROJECT, REQUIREMENTS
 from svc.apps.plugins import PluginEntry
 from svc.apps.reading import line_of
 from svc.apps.resources_entry import ResourcesEntry
@@ -211,7 +211,7 @@ class App:
             statuses[key].warn(f"{CONFIG_FILE}{line_of(text, key)}: {remark_on_unknown(key)}", unknown=True)
 
     async def _warn_of_packages(self, statuses: dict[str, EntryStatus]) -> None:
-        messages: list[str] = await self._runtime.in_thread(unmet_requirements, self.directory)
+        messages: list[str] = await self._runtime.in_thread(_unmet_requirements, self.directory)
         if messages:
             statuses[PACKAGES] = EntryStatus()
             for message in messages:
@@ -440,3 +440,12 @@ def _concerns(entry: LoadedEntry, names: Iterable[str]) -> bool:
 
 def _traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
+
+
+def _unmet_requirements(directory: Path) -> list[str]:
+    """What is to be said of the packages of an application. Reads files: for a helper thread."""
+    if not any((directory / name).exists() for name in (REQUIREMENTS, PROJECT, DIRECTORY)):
+        return []
+    from svc.apps.requirements import unmet_requirements  # with the libraries for it: 20 ms
+
+    return unmet_requirements(directory)

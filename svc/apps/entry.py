@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.apps.files import FileSet
 from svc.apps.status import EntryStatus
@@ -25,14 +25,40 @@ from svc.store import Store
 if TYPE_CHECKING:
     from svc.api.interface import Interface
     from svc.api.server import Server
-    from svc.apps.app import App
     from svc.apps.code import CodeVersion
     from svc.realtime.realtime import Realtime
     from svc.scheduler import Scheduler
     from svc.static import FileCache
+    from svc.store.schema import TableDefinition
 
 
 PATIENCE = 5.0
+
+
+class ServedApplication(Protocol):
+    """What an entry needs of its application: `app.App`."""
+
+    definitions: list[TableDefinition]
+    role_files: dict[str, str]
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+    @property
+    def has_config_file(self) -> bool: ...
+    @property
+    def url_path(self) -> str | None: ...
+    @property
+    def host(self) -> str | None: ...
+    @property
+    def is_serving(self) -> bool: ...
+    @property
+    def has_failed_schema(self) -> bool: ...
+    def known_definitions(self) -> Mapping[str, Mapping[str, TableDefinition]]: ...
+    def loaded(self, key: str) -> LoadedEntry | None: ...
 
 
 @dataclass
@@ -67,7 +93,7 @@ class Runtime:
     request_restart: Callable[[str, str], None] = lambda application, key: None
     ending: set[asyncio.Task[Any]] = field(default_factory=set)
     """What entries that have been withdrawn still do."""
-    on_switched: Callable[[App, Mapping[str, EntryStatus]], None] = lambda app, statuses: None
+    on_switched: Callable[[ServedApplication, Mapping[str, EntryStatus]], None] = lambda app, statuses: None
     patience: float | None = PATIENCE
     report_alone: Callable[[str, str, str], None] | None = None
     """Logs what is no part of a load, which is told of as a whole on the screen of `svc dev`; None: as `report`."""
@@ -90,7 +116,7 @@ class EntryContext:
     `code`: modules and `server` of the version of the application's Python code that is being loaded; None without an interface.
     """
 
-    app: App
+    app: ServedApplication
     key: str
     options: Mapping[str, Any]
     status: EntryStatus

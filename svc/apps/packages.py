@@ -17,15 +17,6 @@ DIRECTORY = ".packages"
 REQUIREMENTS, PROJECT = "requirements.txt", "pyproject.toml"
 
 
-def unmet_requirements(directory: Path) -> list[str]:
-    """What is to be said of the packages of the application in a directory: see `requirements`. Reads files: for a helper thread."""
-    if not any((directory / name).exists() for name in (REQUIREMENTS, PROJECT, DIRECTORY)):
-        return []
-    from svc.apps import requirements  # with the libraries for it: 20 ms
-
-    return requirements.unmet_requirements(directory)
-
-
 def add_packages(directory: Path) -> str:
     """Make the packages of the application in `directory` importable. Returns the entry of `sys.path`, "" if it has none."""
     entry = str(directory.resolve() / DIRECTORY)

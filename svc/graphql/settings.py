@@ -8,7 +8,7 @@ ADDRESS = "/graphql"
 SOCKET_PATHS = (ADDRESS, ADDRESS + "/")
 PATHS = (*SOCKET_PATHS, *PAGE_PATHS)
 READS = ("GET", "HEAD")
-METHODS = (*READS, "POST")
+METHODS: tuple[str, ...] = (*READS, "POST")
 ENTRY_OPTIONS = ("extended", "introspection", "port", "securePort")
 """Of the entry `graphql` in the configuration of an application."""
 HANDLER_PATH = "graphql"  # in the metrics (spec: analytics §3)

@@ -21,7 +21,7 @@ from svc.http.conditional import coded_tag
 from svc.http.encoders import BR, GZIP, ZSTD, AsyncCompressedBody, Coding, CompressedBody
 from svc.messages import Feed, HeaderBlock, HeaderPairs, Request, Response
 
-VARY: Final = ("Vary", "Accept, Accept-Encoding, Authorization, Cookie")
+VARY: Final[tuple[str, str]] = ("Vary", "Accept, Accept-Encoding, Authorization, Cookie")
 """Of answers that depend on who asks: no cache gives one caller what another was given, whether it may keep it or not."""
 MAX_AT_ONCE = 256 * 1024  # bytes of a body compressed in one go: 2.6 ms with gzip; longer ones become streams
 MEMO_SIZE = 256  # different `Accept-Encoding` values and content types that are remembered ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from svc.auth.roles import role_of
 from svc.auth.users import User
@@ -37,7 +37,7 @@ class Unrestricted(Enum):
 
 
 UNRESTRICTED = Unrestricted.EVERYTHING
-Reader = User | None | Unrestricted
+Reader: TypeAlias = User | Unrestricted | None
 """Whose rights narrow a query, None: those of an anonymous caller; or UNRESTRICTED, where nothing does."""
 
 

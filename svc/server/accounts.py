@@ -25,7 +25,7 @@ from svc.store import Store
 from svc.store.system import SYSTEM
 from svc.tls.mtls import ClientCertificates
 
-NOBODY_GIVEN = Administrator(None, None)
+NOBODY_GIVEN: Administrator = Administrator(None, None)
 
 
 class Accounts:

@@ -90,7 +90,7 @@ class InstanceOptions:
     opens_ports: bool = True
 
 
-DEFAULT_OPTIONS = InstanceOptions()
+DEFAULT_OPTIONS: InstanceOptions = InstanceOptions()
 
 
 class Instance:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.apps import App
+from svc.apps.entry import ServedApplication
 from svc.apps.env_entry import load_first
 from svc.apps.modules import PACKAGE
 from svc.apps.status import EntryStatus
@@ -82,7 +83,7 @@ def load(request: TrialRequest, place: Path) -> App:
             print(f"the table {definition.database}.{definition.name} is not there: {error}")
     instance.applications.know(request.others, request.directories)
 
-    def switched(app: App, statuses: Mapping[str, EntryStatus]) -> None:
+    def switched(app: ServedApplication, statuses: Mapping[str, EntryStatus]) -> None:
         if app.name == request.project:
             _write(place / LOADED, statuses, request)
 

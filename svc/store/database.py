@@ -543,8 +543,8 @@ class Database:
         self.last_writes = LastWrites(self.env, self.log)
         self.env.on_foreign_commit = self._follow
         self._follow()
-        self.figures = LogFigures(self)
-        self.figures.restore()
+        self.figures = LogFigures(self.env, self.definitions, self.log, self.last_writes, self.tables)
+        self.figures.restore(self.generation)
 
     def _open_core(self) -> list[Handle]:
         """The handles of the stores that every database has; made, all at once, if it is new."""

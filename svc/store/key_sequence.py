@@ -19,7 +19,7 @@ from svc.store.env import Txn
 from svc.store.values.keys import after, decode_key, encode_key, kind_range
 
 if TYPE_CHECKING:
-    from svc.store.table import Table
+    from svc.store.stored_table import StoredTable
 
 SMALL_BLOCK, SMALL_LIMIT = 1024, (1 << 31) - 1  # for `Int`
 BLOCK, LIMIT = 4_194_304, (1 << 49) - 1  # for `Long`, `BigInt`, `Any`
@@ -33,7 +33,7 @@ class KeySequence:
 
     __slots__ = ("_block", "_end", "_limit", "_next", "_table", "_txn")
 
-    def __init__(self, table: Table, *, small: bool) -> None:
+    def __init__(self, table: StoredTable, *, small: bool) -> None:
         self._table = table
         self._block, self._limit = (SMALL_BLOCK, SMALL_LIMIT) if small else (BLOCK, LIMIT)
         self._txn: Txn | None = None

@@ -18,7 +18,7 @@ from svc.store.schema_changes import Doubt, Leftover, LeftoverCount, SavedCount,
 if TYPE_CHECKING:
     from svc.store.env import Txn
     from svc.store.schema import TableDefinition
-    from svc.store.table import Table
+    from svc.store.stored_table import StoredTable
 
 
 class LeftoverNote(msgspec.Struct, frozen=True, array_like=True):
@@ -36,13 +36,13 @@ class LeftoverNote(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.msgpack.decode(data, type=cls)
 
 
-def read_note(table: Table, txn: Txn) -> LeftoverNote | None:
+def read_note(table: StoredTable, txn: Txn) -> LeftoverNote | None:
     """What is noted of a table; None: no record of it is in doubt."""
     data = txn.get(leftovers_key(table.number), None, table.database.definitions)
     return None if data is None else LeftoverNote.from_bytes(data)
 
 
-def note_doubts(writer: Txn, table: Table, change: TableChange, definition: TableDefinition) -> None:
+def note_doubts(writer: Txn, table: StoredTable, change: TableChange, definition: TableDefinition) -> None:
     """Add those of a change to the note of the table that gets `definition`. Part of the transaction that stores it."""
     known = read_note(table, writer)
     doubts = merged_doubts(() if known is None else known.doubts, change, definition)
@@ -50,7 +50,7 @@ def note_doubts(writer: Txn, table: Table, change: TableChange, definition: Tabl
         _write(writer, table, LeftoverNote(_named(doubts)) if doubts else None)
 
 
-def save_count(writer: Txn, table: Table, doubts: tuple[Doubt, ...], count: LeftoverCount, now_ms: float, *, behind: bytes) -> None:
+def save_count(writer: Txn, table: StoredTable, doubts: tuple[Doubt, ...], count: LeftoverCount, now_ms: float, *, behind: bytes) -> None:
     """Note what is counted of these doubts. `behind`: the stored key up to which records are, b"": all are. Nothing if there are other doubts by now."""
     known = read_note(table, writer)
     if known is None or known.doubts != _named(doubts):
@@ -65,7 +65,7 @@ def save_count(writer: Txn, table: Table, doubts: tuple[Doubt, ...], count: Left
     _write(writer, table, LeftoverNote(kept, now_ms, SavedCount(b"", saved.total, counts, keys)) if kept else None)
 
 
-def counted(table: Table, note: LeftoverNote) -> list[Leftover]:
+def counted(table: StoredTable, note: LeftoverNote) -> list[Leftover]:
     """What the note of a table says is left, complete or not."""
     if note.count is None:
         return []
@@ -77,7 +77,7 @@ def _named(doubts: tuple[Doubt, ...]) -> tuple[tuple[str, str], ...]:
     return tuple([(doubt.kind, doubt.name) for doubt in doubts])
 
 
-def _write(writer: Txn, table: Table, note: LeftoverNote | None) -> None:
+def _write(writer: Txn, table: StoredTable, note: LeftoverNote | None) -> None:
     key, definitions = leftovers_key(table.number), table.database.definitions
     if note is None:
         writer.delete(key, b"", definitions)

@@ -391,7 +391,7 @@ class Maintenance:
                 self._figures[database] = steps
                 return True
         self._next_figures[database] = now + FIGURES_INTERVAL
-        row = database.figures.to_save()
+        row = database.figures.to_save(database.generation)
         if row is not None:
             database.writer(wait=False).put(FIGURES_KEY, row, True, True, False, database.definitions)
             database.env.touch()

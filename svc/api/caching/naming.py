@@ -14,7 +14,7 @@ from svc.errors import ClientError
 from svc.store.expiry import ExpiryTimes
 
 if TYPE_CHECKING:
-    from svc.api.interface import Interface
+    from svc.api.current import CurrentInterface
     from svc.api.table import Table
 
 _SPELLINGS = {"scanInterval": "scan_interval", "intermediateSource": "intermediate_source"}
@@ -36,7 +36,7 @@ def spelled(given: Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict
     return {_SPELLINGS.get(name, name): value for name, value in {**(given or {}), **options}.items()}
 
 
-def name_source(owner: type[Table], interface: Interface, given: Any, options: dict[str, Any]) -> None:
+def name_source(owner: type[Table], interface: CurrentInterface, given: Any, options: dict[str, Any]) -> None:
     """Make `given` a source of the table. Raises TypeError for what cannot be one, ClientError for a second canonical one, and for a table with `@unique`."""
     intermediate = options.pop("intermediate_source", False)
     times = times_of(options)
@@ -67,7 +67,7 @@ def name_source(owner: type[Table], interface: Interface, given: Any, options: d
     set_on_table((table.database.name, table.name, "source", source.name), setting, is_exclusive=True)
 
 
-def _is_here(source: Source, interface: Interface) -> bool:
+def _is_here(source: Source, interface: CurrentInterface) -> bool:
     """Whether this instance is the one of the node that follows the source."""
     number = getattr(interface.server, "instance", 0)
     chosen = getattr(source.given, "subscribe_on_this_thread", None)

@@ -36,7 +36,7 @@ class PluginEntry(LoadedEntry):
         self._successor: PluginEntry | None = None
         replaces = None if self._former is None else self._former.server
         self.server = interface.server.of_application(app.name, url_path=app.url_path, host=app.host, replaces=replaces, staged=True)
-        self.resources = ResourceRegistry(interface, self, self._register)
+        self.resources: ResourceRegistry = ResourceRegistry(interface, self, self._register)
         self.server.resources = self.resources
         package = context.options.get("package")
         self.plugin = package.strip() if isinstance(package, str) else ""

@@ -29,7 +29,7 @@ def _read(path: Path) -> PageFile:
 _ASSETS = {ADDRESS + path.name: _read(path) for path in sorted(_FILES.iterdir()) if path.suffix in TYPES}
 _THE_PAGE = _ASSETS.pop(ADDRESS + _PAGE)
 
-PATHS = tuple(_ASSETS)
+PATHS: tuple[str, ...] = tuple(_ASSETS)
 """Of the files that the page needs."""
 
 

@@ -17,12 +17,12 @@ from svc.store.values.records import projection
 
 if TYPE_CHECKING:
     from svc.store.indexes.index import Index
-    from svc.store.table import Table
+    from svc.store.stored_table import StoredTable
 
 SLICE = 100  # records
 
 
-def build_slice(txn: Txn, table: Table, index: Index) -> bool:
+def build_slice(txn: Txn, table: StoredTable, index: Index) -> bool:
     """Enter the next records into the index; True when there are none left, and the index is built.
 
     The caller commits, and sets `index.progress` when that has succeeded. Another process may have gone on, or finished, since.

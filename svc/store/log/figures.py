@@ -10,7 +10,7 @@ Counts hold for one generation of the definitions, since entries that are remove
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +18,9 @@ import msgspec
 from svc.store.definitions import FIGURES_KEY
 
 if TYPE_CHECKING:
-    from svc.store.database import Database
+    from svc.store.env import Environment, Handle
+    from svc.store.log.last_writes import LastWrites, Records
+    from svc.store.log.transaction_log import TransactionLog
 
 LAG = 10_000  # entries that came since the figures were stored
 
@@ -29,39 +31,43 @@ _Row = tuple[int, tuple[int, int, dict[int, dict[int, int]]], tuple[int, dict[in
 class LogFigures:
     """Those of one database."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(
+        self, env: Environment, definitions: Handle, log: TransactionLog, last_writes: LastWrites, tables: Mapping[str, Records]
+    ) -> None:
+        """`tables`: those of the database, live."""
+        self._env = env
+        self._definitions = definitions
+        self._counts = log.counts
+        self._last_writes = last_writes
+        self._tables = tables
         self._saved = 0  # LSN up to which they are stored
 
-    def restore(self) -> None:
-        """Take over what is stored."""
-        database = self._database
-        raw = database.snapshot().get(FIGURES_KEY, None, database.definitions)
+    def restore(self, generation: int) -> None:
+        """Take over what is stored. `generation`: of the definitions."""
+        raw = self._env.snapshot().get(FIGURES_KEY, None, self._definitions)
         if raw is None:
             return
         try:
-            generation, counts, last_writes = msgspec.msgpack.decode(raw, type=_Row)
+            stored, counts, last_writes = msgspec.msgpack.decode(raw, type=_Row)
         except msgspec.MsgspecError:
             return  # of another version: they are made again
-        if generation == database.generation:
-            database.log.counts.restore(counts)
-        database.last_writes.restore(last_writes)
+        if stored == generation:
+            self._counts.restore(counts)
+        self._last_writes.restore(last_writes)
         self._saved = last_writes[0]
 
     def steps(self) -> Iterator[None]:
         """Bring them up to date, in steps of less than a millisecond."""
-        database = self._database
-        yield from database.log.counts.catch_up_all()
-        yield from database.last_writes.complete(list(database.tables.values()))
+        yield from self._counts.catch_up_all()
+        yield from self._last_writes.complete(list(self._tables.values()))
 
-    def to_save(self) -> bytes | None:
-        """What is to be stored; None: that is near enough, or not all is known."""
-        database = self._database
-        last_writes = database.last_writes.state(frozenset(table.number for table in database.tables.values()))
+    def to_save(self, generation: int) -> bytes | None:
+        """What is to be stored; None: that is near enough, or not all is known. `generation`: of the definitions."""
+        last_writes = self._last_writes.state(frozenset(table.number for table in self._tables.values()))
         if last_writes is None or last_writes[0] - self._saved < LAG:
             return None
-        return msgspec.msgpack.encode((database.generation, database.log.counts.state(), last_writes))
+        return msgspec.msgpack.encode((generation, self._counts.state(), last_writes))
 
     def saved(self) -> None:
         """It is on the disk."""
-        self._saved = self._database.last_writes.end
+        self._saved = self._last_writes.end

@@ -88,7 +88,7 @@ async def put_two():
 
 
 def test_outside_of_an_instance_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svc.api.interface._current", None)
+    monkeypatch.setattr("svc.api.current._current", None)
     assert svc.Resource is not None
     with pytest.raises(ImportError, match=r"svc\.tables belongs to a running svc instance"):
         _ = svc.tables

@@ -156,7 +156,7 @@ class Instance:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[HelperThreads]:
     instance = Instance()
-    monkeypatch.setattr("svc.api.interface._current", instance)
+    monkeypatch.setattr("svc.api.current._current", instance)
     before = threading.active_count()
     yield instance.threads
     instance.threads.close()

@@ -81,7 +81,7 @@ def test_a_restart_knows_them_at_once(
 def test_a_kill_costs_what_has_come_since(written: dict[str, float], store: Store, open_store: Callable[..., Store]) -> None:
     store.maintenance(1.0)
     database = store.databases["data"]
-    raw = database.figures.to_save()
+    raw = database.figures.to_save(database.generation)
     assert raw is None, "nothing has come"
     later = write(database.tables["Old"], 20)
     store.maintenance(1.0)
