@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import importlib
 import os
+import pkgutil
 import random
 import shutil
 import tempfile
@@ -14,12 +16,11 @@ from typing import Any
 
 import argon2
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+import svc
 from svc.auth import passwords
 from svc.store.disk import space_reserve
-from tests.support.code_points import know_utf8
 from tests.support.process_guard import ProcessGuard
 from tests.support.profile import NIGHTLY, PROFILE, examples
 from tests.support.shards import ROOT, Controller, Selection, Times, asked_files
@@ -36,13 +37,15 @@ settings.register_profile(
 )
 settings.load_profile(PROFILE)
 
-if not NIGHTLY and hasattr(providers, "_get_local_constants"):
-    # Hypothesis also draws constants which it finds in the source of the local modules loaded so far. Which modules these are depends on the
-    # tests that this worker has run, so examples would differ from run to run. Releases without this function have nothing to turn off.
-    _NO_CONSTANTS = providers.Constants()
-    providers._get_local_constants = lambda: _NO_CONSTANTS
 
-know_utf8()
+def _load_all(items: list[pytest.Item]) -> None:
+    """Hypothesis also draws constants which it finds in the source of the modules loaded so far, but for those below a directory `tests`. Which modules
+    these are would depend on the tests that have run in this process, and so would the examples.
+    """
+    if any(is_hypothesis_test(getattr(item, "obj", None)) for item in items):
+        for module in pkgutil.walk_packages(svc.__path__, "svc."):
+            if not module.name.startswith(("svc.demo.", "svc.__main__")):
+                importlib.import_module(module.name)
 
 
 # -- password hashes
@@ -88,23 +91,26 @@ def real_reserve(monkeypatch: pytest.MonkeyPatch) -> int:
 MEMORY = Path("/dev/shm")
 ROOM = 4 << 30  # bytes that must be free there
 PREFIX = "svc-tests-"
+TESTS = "tests"
+"""A directory of this name has no constants that Hypothesis draws (see `_load_all`)."""
 _directory: tuple[Path, int] | None = None  # and the descriptor of its lock
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Put temporary files into memory: most of the time of a test with a database would be spent on fsync."""
+    """Put temporary files into memory, if there is room: most of the time of a test with a database would be spent on fsync."""
     global _directory
     _register_plugins(config)
     if hasattr(config, "workerinput"):  # a worker: its directory is inside that of the controller
         return
-    if config.option.basetemp is None and _has_room():
-        _remove_abandoned()
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY))
+    if config.option.basetemp is None:
+        place = MEMORY if _has_room() else Path(tempfile.gettempdir())
+        _remove_abandoned(place)
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         _directory = path, _lock(path)
-        (path / "other").mkdir()
-        config.option.basetemp = str(path / "base")
-        os.environ["TMPDIR"] = tempfile.tempdir = str(path / "other")  # also for child processes, which the workers are
+        (path / "o" / TESTS).mkdir(parents=True)
+        config.option.basetemp = str(path / TESTS)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(path / "o" / TESTS)  # also for child processes, which the workers are
 
 
 def _has_room() -> bool:
@@ -125,9 +131,9 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _remove_abandoned() -> None:
+def _remove_abandoned(place: Path) -> None:
     """Directories of runs that were killed."""
-    for path in MEMORY.glob(PREFIX + "*"):
+    for path in place.glob(PREFIX + "*"):
         try:
             descriptor = _lock(path)
         except OSError:
@@ -200,6 +206,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     gc.disable()
     worker = getattr(session.config, "workerinput", None)
     result = yield
+    _load_all(session.items)
     plugins = session.config.pluginmanager
     if worker is not None and plugins.has_plugin("terminalreporter"):
         plugins.unregister(name="terminalreporter")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import subprocess
@@ -14,7 +13,6 @@ from typing import ClassVar
 
 import httpx
 import pytest
-from httpx._transports import default
 
 from tests.support.forked import Forked, fork_server
 from tests.support.leaks import held_by, memory_of, task_file, wait_until_equal
@@ -32,10 +30,6 @@ STARTED = b"successfully started"
 START_LIMIT = 120.0  # seconds; a broken start fails the test instead of hanging it
 LIMIT = 60.0  # seconds for an answer, also of a machine that is busy
 
-
-# Each new client of httpx would read the certificates of all authorities again, for 30 ms.
-if hasattr(default, "create_ssl_context"):
-    default.create_ssl_context = functools.cache(default.create_ssl_context)
 
 be_patient()
 

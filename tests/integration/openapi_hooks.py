@@ -13,10 +13,8 @@ import requests.sessions
 import schemathesis
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance, response_schema_conformance
 
-from tests.support.code_points import know_utf8
 from tests.support.profile import NIGHTLY
 
-know_utf8()
 gc.disable()  # the process is short, and the collector would look at all that it has loaded again and again
 requests.sessions.get_environ_proxies = lambda url, no_proxy=None: {}  # the environment need not be searched for proxies at each request
 

@@ -24,7 +24,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
 from svc.store.writing.bulk_batch import BulkResult, Refused
-from tests.support.fakes import AtOnce, TickingClock
+from svc.testing.loop import Pool
+from tests.support.fakes import TickingClock
 
 NOTE = TableDefinition(
     "Note",
@@ -115,7 +116,7 @@ def opened() -> Iterator[Table]:
             (bulk_batch, "_RUN", 3),
         ):
             patch.setattr(module, name, value)
-        store = Store(path, clock=TickingClock(3), map_bytes=64 << 20, make_helper=AtOnce)
+        store = Store(path, clock=TickingClock(3), map_bytes=64 << 20, make_helper=Pool)
         yield store.open_database("data").define_table(NOTE)
         store.close()
         assert check_database(path / "data").findings == []

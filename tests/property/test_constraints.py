@@ -17,7 +17,7 @@ from svc.store import Store
 from svc.store.values.records import decode
 from svc.store.values.validation import Add
 from svc.store.writing.bulk_write import bulk_write
-from tests.support.fakes import AtOnce
+from svc.testing.loop import Pool
 from tests.unit.store.writing.test_long_write import Turns
 
 SCHEMA = """
@@ -107,7 +107,7 @@ class ConstraintsMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
         self.clock = FakeClock()
-        self.store = Store(Path(self.directory.name), clock=self.clock, make_helper=AtOnce)
+        self.store = Store(Path(self.directory.name), clock=self.clock, make_helper=Pool)
         (definition,) = load_schema_files([("a", SCHEMA)]).definitions
         self.table = self.store.open_database("data").define_table(definition)
         self.model: Model = {}

@@ -26,7 +26,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import index_keys
 from svc.store.values.records import decode
 from svc.store.writing import batch_write, bulk_batch, bulk_write, deferred_indexes, index_runs
-from tests.support.fakes import AtOnce, TickingClock
+from svc.testing.loop import Pool
+from tests.support.fakes import TickingClock
 
 NOTE = TableDefinition(
     "Note",
@@ -77,7 +78,7 @@ def opened(largest_changed: int) -> Iterator[Table]:
             (bulk_write, "TRY_AGAIN_AFTER", 0.0),
         ):
             patch.setattr(module, name, value)
-        store = Store(path, clock=TickingClock(3), map_bytes=64 << 20, make_helper=AtOnce)
+        store = Store(path, clock=TickingClock(3), map_bytes=64 << 20, make_helper=Pool)
         database = store.open_database("data")
         database.define_table(OTHER)
         yield database.define_table(NOTE)

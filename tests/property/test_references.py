@@ -18,7 +18,8 @@ from svc.store.schema import ON_DELETE, Attribute, Relationship, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import references, transaction
 from svc.store.writing.references import NeedsLongWrite
-from tests.support.fakes import AtOnce, TickingClock
+from svc.testing.loop import Pool
+from tests.support.fakes import TickingClock
 from tests.support.profile import examples
 from tests.unit.store.writing.test_long_write import Turns
 
@@ -84,7 +85,7 @@ def carry_out(content: Content, schema: dict[str, list[tuple[str, str]]], todo: 
 @contextmanager
 def opened(schema: dict[str, list[tuple[str, str]]]) -> Iterator[dict[str, Table]]:
     with tempfile.TemporaryDirectory(prefix="references-") as directory:
-        store = Store(Path(directory), clock=TickingClock(3), map_bytes=64 << 20, make_helper=AtOnce)
+        store = Store(Path(directory), clock=TickingClock(3), map_bytes=64 << 20, make_helper=Pool)
         try:
             database = store.open_database("data")
             yield {name: database.define_table(definition(name, given_links)) for name, given_links in schema.items()}

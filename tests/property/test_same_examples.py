@@ -24,6 +24,7 @@ def drawn() -> list[tuple[int, str]]:
 
 @pytest.mark.skipif(NIGHTLY, reason="draws at random")
 def test_constants_of_loaded_modules_are_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "tests" in tmp_path.parts, "another directory was chosen with --basetemp"
     before = drawn()
     path = tmp_path / "constants.py"
     path.write_text("".join(f"C{number} = {123456789 + number}, 'text {number}'\n" for number in range(100)))

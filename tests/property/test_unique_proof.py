@@ -15,7 +15,8 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import duplicates, unique_proof
 from svc.store.writing.unique_proof import Unproved, prove
-from tests.support.fakes import AtOnce, TickingClock
+from svc.testing.loop import Pool
+from tests.support.fakes import TickingClock
 from tests.unit.store.writing.test_long_write import Turns
 
 KEY = Attribute("id", "ID", primary_key=True)
@@ -77,7 +78,7 @@ def test_it_agrees_with_the_records(indexed: bool, first: list[object], later: l
         patch.multiple(unique_proof, SMALL=0, FEW=1, LOOKED_AT=1),
         patch.object(duplicates, "STEP", 1),
     ):
-        store = Store(Path(directory), clock=TickingClock(looks_a_slice=2), write_async=True, make_helper=AtOnce)
+        store = Store(Path(directory), clock=TickingClock(looks_a_slice=2), write_async=True, make_helper=Pool)
         turns = Turns(store)
         try:
             table = store.open_database("data").define_table(definition(indexed=indexed, unique=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from svc.apps.applications import name_of
 from svc.query import QueryCache
 from svc.resources import Resources
 from svc.store import Store
+from svc.testing.loop import Pool
 
 
 def load_app(
@@ -28,12 +28,11 @@ def load_app(
 ) -> App:
     """`known`: definitions of other applications, as of App."""
     loop = asyncio.new_event_loop() if interface is None else interface.loop
-    with ThreadPoolExecutor(1) as executor:
-        runtime = Runtime(
-            store, resources, queries, loop, store.clock, executor, realtime=realtime, interface=interface, grantable=lambda: operations
-        )
-        app = App(name_of(directory), directory, runtime=runtime, known=known)
-        loop.run_until_complete(app.load())
+    runtime = Runtime(
+        store, resources, queries, loop, store.clock, Pool(), realtime=realtime, interface=interface, grantable=lambda: operations
+    )
+    app = App(name_of(directory), directory, runtime=runtime, known=known)
+    loop.run_until_complete(app.load())
     if interface is None:
         loop.close()
     return app

@@ -10,6 +10,7 @@ from typing import Any
 from svc.clock import Clock, FakeClock
 from svc.reactor import Reactor
 from svc.store.slices import SLICE
+from svc.testing.loop import Pool
 
 
 class FakeSocket:
@@ -94,18 +95,6 @@ class TickingClock(FakeClock):
         return self._monotonic + self._looks * self._step
 
 
-class AtOnce(Executor):
-    """Does in the calling thread, within the call, what a helper thread would do."""
-
-    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(work(*args, **kwargs))
-        except BaseException as error:
-            future.set_exception(error)
-        return future
-
-
 def make_reactor(
     loop: Any = None,
     clock: Clock | None = None,
@@ -113,7 +102,7 @@ def make_reactor(
     log_error: Callable[[str, BaseException | None], None] = lambda where, error: None,
 ) -> Reactor:
     """What parts of an instance run on: all that a test does not care for does nothing, or does it at once."""
-    return Reactor(FakeLoop() if loop is None else loop, FakeClock() if clock is None else clock, executor or AtOnce(), log_error)  # type: ignore[arg-type]
+    return Reactor(FakeLoop() if loop is None else loop, FakeClock() if clock is None else clock, executor or Pool(), log_error)  # type: ignore[arg-type]
 
 
 class Late(Future[Any]):
@@ -139,7 +128,7 @@ class Late(Future[Any]):
         return super().result(timeout)
 
 
-class HeldBack(AtOnce):
+class HeldBack(Pool):
     """Does things at once, but while `holding` it leaves commits under way until `release`."""
 
     def __init__(self) -> None:

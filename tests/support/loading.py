@@ -20,7 +20,7 @@ from svc.resources import Resources
 from svc.store import Store, Table
 from svc.store.system import LOADER_TABLE, SYSTEM, ensure_system
 from svc.store.values.records import decode
-from tests.support.fakes import AtOnce
+from svc.testing.loop import Pool
 
 
 class Loading:
@@ -32,13 +32,13 @@ class Loading:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.reports: list[tuple[str, str]] = []
         self.loop, turns = new_loop()
-        self._executor = AtOnce()
+        self._executor = Pool()
         turns.end_turn = self._end_turn
         self._schema = schema
         self._open()
 
     def _open(self) -> None:
-        self.store = Store(self.path / "store", clock=FakeClock(), make_helper=AtOnce)
+        self.store = Store(self.path / "store", clock=FakeClock(), make_helper=Pool)
         ensure_system(self.store)
         self.runtime = Runtime(
             self.store,

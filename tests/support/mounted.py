@@ -13,6 +13,7 @@ from svc.messages import Abort, Request, Response
 from svc.mounted import MountedApplication
 from svc.protocol.http1 import Limits
 from tests.support.fakes import FakeSocket, make_reactor
+from tests.support.stepped_loop import SteppedLoop
 
 
 def without_lifespan(app: Any) -> Any:
@@ -92,7 +93,7 @@ class MountedWorld:
     """One application, the loop it runs on, and connections to it."""
 
     def __init__(self, app: Any, path: str = "/app") -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = SteppedLoop()
         self.log = RecordingLog()
         self.defects: list[BaseException | None] = []
         self.mounted = MountedApplication(app, path, loop=self.loop, log=self.log)
@@ -109,12 +110,8 @@ class MountedWorld:
         return Client(self)
 
     def turn(self) -> bool:
-        ready = self.loop._ready  # type: ignore[attr-defined]  # nothing public tells whether a loop has work
-        busy = bool(ready)
-        if ready:
-            self.loop.call_soon(self.loop.stop)
-            self.loop.run_forever()
-        return self.connections.end_turn() or busy or bool(ready)
+        stepped = self.loop.step()
+        return self.connections.end_turn() or stepped or self.loop.is_busy
 
     def settle(self) -> None:
         turns = 0

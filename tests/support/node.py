@@ -36,12 +36,14 @@ from svc.realtime.realtime import Realtime
 from svc.resources import Resources
 from svc.rest import Rest
 from svc.scheduler import Scheduler
+from svc.testing.loop import Pool
 from svc.websocket import WebSocketRegistry
 from svc.websocket.resource_sockets import ResourceSockets
-from tests.support.fakes import AtOnce, FakeLoop, FakeSocket, make_reactor
+from tests.support.fakes import FakeLoop, FakeSocket, make_reactor
 from tests.support.identifying import make_identifier
 from tests.support.leaks import open_files
 from tests.support.prepared import open_prepared
+from tests.support.stepped_loop import SteppedLoop
 
 # The text of an application's schema is read once, and not for each node.
 schema_files.parse_schema = functools.cache(schema_files.parse_schema)
@@ -107,16 +109,16 @@ class Node:
     ) -> None:
         self._path = path
         self.clock = FakeClock() if clock is None else clock
-        self.store = open_prepared(path, clock=self.clock, make_helper=AtOnce)
+        self.store = open_prepared(path, clock=self.clock, make_helper=Pool)
         self.resources = Resources()
-        self._loop = asyncio.new_event_loop()
+        self._loop = SteppedLoop()
         users = UserDirectory(self.store)
         self.realtime = Realtime(self.store, self._loop, self.clock, users)
         queries = QueryCache()
         self.types = ContentTypes.built_in()
         self.interface = Interface(self.store, self.resources, queries, self.realtime, self._loop, content_types=self.types)
         self.errors: list[tuple[str, BaseException | None]] = []
-        self._executor = AtOnce()
+        self._executor = Pool()
 
         def log_error(where: str, error: BaseException | None) -> None:
             self.errors.append((where, error))
@@ -202,16 +204,13 @@ class Node:
 
     def turn(self) -> bool:
         """One turn, and one step of whatever is awaited. True: there is more to do."""
-        ready = self._loop._ready  # type: ignore[attr-defined]  # nothing public tells whether a loop has work
-        if ready:
-            self._loop.call_soon(self._loop.stop)
-            self._loop.run_forever()
+        self._loop.step()
         self.connections.input.end_turn()
         if self.store.has_pending:
             self.store.commit_turn()
         more = self.connections.end_turn()
         self.store.end_turn()
-        return more or bool(ready) or self.store.has_pending
+        return more or self._loop.is_busy or self.store.has_pending
 
     def settle(self) -> None:
         """Turns, until nothing more happens by itself."""
@@ -226,6 +225,11 @@ class Node:
             self.clock.advance(1.0)
             self.connections.sweep(self.clock.monotonic())
             self.settle()
+
+    def pass_loop_time(self, seconds: float) -> None:
+        """Timers of the loop, whose time is not the clock's."""
+        self._loop.pass_time(seconds)
+        self.settle()
 
     def close(self) -> None:
         self.connections.close_all()

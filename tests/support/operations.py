@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from svc.operations.status_board import StatusBoard
 from svc.query.execution import execute
 from svc.resources import PlannedQuery, Resources
 from svc.store.writing.commit import wait_committed
+from svc.testing.loop import Pool
 from tests.support.prepared import open_prepared
 
 
@@ -45,7 +45,7 @@ class OperationsNode:
         self.root = path
         self.config = Config.from_document({**(settings or {}), **with_short_passwords(settings)}, path)
         self.loop, selector = new_loop(self.clock)
-        self.executor = ThreadPoolExecutor(2)
+        self.executor = Pool()
         self.store = open_prepared(path / "database", clock=self.clock)
         self.directory = UserDirectory(self.store)
         admin = self.directory.get_user("admin")

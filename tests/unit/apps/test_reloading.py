@@ -1,6 +1,5 @@
 """svc.apps.app: a newer version of an application takes the place of the one that serves, as a whole or not at all."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from svc.api.running import TIMEOUT
 from tests.support.application import Application, application
 from tests.support.node import Node
 
@@ -282,16 +282,16 @@ def test_an_application_that_goes_leaves_nothing_but_its_tables(app: Application
 
 
 def test_many_reloads_keep_nothing(app: Application) -> None:
-    loop: asyncio.AbstractEventLoop = app.node._loop
+
+    def versions() -> int:
+        return len({name.rpartition(".")[0] for name in sys.modules if name.startswith("svc_apps.app") and name.endswith(".resources")})
+
     for _ in range(20):
         reload(app, "resources.py")
     assert app.ask("GET", "/Greeting/") == (200, "one")
-    handles = [handle for handle in loop._scheduled if "forget" in repr(handle)]  # type: ignore[attr-defined]
-    assert len(handles) == 20, "each former version waits for its requests"
-    for handle in handles:
-        handle._callback()
-    packages = {name.rpartition(".")[0] for name in sys.modules if name.startswith("svc_apps.app") and name.endswith(".resources")}
-    assert len(packages) == 1
+    assert versions() == 21, "each former version waits for its requests"
+    app.node.pass_loop_time(TIMEOUT)
+    assert versions() == 1
     assert len(app.node.interface.app_configs) == 1 == len(app.node.interface.app_servers)
 
 

@@ -46,7 +46,8 @@ def blocks(function):
 class Noted:
     """In place of `HeldLoop`."""
 
-    def __init__(self) -> None:
+    def __init__(self, selector: Any = None) -> None:
+        self.selector = selector
         self.handlers: list[tuple[Place, int]] = []
         self.service: list[tuple[str, int]] = []
         self.stuck: list[tuple[Place, int]] = []
@@ -321,7 +322,7 @@ def test_an_application_that_sets_a_handler_later_gets_the_signal(tmp_path: Path
 @pytest.fixture
 def real(tmp_path: Path) -> Iterator[tuple[asyncio.AbstractEventLoop, Noted, dict[str, Any]]]:
     loop, selector = new_loop()
-    noted = Noted()
+    noted = Noted(selector)
     logs = Logs.from_config(Config.from_document({}, tmp_path / "root"))
     watch = SlowTurns(selector, FakeOrReal(), ApplicationCode(), noted, logs.logger)  # type: ignore[arg-type]
     source = "def blocks(function):\n    return function()\n\nasync def steps(function):\n    await nothing()\n    return function()\n"
@@ -380,15 +381,15 @@ def test_the_loop_still_hears_other_threads_and_signals(real: Any) -> None:
 
 
 def test_a_sleeping_loop_is_not_woken_again_and_again(real: Any) -> None:
-    loop, _, _ = real
+    loop, noted, _ = real
     turns = 0
-    select = loop._selector.select
+    select = noted.selector.select
 
     def counted(timeout: float | None = None) -> Any:
         nonlocal turns
         turns += 1
         return select(timeout)
 
-    loop._selector.select = counted
+    noted.selector.select = counted
     loop.run_until_complete(asyncio.sleep(1))
     assert turns < 10  # 30 ms after the beginning a signal, and nothing else until the time is over

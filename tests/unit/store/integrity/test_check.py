@@ -18,7 +18,7 @@ from svc.store.log.removal import remove_log_entries
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import decode, encode, lsn_of, version_of
-from tests.support.fakes import AtOnce
+from svc.testing.loop import Pool
 
 DEFINITION = TableDefinition(
     "Dog",
@@ -260,7 +260,7 @@ def test_a_log_that_does_not_reach_back(path: Path) -> None:
 
 def test_a_log_without_the_oldest_entries_of_one_table(tmp_path: Path) -> None:
     clock = FakeClock()
-    store = Store(tmp_path, clock=clock, make_helper=AtOnce)
+    store = Store(tmp_path, clock=clock, make_helper=Pool)
     database = store.open_database("data")
     tables = [database.define_table(TableDefinition(name, attributes=(Attribute("id", primary_key=True),))) for name in ("Cat", "Dog")]
     for number in range(4):
