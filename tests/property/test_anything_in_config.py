@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from svc.apps.status import WORST_FIRST
 from tests.support.application import Application, application
+from tests.support.profile import half_by_day
 
 BASE = {"rest": True, "graphqlSchema": {"files": "*.graphql"}}
 GOOD = "def handle_application(scope):\n    if scope.options.get('files') is not None:\n        scope.handle_entry(lambda event: None)\n"
@@ -49,7 +50,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
         yield made
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=half_by_day(100), deadline=None)
 @given(entries=entries)
 def test_anything(app: Application, entries: dict[str, Any]) -> None:
     node = app.node

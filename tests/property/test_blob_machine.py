@@ -22,7 +22,7 @@ from svc.store.maintenance import PRUNE_INTERVAL, SWEEP_INTERVAL
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 RETENTION = 100.0  # seconds
 KEYS = ("a", "b", "c")
@@ -261,5 +261,5 @@ class BlobMachine(RuleBasedStateMachine):
 
 TestBlobMachine: Callable[..., Any] = BlobMachine.TestCase
 TestBlobMachine.settings = settings(  # type: ignore[attr-defined]
-    max_examples=examples(40), stateful_step_count=30, report_multiple_bugs=False
+    max_examples=half_by_day(40), stateful_step_count=30, report_multiple_bugs=False
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.store import Store, Table
@@ -26,6 +26,7 @@ from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
 from svc.store.writing.bulk_batch import BulkResult, Refused
 from svc.testing.loop import Pool
 from tests.support.fakes import TickingClock
+from tests.support.profile import half_by_day
 
 NOTE = TableDefinition(
     "Note",
@@ -147,6 +148,7 @@ def run(table: Table, load: list[Any], mode: Any, largest: int, pieces: int) -> 
         loop.close()
 
 
+@settings(max_examples=half_by_day(100))
 @given(loads, st.integers(1, 30), st.integers(1, 30))
 @example([("upsert", [{"id": "k1", "n": 1}, {"id": "k1", "must": "a"}, {"id": "k1", "n": {"__op__": "add", "value": 3}}])], 30, 30)
 def test_bulk_writes_do_what_one_by_one_would(todo: list[tuple[str, list[Any]]], largest: int, pieces: int) -> None:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from svc.store.entity_tags import etag_of_version
 from svc.store.integrity.check import check_database
 from tests.support.application import application
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 LIFE, KEPT = 60.0, 30.0  # seconds until a record expires, and then until it is evicted
 SCHEMA = """
@@ -294,4 +294,4 @@ def test_the_files(tmp_path: Path) -> None:
 
 
 TestCache = CacheMachine.TestCase
-TestCache.settings = settings(max_examples=examples(60), stateful_step_count=50, deadline=None)
+TestCache.settings = settings(max_examples=half_by_day(60), stateful_step_count=50, deadline=None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.clock import FakeClock
@@ -17,6 +17,7 @@ from svc.query import parse_query, plan_query
 from svc.query.execution import execute
 from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.profile import half_by_day
 from tests.support.rows import next_rows
 
 COMPUTED = {
@@ -124,6 +125,7 @@ def shop() -> Iterator[Shop]:
         made.store.close()
 
 
+@settings(max_examples=half_by_day(100))
 @given(
     st.dictionaries(st.sampled_from("abcdefgh"), values, max_size=8),
     st.lists(st.tuples(conditions, sorts, selects), min_size=1, max_size=5),

@@ -18,6 +18,7 @@ from svc.store.values.records import decode
 from svc.store.values.validation import Add
 from svc.store.writing.bulk_write import bulk_write
 from svc.testing.loop import Pool
+from tests.support.profile import examples
 from tests.unit.store.writing.test_long_write import Turns
 
 SCHEMA = """
@@ -210,5 +211,5 @@ class ConstraintsMachine(RuleBasedStateMachine):
             self.store.end_turn()
 
 
-ConstraintsMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=10, deadline=None)
+ConstraintsMachine.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=10, deadline=None)
 TestConstraints = ConstraintsMachine.TestCase

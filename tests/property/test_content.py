@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.content import cbor_reader, json_pieces, json_type, msgpack_reader
@@ -16,6 +16,7 @@ from svc.content.registry import ContentTypes
 from svc.errors import BadBody, BadValue, ClientError
 from svc.store.schema import Attribute
 from svc.store.values.records import encode as encode_record
+from tests.support.profile import half_by_day
 
 TYPES = ContentTypes.built_in()
 JSON: ContentType = TYPES["application/json"]
@@ -122,6 +123,7 @@ def test_csv_loses_null_alone(table: tuple[list[str], list[tuple[Any, ...]]]) ->
         assert [type(value) is str for value in one.values()] == [type(value) is str for value in other.values()]
 
 
+@settings(max_examples=half_by_day(100))
 @given(st.lists(native_records, max_size=6), st.integers(1, 6))
 def test_rows_are_what_one_list_is(values: list[dict[str, Any]], batch: int) -> None:
     """However a collection is written, it reads as the list of its records."""
@@ -204,6 +206,7 @@ parameters = st.sampled_from([{}, {}, {}, {"sequence": "true"}, {"charset": "utf
 
 
 @pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.name)
+@settings(max_examples=half_by_day(100))
 @given(body=st.binary(max_size=60) | mutated(), given_parameters=parameters, attributes=st.sampled_from([None, ATTRIBUTES]))
 def test_anything_is_a_value_or_a_bad_body(kind: ContentType, body: bytes, given_parameters: dict[str, str], attributes: Any) -> None:
     assert_read_or_refused(kind, body, given_parameters, attributes)
@@ -225,6 +228,7 @@ def test_any_csv(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", [JSON, CBOR, MSGPACK], ids=lambda kind: kind.name)
+@settings(max_examples=half_by_day(100))
 @given(
     body=mutated() | st.lists(native_values, max_size=5).flatmap(lambda values: st.sampled_from([kind.encode(values) for kind in WRITERS]))
 )

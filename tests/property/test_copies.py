@@ -27,7 +27,7 @@ from svc.store.values.keys import encode_key, index_key, storage_key
 from svc.store.values.records import decode, encode_payload, expiry_of, is_copy, is_partial, refreshed_of, version_of
 from svc.store.writing.batch_write import BatchItem, BatchWriter
 from svc.store.writing.write_set import WriteSet
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 INDEXED = TableDefinition(
     "Indexed",
@@ -337,4 +337,4 @@ class CopyMachine(RuleBasedStateMachine):
 
 
 TestCopies = CopyMachine.TestCase
-TestCopies.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+TestCopies.settings = settings(max_examples=half_by_day(60), stateful_step_count=30, deadline=None)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from svc.errors import StoreFailure
 from svc.store.writing.long_write import LongWrite
 from tests.support.loading import Loading
+from tests.support.profile import half_by_day
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 FIELDS = st.dictionaries(st.sampled_from(["x", "y", "z"]), st.integers(0, 2), max_size=3)
@@ -120,5 +121,5 @@ class DataLoads(RuleBasedStateMachine):
         self.world.table().check()
 
 
-DataLoads.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+DataLoads.TestCase.settings = settings(max_examples=half_by_day(40), stateful_step_count=20, deadline=None)
 TestDataLoads = DataLoads.TestCase

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.store import Store, Table
@@ -28,6 +28,7 @@ from svc.store.values.records import decode
 from svc.store.writing import batch_write, bulk_batch, bulk_write, deferred_indexes, index_runs
 from svc.testing.loop import Pool
 from tests.support.fakes import TickingClock
+from tests.support.profile import half_by_day
 
 NOTE = TableDefinition(
     "Note",
@@ -164,6 +165,7 @@ def run(table: Table, records: list[dict[str, Any]], mode: Any, largest: int, ot
     return without
 
 
+@settings(max_examples=half_by_day(100))
 @given(st.sampled_from(("insert", "upsert")), st.lists(rows, min_size=4, max_size=40), st.integers(1, 9), script, st.sampled_from((0, 100)))
 @example("insert", [{"id": key, "n": 1} for key in KEYS[:25]], 4, [(False, number, ("put", f"k{number}", 5)) for number in range(25)], 100)
 @example(

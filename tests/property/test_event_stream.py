@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from svc.http import event_pump
 from tests.support.node import Node, Wire
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 SCHEMA = "type Note @table @export { id: ID @primaryKey  n: Int  text: String }"
 TARGETS = ("/Note/a/", "/Note/a/3", "/Note/a/?n=gt=-1&select(n)")
@@ -171,4 +171,4 @@ class Streaming(RuleBasedStateMachine):
 
 
 TestStreaming = Streaming.TestCase
-TestStreaming.settings = settings(max_examples=examples(40), stateful_step_count=40)
+TestStreaming.settings = settings(max_examples=half_by_day(40), stateful_step_count=40)

@@ -16,7 +16,7 @@ from svc.query.nodes import Query
 from svc.query.plain_parameters import PARAMETERS
 from svc.query.terms import iter_terms
 from tests.property.test_query import whole_queries
-from tests.support.profile import examples
+from tests.support.profile import examples, half_by_day
 
 CONDITION = re.compile(r"([^&|=<>!()\[\]{}]*?)((?:=[a-z]{2}|=|=|!|==|<|>|!=|))=([^=|()\[\]{}]*)")
 KEPT_BY_AXIOS = {"%3A": ":", "%24": "$", "%2C": ",", "%20": "+", "%5B": "[", "%5D": "]"}
@@ -74,7 +74,7 @@ def is_plain(text: str) -> bool:
 @example("[a=1|b==x%5D]&c!=1&select(a,)", by_requests)
 @example("a=ge=1&=lt=2&group(a;count,sum(b))", by_axios)
 @example("a[b=1&limit(2)]&select([a,b])", urlencode)
-@settings(max_examples=examples(150))
+@settings(max_examples=half_by_day(150))
 def test_parameters_say_what_the_query_says(text, encode):
     sent = encode(parameters_of(text))
     assert parse_query(sent) == parse_query(text), sent
@@ -99,7 +99,7 @@ def plain_parameters(query: Query) -> list[tuple[str, str]]:
 
 
 @given(whole_queries(), st.sampled_from(ENCODERS))
-@settings(max_examples=examples(100))
+@settings(max_examples=half_by_day(100))
 def test_plain_parameters_say_what_the_query_says(query, encode):
     pairs = plain_parameters(query)
     where = None if query.where is None else parse_query(f"[{print_query(Query(query.where))}]").where

@@ -10,7 +10,7 @@ import h11
 import hpack
 import pytest
 from h2.exceptions import ProtocolError
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fuzz.fuzz_http2 import AGAIN, CORPUS, INDEXED, SETTINGS, TOKENS, block, check_cut, conversations, cut_frames, frame, literal, renumber
@@ -18,6 +18,7 @@ from svc.messages import HeaderPairs
 from svc.protocol.http2_fields import KNOWN_BLOCKS_MAX, FieldDecoder, FieldEncoder
 from tests.support.http2 import Client
 from tests.support.node import Node
+from tests.support.profile import half_by_day
 
 # --- conversations -------------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +66,7 @@ blocks = st.tuples(st.sampled_from((0, 100, 200, 204, 404, 418, 503)), st.lists(
 table_sizes = st.sampled_from((0, 30, 100, 500, 4096, 65536))
 
 
+@settings(max_examples=half_by_day(100))
 @given(st.lists(st.one_of(blocks, table_sizes), max_size=30))
 @example([(200, [("a", "1")]), 0, 4096, (200, [("a", "1")]), (200, [("a", "1")])])
 def test_hpack_reads_what_we_encode(steps: list[tuple[int, HeaderPairs] | int]) -> None:
@@ -159,6 +161,7 @@ request_fields = st.dictionaries(
 methods = st.sampled_from(("GET", "GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "QUERY", "COPY", "BREW"))
 
 
+@settings(max_examples=half_by_day(100))
 @given(st.lists(st.tuples(methods, targets, request_fields, bodies), min_size=1, max_size=6))
 @example([("PUT", "/Product/1", {"Content-Type": "application/json"}, b"long"), ("GET", "/Product/", {}, b"")])
 def test_both_protocols_answer_alike(node: Node, requests: list[tuple[str, str, dict[str, str], bytes]]) -> None:

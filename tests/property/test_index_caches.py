@@ -29,7 +29,7 @@ from svc.store.disk.faults import LmdbError
 from svc.store.indexes import cache
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import after, index_key, index_keys
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 pytestmark = pytest.mark.programs
 
@@ -302,4 +302,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCacheMachine: Callable[..., Any] = CacheMachine.TestCase
-TestCacheMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)  # type: ignore[attr-defined]
+TestCacheMachine.settings = settings(max_examples=half_by_day(60), stateful_step_count=30, deadline=None)  # type: ignore[attr-defined]

@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.content import json_pieces
 from svc.content.json_pieces import decode_in_pieces, decode_member_in_pieces
 from svc.content.json_type import decode_json
 from svc.errors import BadBody
+from tests.support.profile import half_by_day
 
 texts = st.sampled_from(("", "a", "},{", '"', "\\", "},", '{"id":', "é", "😀", "]", "\n", ":"))
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-5, 2**70), st.floats(allow_nan=False, allow_infinity=False), texts)
@@ -131,12 +132,14 @@ member_names = st.sampled_from(("records", "table", '"records": [', "operation",
 bodies = st.lists(st.tuples(member_names, st.one_of(st.lists(records, max_size=12), values)), max_size=4)
 
 
+@settings(max_examples=half_by_day(100))
 @given(bodies, styles, st.integers(1, 60))
 def test_members_decode_as_whole(pairs: list[tuple[str, Any]], style: dict[str, Any], size: int) -> None:
     text = "{" + ",".join(f"{json.dumps(name)}: {json.dumps(value, **style)}" for name, value in pairs) + "}"
     members_agree(text.encode(), size)
 
 
+@settings(max_examples=half_by_day(100))
 @given(bodies, st.integers(1, 60), st.data())
 def test_faults_in_members_are_told_as_for_the_whole(pairs: list[tuple[str, Any]], size: int, data: st.DataObject) -> None:
     body = bytearray(("{" + ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs) + "}").encode())

@@ -21,7 +21,7 @@ from tests.support import plans
 from tests.support.brute import Brute
 from tests.support.live import LiveStore
 from tests.support.live_cases import Cases
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 from tests.support.shop import FakeTable
 
 SEEDS = st.integers(0, 2**32)
@@ -37,12 +37,14 @@ def cases(tmp_path_factory):
         made.close()
 
 
+@settings(max_examples=half_by_day(100))
 @given(SEEDS)
 @example(0)
 def test_events_make_the_result(cases, seed):
     cases.run(random.Random(seed))
 
 
+@settings(max_examples=half_by_day(100))
 @given(SEEDS)
 @example(6176495)  # one unindexed relationship, in the sort and in the selection
 def test_events_make_the_result_of_slow_clients_with_short_queues(cases, seed):
@@ -53,6 +55,7 @@ def test_events_make_the_result_of_slow_clients_with_short_queues(cases, seed):
         cases.run(source, slow=source.random() < 0.5)
 
 
+@settings(max_examples=half_by_day(100))
 @given(SEEDS)
 def test_events_make_the_result_in_tiny_slices(cases, seed):
     source = random.Random(seed)
@@ -69,7 +72,7 @@ def test_events_make_the_result_in_tiny_slices(cases, seed):
         cases.made.clock.tick = 0.0
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=half_by_day(60))
 @given(SEEDS)
 def test_events_make_the_result_when_changes_are_too_many(cases, seed):
     source = random.Random(seed)

@@ -28,7 +28,7 @@ from svc.store.values.records import decode
 from svc.store.values.validation import Add
 from svc.store.writing import long_write, transaction
 from tests.support.fakes import HeldBack, TickingClock
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 NOTE = TableDefinition(
     "Note",
@@ -291,5 +291,5 @@ class LongWrites(RuleBasedStateMachine):
 
 TestLongWrites: Callable[..., Any] = LongWrites.TestCase
 TestLongWrites.settings = settings(  # type: ignore[attr-defined]
-    max_examples=examples(60), stateful_step_count=30, report_multiple_bugs=False
+    max_examples=half_by_day(60), stateful_step_count=30, report_multiple_bugs=False
 )

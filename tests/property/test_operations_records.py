@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from svc.errors import Problem
 from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 TIMES = ("__createdtime__", "__updatedtime__")
 KEYS = st.one_of(st.integers(0, 5), st.sampled_from(["a", "b", "é"]), st.sampled_from([1.0, 2.5]))
@@ -148,4 +148,4 @@ class Records(RuleBasedStateMachine):
 
 
 TestRecords = Records.TestCase
-TestRecords.settings = settings(max_examples=examples(40), stateful_step_count=20)
+TestRecords.settings = settings(max_examples=half_by_day(40), stateful_step_count=20)

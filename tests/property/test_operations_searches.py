@@ -7,13 +7,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.errors import Problem
 from svc.store import Table
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
+from tests.support.profile import half_by_day
 
 NAMES = ("a", "b", "c")
 SCALARS = st.one_of(
@@ -254,6 +255,7 @@ def spelt(condition: dict[str, Any], number: int) -> dict[str, Any]:
     }
 
 
+@settings(max_examples=half_by_day(100))
 @given(case=cases(), number=st.integers(0, 11))
 def test_a_search_finds_what_a_filter_in_python_finds(node: OperationsNode, case: Any, number: int) -> None:
     records, body = case
@@ -269,6 +271,7 @@ def test_a_search_finds_what_a_filter_in_python_finds(node: OperationsNode, case
             assert turned == expected[::-1]
 
 
+@settings(max_examples=half_by_day(100))
 @given(case=cases())
 def test_a_search_finds_what_the_same_query_text_finds(node: OperationsNode, case: Any) -> None:
     records, body = case
@@ -283,6 +286,7 @@ def test_a_search_finds_what_the_same_query_text_finds(node: OperationsNode, cas
     assert found == of_text
 
 
+@settings(max_examples=half_by_day(100))
 @given(case=cases(), names=st.lists(st.sampled_from((*NAMES, "s", "t", "id")), min_size=1, max_size=4, unique=True))
 def test_names_are_filled_with_null(node: OperationsNode, case: Any, names: list[str]) -> None:
     records, _ = case
@@ -327,6 +331,7 @@ FIELDS = (
 )
 
 
+@settings(max_examples=half_by_day(100))
 @given(
     operation=st.sampled_from(["search_by_id", "search_by_value", "search_by_conditions"]),
     fields=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=5),

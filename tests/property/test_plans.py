@@ -23,7 +23,7 @@ from svc.store.indexes.cache import IndexCache
 from svc.store.values.records import decode, decode_payload_json, encode_payload
 from tests.support import plans
 from tests.support.brute import Brute
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 from tests.support.rows import next_rows
 from tests.support.shop import FakeTable
 
@@ -310,7 +310,7 @@ def set_caches(tables, txn, mode, source):
 
 
 @pytest.mark.parametrize("mode", ["off", "on", "half"])
-@settings(max_examples=examples(40))
+@settings(max_examples=half_by_day(40))
 @given(seed=SEEDS)
 @example(seed=0)
 def test_the_store_finds_what_brute_force_finds(stored, mode, seed):

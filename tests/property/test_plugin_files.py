@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.application import application
+from tests.support.profile import half_by_day
 
 CODE = """
 import files_seen
@@ -60,7 +61,7 @@ def apply(directory: Path, step: tuple[str, str, bytes]) -> None:
         path.write_bytes(contents)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=half_by_day(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rounds=st.lists(steps, max_size=5))
 def test_events_say_what_is_there(tmp_path_factory: Any, rounds: list[list[tuple[str, str, bytes]]]) -> None:
     module: Any = type(sys)("files_seen")

@@ -9,11 +9,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.errors import ClientError
 from tests.support.application import Application, application
+from tests.support.profile import half_by_day
 
 CODE = "from svc import transaction\n"
 SCHEMA = """
@@ -107,6 +108,7 @@ def queries(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return table, query | ({} if limit is None else {"limit": limit}) | ({} if select is None else {"select": select})
 
 
+@settings(max_examples=half_by_day(100))
 @given(before=WRITES, writes=WRITES, query=queries(), cut=st.integers(0, 8))
 @example(
     before=[("Show", "put", "f", {}), ("Seat", "put", "s1", {"showId": "f", "stock": 2})],

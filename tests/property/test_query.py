@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.errors import QueryError
@@ -15,6 +15,7 @@ from svc.query.explain import explain
 from svc.query.nodes import Aggregate, Bound, Comparator, Condition, Conversion, Group, Query, RelationFilter, Select, SelectItem, SortKey
 from svc.store.values.records import decode
 from tests.support.brute import Brute
+from tests.support.profile import half_by_day
 from tests.support.rows import next_rows
 from tests.support.shop import brand_definition, product_definition, shop
 
@@ -139,6 +140,7 @@ def whole_queries(draw):
     return Query(where, draw(st.none() | selects()), sort, *limits, after=after, live=after is None and draw(st.booleans()))
 
 
+@settings(max_examples=half_by_day(100))
 @given(whole_queries())
 @example(Query(Condition(("lt",), Comparator.EQUALS, "5", Conversion.STRICT)))
 @example(Query(Condition(("a",), Comparator.EQUALS, "null", Conversion.CONVERTING)))
@@ -273,6 +275,7 @@ def mapped_queries(draw):
     return Query(where, draw(st.none() | mapped_selects()), *rest, after=after, live=live)
 
 
+@settings(max_examples=half_by_day(100))
 @given(mapped_queries())
 def test_reading_the_mapping_of_a_query_gives_the_same_nodes(query):
     mapping = query_to_mapping(query)
@@ -348,6 +351,7 @@ def nearly_queries(draw):
     )
 
 
+@settings(max_examples=half_by_day(100))
 @given(JSON | nearly_queries())
 def test_any_object_is_a_query_or_a_query_fault(data):
     products, _ = shop([{"id": "a", "price": 5, "tags": ["b"], "any": [1, "a"], "brandId": "x"}], [{"id": "x", "name": "b"}])
@@ -484,24 +488,28 @@ def brute_of(products, brands):
     return Brute({"Product": product_definition(), "Brand": brand_definition()}, {"Product": products, "Brand": brands})
 
 
+@settings(max_examples=half_by_day(100))
 @given(PRODUCTS, typed_queries(PRODUCT_PATHS, OWN))
 def test_a_plan_finds_what_brute_force_finds(products, query):
     table, _ = shop(products)
     check(query, table, brute_of(products, []))
 
 
+@settings(max_examples=half_by_day(100))
 @given(PRODUCTS, BRANDS, typed_queries(PRODUCT_PATHS[:5] + THROUGH_BRAND, OWN, SOME_BRAND))
 def test_a_plan_with_a_join_to_one_finds_what_brute_force_finds(products, brands, query):
     table, _ = shop(products, brands)
     check(query, table, brute_of(products, brands))
 
 
+@settings(max_examples=half_by_day(100))
 @given(PRODUCTS, BRANDS, typed_queries(BRAND_PATHS + THROUGH_PRODUCTS, ["id", "name"]))
 def test_a_plan_with_a_join_to_many_finds_what_brute_force_finds(products, brands, query):
     _, table = shop(products, brands)
     check(query, table, brute_of(products, brands))
 
 
+@settings(max_examples=half_by_day(100))
 @given(PRODUCTS, typed_queries(PRODUCT_PATHS, OWN), st.sampled_from(["a/", "b/", "e", "x"]))
 def test_a_collection_below_a_key_holds_what_begins_with_it(products, query, prefix):
     table, _ = shop(products)

@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.errors import StoreFailure
 from svc.store.values.records import MISSING, NEVER, decode, decode_json, encode, expiry_of, iso_text, lsn_of, projection, to_ms, version_of
+from tests.support.profile import half_by_day
 
 moments = st.datetimes(timezones=st.just(UTC)) | st.datetimes()
 integers = st.integers() | st.integers(-(2**1000), 2**1000) | st.sampled_from((2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1))
@@ -59,6 +60,7 @@ def shape(value: Any) -> Any:
     return type(value)
 
 
+@settings(max_examples=half_by_day(100))
 @given(record_values, st.floats(1, 1e15), st.integers(0, 2**64 - 1), st.none() | st.floats(0, 1e15), thresholds)
 def test_a_record_comes_back(record: dict[str, Any], version: float, lsn: int, expiry: float | None, compress_above: int) -> None:
     raw = encode(record, version, lsn, expiry, compress_above)
@@ -95,6 +97,7 @@ def test_the_json_form_is_the_record_with_dates_as_text(record: dict[str, Any]) 
     assert plain(form) == form
 
 
+@settings(max_examples=half_by_day(100))
 @given(record_values)
 def test_every_record_has_a_json_form(record: dict[str, Any]) -> None:
     msgspec.json.encode(decode_json(encode(record, 1.0, 1, None)))

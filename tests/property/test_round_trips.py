@@ -18,6 +18,7 @@ from svc.store.blobs import Blob, create_blob
 from svc.store.values.records import decode
 from tests.support.node import Node, Wire
 from tests.support.operations import OperationsNode
+from tests.support.profile import half_by_day
 
 SCHEMA = """
 type Thing @table @export {
@@ -222,7 +223,7 @@ def test_a_record(service: Service, record: dict[str, Any], kind: str, method: s
     assert service.content() == before
 
 
-@every_record
+@settings(every_record, max_examples=half_by_day(100))
 @given(records=st.lists(things, min_size=1, max_size=4), kind=st.sampled_from(TYPES))
 def test_a_collection(service: Service, records: list[dict[str, Any]], kind: str) -> None:
     keys = [f"c{number}" for number in range(len(records))]
@@ -313,7 +314,7 @@ def loads(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     made.node.close()
 
 
-@every_record
+@settings(every_record, max_examples=half_by_day(100))
 @given(record=things, action=st.sampled_from(("update", "upsert")))
 def test_a_load(service: Service, loads: Loads, record: dict[str, Any], action: str) -> None:
     service.store(record)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from svc.scheduler import JobRun
 from svc.scheduler.schedules import Interval
+from tests.support.profile import half_by_day
 from tests.support.scheduling import World, specs
 
 NAMES = ("one", "two", "three")
@@ -177,5 +178,5 @@ class Jobs(RuleBasedStateMachine):
             assert (states[f"shop:{job}"]["status"] == "running") or job not in self.active
 
 
-Jobs.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Jobs.TestCase.settings = settings(max_examples=half_by_day(60), stateful_step_count=30, deadline=None)
 TestJobs = Jobs.TestCase

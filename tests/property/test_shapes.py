@@ -27,7 +27,7 @@ from svc.store.schema import Attribute
 from tests.property.test_query import PIECES
 from tests.support import plans
 from tests.support.node import Node
-from tests.support.profile import examples
+from tests.support.profile import examples, half_by_day
 from tests.support.rows import next_rows
 
 SEEDS = st.integers(0, 2**32)
@@ -128,7 +128,7 @@ def pairs(draw):
     return filled_in(pattern, draw(values)), filled_in(pattern, draw(values))
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=half_by_day(400))
 @given(pairs())
 @example(("a==5&b==string:%000", "a==6&b==string:%000"))
 @example(("a=b=5", "a=b=6"))
@@ -368,7 +368,7 @@ def run_case(world, seed) -> int:
     return found
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=half_by_day(100), deadline=None)
 @given(SEEDS)
 def test_a_plan_by_shape_is_the_plan_of_the_whole_query(world, seed):
     run_case(world, seed)

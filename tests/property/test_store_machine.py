@@ -32,7 +32,7 @@ from svc.store.values.keys import encode_key, index_key, index_keys, is_cut, sto
 from svc.store.values.records import decode, encode_payload, expiry_of, lsn_of, version_of
 from svc.store.values.validation import Add
 from svc.store.writing.bulk_write import load_records
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 
 PLAIN = TableDefinition(
     "Plain",
@@ -670,5 +670,5 @@ def decode_model(record: dict[str, Any]) -> dict[str, Any]:
 
 TestStoreMachine: Callable[..., Any] = StoreMachine.TestCase
 TestStoreMachine.settings = settings(  # type: ignore[attr-defined]
-    max_examples=examples(60), stateful_step_count=30, report_multiple_bugs=False
+    max_examples=half_by_day(60), stateful_step_count=30, report_multiple_bugs=False
 )

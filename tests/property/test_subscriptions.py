@@ -33,7 +33,7 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ensure_system
 from svc.store.values.keys import encode_key, storage_key
 from tests.support.hub import Sibling, StillLoop, carry_out
-from tests.support.profile import examples
+from tests.support.profile import half_by_day
 from tests.support.snapshots import give_up_snapshots
 
 pytestmark = pytest.mark.programs
@@ -712,7 +712,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 TestSubscriptions = SubscriptionMachine.TestCase
 TestSubscriptions.settings = settings(
-    max_examples=examples(30),
+    max_examples=half_by_day(30),
     stateful_step_count=40,
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),

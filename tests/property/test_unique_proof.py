@@ -17,6 +17,7 @@ from svc.store.writing import duplicates, unique_proof
 from svc.store.writing.unique_proof import Unproved, prove
 from svc.testing.loop import Pool
 from tests.support.fakes import TickingClock
+from tests.support.profile import examples
 from tests.unit.store.writing.test_long_write import Turns
 
 KEY = Attribute("id", "ID", primary_key=True)
@@ -70,7 +71,7 @@ async def make_unique(table: Table) -> bool:
         return True
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.booleans(), st.lists(VALUES, min_size=3, max_size=len(KEYS)), WRITES)
 def test_it_agrees_with_the_records(indexed: bool, first: list[object], later: list[tuple[int, str, object]]) -> None:
     with (

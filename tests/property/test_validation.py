@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.errors import ClientError, ValidationError
@@ -15,6 +15,7 @@ from svc.store.schema import SCALAR_TYPES, Attribute, Relationship, Structure, T
 from svc.store.values.conversion import autoconvert, date_from_ms, key_from_text, ms_from_date, text_to_value
 from svc.store.values.records import decode, encode
 from svc.store.values.validation import Add, Validator, check_key
+from tests.support.profile import half_by_day
 
 INNER = Structure(
     "Inner",
@@ -97,12 +98,14 @@ def test_nesting_that_python_could_not_follow() -> None:
             VALIDATORS[0].record({"deep": deep}, source=source)
 
 
+@settings(max_examples=half_by_day(100))
 @given(st.sampled_from(VALIDATORS), json_records)
 @example(VALIDATORS[0], {"Floats": [1e308, 1e308, 2.0]})
 def test_json(validator: Validator, data: dict[str, Any]) -> None:
     check(validator, data, "json")
 
 
+@settings(max_examples=half_by_day(100))
 @given(st.sampled_from(VALIDATORS), native_records)
 @example(VALIDATORS[0], {"Any": {1: {True: 2}}})
 def test_native(validator: Validator, data: dict[Any, Any]) -> None:

@@ -13,6 +13,7 @@ from svc.messages import HeaderBlock, Request
 from svc.store import LogEntry
 from svc.trace_context import trace_id_of
 from tests.support.node import Node
+from tests.support.profile import examples
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -74,7 +75,7 @@ def test_invalid_ones(value: str) -> None:
     assert trace_id_of(value) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=80) | st.text(alphabet="0123456789abcdef-, ", min_size=50, max_size=60))
 def test_any_text_is_an_id_or_none(value: str) -> None:
     found = trace_id_of(value)

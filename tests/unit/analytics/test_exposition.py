@@ -31,6 +31,7 @@ from svc.analytics.exposition import (
     iter_text,
     label_text,
 )
+from tests.support.profile import examples
 
 PARSERS = {True: parse_openmetrics, False: parse_text}
 HOSTILE = [
@@ -81,7 +82,7 @@ def test_label_values_come_back_as_they_are(value: str, openmetrics: bool) -> No
     assert found["svc_x_total", (("method", "GET"), ("path", value))] == 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.text(min_size=1), unique_by=encodable, max_size=5), st.text(), st.booleans())
 def test_any_labels_and_help(values: list[str], help: str, openmetrics: bool) -> None:
     families = [

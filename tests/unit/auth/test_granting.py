@@ -12,6 +12,7 @@ from svc.auth.granting import ATTRIBUTE_RIGHTS, TABLE_RIGHTS, granted, revoked
 from svc.auth.permission_check import check_permission
 from svc.auth.roles import evaluate
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.profile import half_by_day
 
 PLANT = TableDefinition(
     "plant", attributes=(Attribute("id", "ID", primary_key=True), Attribute("name"), Attribute("price"), Attribute("pin"))
@@ -81,7 +82,7 @@ def wanted(rights: list[str], attribute: str | None) -> set[tuple[str, str]]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=half_by_day(300), deadline=None)
 @given(entries(), st.data(), st.sampled_from([None, *NAMES[1:]]), st.booleans())
 def test_it_changes_what_it_says_and_nothing_else(before: dict[str, Any], data: st.DataObject, attribute: str | None, gives: bool) -> None:
     rights = data.draw(st.lists(st.sampled_from(TABLE_RIGHTS if attribute is None else ATTRIBUTE_RIGHTS), min_size=1, unique=True))

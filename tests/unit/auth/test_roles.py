@@ -11,6 +11,7 @@ from svc.auth.users import User
 from svc.errors import AccessViolation, Problem, ValidationError
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import encode
+from tests.support.profile import examples
 
 World = Any  # tests/unit/auth/conftest.py
 
@@ -131,7 +132,7 @@ def writes(may: TableRights, name: str, *, insert: bool) -> bool:
     return True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(permissions(), permissions())
 def test_a_union_allows_what_either_does(one: dict[str, Any], other: dict[str, Any]) -> None:
     own, public = evaluate(one, PLANT, "data"), evaluate(other, PLANT, "data")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.graphql import Shop
+from tests.support.profile import examples
 
 OWN = ("id", "name", "price", "stock", "madeAt", "tags", "meta", "label", "nothing")
 PLACE = ("city", "nothing")
@@ -92,7 +93,7 @@ CONDITIONS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data(), selected=selections(), condition=st.sampled_from(CONDITIONS), nested=st.booleans())
 def test_rows_are_those_of_rest(shop: Shop, data: Any, selected: Selected, condition: tuple[dict[str, Any], str], nested: bool) -> None:
     values, where = condition

@@ -22,6 +22,7 @@ from graphql.type import validate_schema
 from hypothesis import given, settings
 
 from tests.support.graphql import RESOURCES, ROLES, SUPER_USER, Shop, open_shop
+from tests.support.profile import examples
 from tests.unit.graphql.test_rights import NAMES, permissions, whole
 
 QUERY = get_introspection_query(specified_by_url=True, input_value_deprecation=True, schema_description=True, directive_is_repeatable=True)
@@ -184,7 +185,7 @@ def test_nothing_visible(other: Shop) -> None:
     assert schema.query_type.fields == {}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(product=permissions((*NAMES, "brand")), brand=permissions(("id", "name", "country")))
 def test_every_name_may_be_read(shop: Shop, product: Any, brand: Any) -> None:
     user = {"permission": {"data": {"tables": {"Product": whole(product), "Brand": whole(brand)}}}}

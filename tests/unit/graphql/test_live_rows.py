@@ -12,6 +12,7 @@ from svc.graphql.live_field import LiveField, LiveFields
 from svc.graphql.live_rows import LiveRows
 from svc.realtime.event import EndReason
 from svc.realtime.live.events import LiveEvent, NoticeEvent, RowEvent
+from tests.support.profile import examples
 
 
 def row(type_: str, id_: Any, value: Any, index: int | None = None, was_at: int | None = None) -> RowEvent:
@@ -27,7 +28,7 @@ def listed(rows: LiveRows) -> Any:
 steps = st.lists(st.tuples(st.sampled_from(("enter", "update", "leave")), st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=40)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps)
 def test_rows_in_an_order(steps: list[tuple[str, int, int, bool]]) -> None:
     rows, model = LiveRows(None), []
@@ -43,7 +44,7 @@ def test_rows_in_an_order(steps: list[tuple[str, int, int, bool]]) -> None:
     assert rows.content == len(rows.array()) - 2 - max(0, len(model) - 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.tuples(st.sampled_from(("snapshot", "enter", "update", "leave")), st.one_of(st.integers(-9, 9), st.text("ab", max_size=2))),

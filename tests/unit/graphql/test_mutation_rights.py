@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.graphql import Shop, open_shop
+from tests.support.profile import examples
 
 SCHEMA = """
 type Item @table @export { id: ID @primaryKey  name: String!  price: Float  secret: String }
@@ -46,7 +47,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield shop
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     user=st.sampled_from(USERS),
     verb=st.sampled_from(("create", "put", "patch", "delete")),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.graphql import Shop, open_shop
+from tests.support.profile import examples
 
 CLERK, BUYER = {"role": "clerk"}, {"role": "buyer"}
 
@@ -77,7 +78,7 @@ def own_shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield shop
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     product=permissions((*NAMES, "brand")), brand=permissions(("id", "name", "country")), names=fields, condition=conditions, below=related
 )

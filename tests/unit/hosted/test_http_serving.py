@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.connection.bodies import HIGH_WATER
@@ -20,6 +20,7 @@ from svc.messages import HeaderBlock, Request, Response
 from svc.mounted import MountedApplication
 from tests.support.hosted import HostedNode
 from tests.support.mounted import RecordingLog
+from tests.support.profile import half_by_day
 from tests.support.static_files import Site
 
 JSON = {"content-type": "application/json"}
@@ -262,6 +263,7 @@ def test_no_address_is_a_defect(shared_hosted: HostedNode, path: bytes, query: b
     assert not shared_hosted.node.errors
 
 
+@settings(max_examples=half_by_day(100))
 @given(_MESSAGES, st.sampled_from(["GET", "PUT", "POST", "OPTIONS"]), st.sampled_from(["/Product/1", "/Product/", "/none"]), st.booleans())
 def test_any_messages_of_a_host_end(
     tmp_path_factory: pytest.TempPathFactory, messages: Any, method: str, path: str, is_stuck: bool

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.hosted.message_tunnel import client_frame
@@ -16,6 +16,7 @@ from svc.protocol.websocket_frames import unmask
 from svc.websocket import WebSocket, encode_frame
 from svc.websocket.web_socket import HIGH_WATER, INCOMING_MESSAGES, PING_SECONDS, SILENCE_SECONDS
 from tests.support.hosted import Exchanged, HostedNode
+from tests.support.profile import half_by_day
 
 GONE = {"type": "websocket.disconnect", "code": 1006}
 
@@ -224,6 +225,7 @@ _SAID = st.lists(
 )
 
 
+@settings(max_examples=half_by_day(100))
 @given(_SAID, st.sampled_from(["echo", "closes", "raises", "keeps"]), st.booleans())
 def test_anything_a_client_does_ends(tmp_path_factory: pytest.TempPathFactory, said: Any, does: str, is_stuck: bool) -> None:
     hosted = HostedNode(tmp_path_factory.mktemp("node"))

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.logs.redact import HIDDEN, MAX_ITEMS, MAX_TEXT, MAX_VALUES, is_secret, redacted
+from tests.support.profile import half_by_day
 
 SECRET = (
     "password PASSWORD auth_password operation_token refresh_token token tokens secret secret_access_key clientSecret private_key privateKey payload key"
@@ -82,6 +83,7 @@ def test_the_body_is_not_changed() -> None:
     assert body == {"password": "x", "inner": {"token": "y"}}
 
 
+@settings(max_examples=half_by_day(100))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.binary(),

@@ -4,12 +4,13 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.pages.cells import CELL, DEEPEST, MOST_MEMBERS, MOST_VALUES, cell_of, lines_of, shortened
 from svc.store.blobs import create_blob
 from svc.store.values.records import MISSING
+from tests.support.profile import half_by_day
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,7 @@ json_like = st.recursive(
 )
 
 
+@settings(max_examples=half_by_day(100))
 @given(json_like)
 def test_anything_has_a_short_text_without_characters_that_change_others(value: Any) -> None:
     cell = cell_of(value)

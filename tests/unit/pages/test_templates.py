@@ -12,6 +12,7 @@ from svc.pages.frame import Frame
 from svc.pages.nested import data_page
 from svc.pages.templates import Templates
 from tests.support.pages import Parsed
+from tests.support.profile import half_by_day
 
 FRAME = Frame("../", "../_pages/", "../p.css", "../i.svg", "http://x/", "", "", "")
 HOSTILE = "\"><img src=x onerror=alert(1)><script>'&"
@@ -47,7 +48,7 @@ json_like = st.recursive(
 SHARED = Templates(lambda: 0.0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=half_by_day(60))
 @given(json_like)
 def test_any_data_is_a_page_of_known_elements(value: Any) -> None:
     values = {"page": data_page(value), "title": "t", "trail": [], "formats": [], "frame": FRAME}

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.scheduler.schedules import Cron, read_cron, read_interval
+from tests.support.profile import examples, half_by_day
 
 
 def ms(text: str) -> int:
@@ -208,7 +209,7 @@ def matching_moments(expression: str, zone: str, start: datetime, hours: int) ->
     return sorted(moment for moment in found if first_ms < moment <= first_ms + hours * 3_600_000)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=half_by_day(60), deadline=None)
 @given(EXPRESSIONS, st.sampled_from(sorted(ZONES)), st.integers(-40, 20))
 def test_moments_are_those_of_the_definition(expression: str, zone: str, offset: int) -> None:
     try:
@@ -228,7 +229,7 @@ def test_moments_are_those_of_the_definition(expression: str, zone: str, offset:
         assert cron.last_until(other, 0) == other
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(EXPRESSIONS, st.integers(0, 400))
 def test_without_a_change_of_the_clock_moments_are_those_of_the_library(expression: str, day: int) -> None:
     if "*/" in " ".join((expression.split()[2], expression.split()[4])):

@@ -22,6 +22,7 @@ from svc.messages import HeaderBlock, Request
 from svc.store import Database
 from svc.tracing.spans import FIELDS, RequestSpans
 from tests.support.http2 import Client
+from tests.support.profile import examples
 from tests.support.traced import Traced
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -228,7 +229,7 @@ _VALUES = st.text(st.characters(max_codepoint=255), max_size=40) | st.sampled_fr
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(_FIELDS, _VALUES), max_size=6), st.text(st.characters(max_codepoint=255), max_size=10))
 def test_any_fields_make_a_span(fields: list[tuple[str, str]], method: str) -> None:
     exporter = InMemorySpanExporter()
