@@ -165,10 +165,10 @@ class _Unpacking:
     def _name(self, raw: str) -> str | None:
         """The checked path with slashes; None for the root itself."""
         shown = raw[:100]
-        if raw.startswith("/"):
-            raise BadArchive(f"'{shown}' is an absolute path")
         if "\0" in raw or not raw.isprintable() or "\\" in raw:
             raise BadArchive(f"{shown!r} is not the name of a file")
+        if raw.startswith("/"):
+            raise BadArchive(f"'{shown}' is an absolute path")
         parts = [part for part in raw.split("/") if part not in ("", ".")]
         if ".." in parts:
             raise BadArchive(f"'{shown}' leads out of the directory")

@@ -55,6 +55,7 @@ def taken(data: bytes, place: Path) -> bool:
 
 
 @given(MEMBERS)
+@example([("/\n", tarfile.REGTYPE, "", b"", 0)])
 @example([("l", tarfile.SYMTYPE, ".", b"", 0), ("l/l/l/x", tarfile.REGTYPE, "", b"1", 0)])
 def test_members_of_any_name_and_kind(tmp_path_factory: pytest.TempPathFactory, members: list[tuple[str, bytes, str, bytes, int]]) -> None:
     data = tar(
