@@ -136,8 +136,9 @@ class Controller:
             return [names[worker::workers] for worker in range(workers)]
         return assign(names, times, workers)
 
-    def pytest_report_header(self) -> str | None:
-        return None if self._seed is None else f"order: SVC_TEST_SEED={self._seed}"
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._seed is not None:
+            terminalreporter.write_line(f"The order was random: SVC_TEST_SEED={self._seed}")
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         self._collected += len(ids)
