@@ -39,7 +39,7 @@ MAX_VALUES = 20_000_000  # items of a document that is read in slices
 MAX_EXTENSION = 1 << 19  # bytes of a set, which is read at one time
 EXACT = 1 << 19  # bytes: an invalid document up to this length is decoded again as a whole for its error message
 
-_REFUSED = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+REFUSED = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
 _array_header = Struct(">BI").pack
 _split_array = Decoder(list[msgspec.Raw]).decode
@@ -50,7 +50,7 @@ def decode_msgpack(body: bytes) -> Any:
     """The one value of a document. Raises BadBody."""
     try:
         return _value(body, 0, 0)
-    except _REFUSED as error:
+    except REFUSED as error:
         raise _bad_body(body, error, (_fault(body),)) from None
 
 
@@ -58,25 +58,27 @@ def decode_msgpack_slices(body: bytes) -> Slices:
     """`decode_msgpack` in slices: a generator that pauses between the members of long arrays and maps."""
     if len(body) <= SMALL or not (_is_array(body[0]) or _is_map(body[0])):
         return decode_msgpack(body)
-    reading = _MsgpackReading(body)
+    reading = MsgpackReading(body, _decoders[0], _decode_map)
     try:
         value, end = yield from reading.container(0, 0)
         if end != len(body):
             raise ValueError(f"more than one value, the second at byte {end}")
-    except _REFUSED as error:
+    except REFUSED as error:
         if len(body) <= EXACT:
             return decode_msgpack(body)  # which reports the offset
         raise _bad_body(body, error, (_fault(body),)) from None
     return value
 
 
-class _MsgpackReading:
-    """Reads a long document in slices."""
+class MsgpackReading:
+    """Reads a long document in slices. `decode_list`, `decode_map`: of documents that are one array or map."""
 
-    __slots__ = ("_body", "_items")
+    __slots__ = ("_body", "_decode_list", "_decode_map", "_items")
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, decode_list: Callable[[bytes], Any], decode_map: Callable[[bytes], Any]) -> None:
         self._body = body
+        self._decode_list = decode_list
+        self._decode_map = decode_map
         self._items = 0
 
     def container(self, start: int, depth: int) -> Generator[None, None, tuple[Any, int]]:
@@ -124,9 +126,9 @@ class _MsgpackReading:
         if not members:
             return
         if type(value) is list:
-            value += _decoders[0](_array_header(0xDD, members) + self._body[start:end])
+            value += self._decode_list(_array_header(0xDD, members) + self._body[start:end])
         else:
-            value.update(_decode_map(_array_header(0xDF, members) + self._body[start:end]))
+            value.update(self._decode_map(_array_header(0xDF, members) + self._body[start:end]))
 
 
 def _header_at(body: bytes, start: int) -> tuple[int, int]:
@@ -141,7 +143,7 @@ def _header_at(body: bytes, start: int) -> tuple[int, int]:
 def decode_sequence(body: bytes) -> Slices:
     """All values of a concatenation. Raises BadBody."""
     values = []
-    reading = _MsgpackReading(body)
+    reading = MsgpackReading(body, _decoders[0], _decode_map)
     start = paused = 0
     while start < len(body):
         if start - paused > SLICE_BYTES // 8:  # the longest small values are read no faster
@@ -156,7 +158,7 @@ def decode_sequence(body: bytes) -> Slices:
             else:
                 value, end = yield from reading.container(start, 0)
             values.append(value)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise _bad_body(body, error, (fault,)) from None
         start = end
     return values

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from svc.content.content_type import ContentType, RowWriter, SlowRowWriter
 from svc.content.heavy_rows import PIECE_ROWS, row_pieces
+from svc.content.long_records import LONG, count_values, decode_record_slices
 from svc.errors import Problem, QueryTooLarge, SnapshotLost
 from svc.freeing import free_later
 from svc.loop import contained
@@ -153,7 +154,7 @@ class QueryExecution:
     def is_large(self, writer: ContentType) -> bool:
         """Whether the rows in `found` are too long, or too many, to be encoded in one slice."""
         found = self.found
-        if len(found) > MANY or (not self.shaped and len(found) > 1 and _size(found) > LARGE):
+        if len(found) > MANY or (not self.shaped and _size(found) > LARGE):
             return True
         return writer.is_slow and not writer.is_light(self.values())
 
@@ -275,11 +276,34 @@ class QueryExecution:
         start = size = 0
         for end, raw in enumerate(batch):
             length = payload_size(raw)
-            if size and size + length > LARGE:
+            if size and (size + length > LARGE or length > LONG):
                 yield self.write(writer, batch[start:end])
                 start, size = end, 0
-            size += length
-        yield self.write(writer, batch[start:])
+            if length > LONG:
+                yield from self._write_long(writer, raw)
+                start = end + 1
+            else:
+                size += length
+        if start < len(batch):
+            yield self.write(writer, batch[start:])
+
+    def _write_long(self, writer: RowWriter, raw: bytes) -> Iterator[bytes]:
+        """One long record; b"" in a slice that only decodes."""
+        steps = decode_record_slices(raw, native=self._native)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                value = done.value
+                break
+            yield b""
+        if self._visible is not None:
+            value = narrow(value, self._visible)
+        pieces = writer.pieces(value, count_values)
+        if pieces is None:
+            yield writer.rows([value])
+        else:
+            yield from pieces
 
     def write_pieces(self, writer: RowWriter, batch: list[Any]) -> Iterator[bytes]:
         """`write` for rows of the last step, of which some may be very heavy. Each piece is made in a slice. Raises QueryTooLarge for a row that the

@@ -262,6 +262,11 @@ def decode_payload_json(payload: bytes) -> Any:
         raise _damaged()
 
 
+def stored_decoders(*, json: bool) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+    """What decodes parts of payloads, which are an array or a map, to Python values or ready for JSON. Raises what msgspec raises."""
+    return (_decode_value_json, _decode_record_json) if json else (_decode_value, _decode_record)
+
+
 def projection(names: tuple[str, ...], json: bool = False, default: Any = MISSING) -> Callable[[bytes], tuple[Any, ...]]:
     """A function raw -> the values of these top-level properties in this order, `default` for those the record does not have.
 
