@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 from svc.content.content_type import ContentType, Shape
-from svc.content.long_records import encode_long_record, is_long
+from svc.content.long_records import LONG, encode_long_record, is_long
 from svc.content.values import is_blob
 from svc.errors import NotAcceptable, NotFound
 from svc.http.compression import VARY
@@ -55,7 +55,7 @@ class RecordResponses(ResponseParts):
                 return self._raw_content(request, content, pairs)
         if writer is None:
             raise NotAcceptable(preferences.refusal)
-        if writer.style is not None and is_long(raw):
+        if (len(raw) > LONG or raw[0] & COMPRESSED) and writer.style is not None and is_long(raw):
             body: Any = encode_long_record(raw, writer, record.visible)
         elif record.visible is None and writer.name != TABULAR:
             body = writer.encode_stored(raw)

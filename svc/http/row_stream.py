@@ -154,7 +154,9 @@ class QueryExecution:
     def is_large(self, writer: ContentType) -> bool:
         """Whether the rows in `found` are too long, or too many, to be encoded in one slice."""
         found = self.found
-        if len(found) > MANY or (not self.shaped and _size(found) > LARGE):
+        if len(found) == 1 and not self.shaped and len(found[0]) <= LARGE and not found[0][0] & COMPRESSED:
+            pass  # the usual answer of a search by a unique value
+        elif len(found) > MANY or (not self.shaped and _size(found) > LARGE):
             return True
         return writer.is_slow and not writer.is_light(self.values())
 
