@@ -99,9 +99,9 @@ def uses_any(text: str, names: Collection[str]) -> bool:
 
 
 _OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "add", ast.FloorDiv: "floor_divide", ast.Mult: "multiply", ast.Pow: "power", ast.Mod: "modulo",
+    ast.Add: "add", ast.Div: "divide", ast.FloorDiv: "floor_divide", ast.Mult: "multiply", ast.Pow: "power", ast.Mod: "modulo",
 }  # fmt: skip
-_NATIVE_OPERATORS = (ast.Sub, ast.Div)
+_NATIVE_OPERATORS = (ast.Sub,)
 _UNARY = (ast.Not, ast.USub, ast.UAdd)
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LONG_NUMBER = re.compile(r"\d{4}")
@@ -111,7 +111,7 @@ _ENVIRONMENT: dict[str, Any] = {
         name: getattr(values, name)
         for name in ("add", "charge_for", "charge_whole", "contains", "cut", "distinct", "formatted", "get", "loop", "shown")
     },
-    **{name: getattr(values, name) for name in ("floor_divide", "modulo", "multiply", "power")},
+    **{name: getattr(values, name) for name in ("divide", "floor_divide", "modulo", "multiply", "power")},
     **{f"function_{name}": function for name, function in FUNCTIONS.items()},
     **{f"method_{name}": values.method(name) for name in METHODS},
 }

@@ -27,6 +27,9 @@ _BIG = 1 << MAX_INTEGER_BITS
 _SHOWN = frozenset((str, int, float, bool, type(None), datetime, bytes, list, tuple, dict))
 _CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
 _DIGITS = 13  # a power of 2: bits times bits for one unit
+_WORD = 6  # the same of the bits of a long number that is looked through
+_SHORT_BITS = 64  # of a number that takes no longer than any other operation
+LONG_COST = 50
 _CHARACTERS = 4  # a power of 2: characters for one unit
 _NARROW, _LONG_PART, _SHORT_TEXT, _LONG_TEXT = 4, 100, 2500, 30_000  # characters at which CPython looks for a text in another way
 
@@ -62,11 +65,13 @@ def charge_for(value: Any) -> Any:
     return value
 
 
-def charge_whole(value: Any) -> Any:
-    """Charge for all that lies in a value, before it is compared or shown; returns it."""
+def charge_whole(value: Any, charge_number: Callable[[Any], None] | None = None) -> Any:
+    """Charge for all that lies in a value, before it is compared or shown; returns it. `charge_number`: also for each whole number."""
     kind = type(value)
     if kind is str or kind is bytes:
         charge(len(value) >> _CHARACTERS)
+    elif kind is int and charge_number is not None:
+        charge_number(value)
     elif kind in _CONTAINERS:
         waiting: list[Any] = [value]
         while waiting:
@@ -78,6 +83,8 @@ def charge_whole(value: Any) -> Any:
                     waiting.append(element)
                 elif kind is str or kind is bytes:
                     charge(len(element) >> _CHARACTERS)
+                elif kind is int and charge_number is not None:
+                    charge_number(element)
     return value
 
 
@@ -89,9 +96,16 @@ def _bounded(value: Any) -> Any:
 
 
 def _charge_digits(a: Any, b: Any) -> None:
-    """For whole numbers that are multiplied or divided: each digit of one with each of the other."""
+    """For whole numbers that are multiplied or divided: each digit of one with each of the other, and what the interpreter does for any long number."""
     if type(a) is int and type(b) is int:
-        charge(a.bit_length() * b.bit_length() >> _DIGITS)
+        long, short = a.bit_length(), b.bit_length()
+        charge((long * short >> _DIGITS) + (LONG_COST + (long + short >> _WORD) if long > _SHORT_BITS or short > _SHORT_BITS else 0))
+
+
+def _charge_text_of(value: Any) -> None:
+    """For a number that becomes text, in decimal: each digit with each other."""
+    if type(value) is int:
+        _charge_digits(value, value)
 
 
 # --- operators ---------------------------------------------------------------------------------------------------------------------------
@@ -156,6 +170,11 @@ def floor_divide(a: Any, b: Any) -> Any:
     return a // b
 
 
+def divide(a: Any, b: Any) -> Any:
+    _charge_digits(a, b)
+    return a / b
+
+
 def contains(item: Any, container: Any) -> bool:
     charge_whole(container)
     if type(item) is str and type(container) is str:
@@ -203,7 +222,7 @@ def shown(value: Any) -> Any:
     if type(value) not in _SHOWN:
         raise TypeError("it cannot be shown")
     before = meter.left
-    charge_whole(value)
+    charge_whole(value, _charge_text_of)
     if type(value) in _CONTAINERS:
         charge((before - meter.left) * SHOWN_COST)
     return value
@@ -218,6 +237,7 @@ def formatted(value: Any, specification: str, conversion: int) -> str:
     """
     if conversion != -1:
         value = ascii(value) if conversion == ord("a") else repr(value) if conversion == ord("r") else str(value)
+    _charge_text_of(value)
     text = format(value, specification)
     charge(len(text))
     return text
@@ -367,6 +387,13 @@ _BY_CHARACTER = (
     "swapcase", "title", "upper",
 )  # fmt: skip
 _BY_PLACE = ("lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip")
+
+
+def _pairs(value: dict[str, Any]) -> list[tuple[str, Any]]:
+    charge(ELEMENT_COST * len(value))
+    return list(value.items())
+
+
 _SEARCHING = ("count", "find", "index", "partition", "split")
 _TEXT_METHODS = ("endswith", "isascii", "removeprefix", "removesuffix", "splitlines", "startswith")
 
@@ -382,7 +409,7 @@ METHODS: dict[str, dict[type, Callable[..., Any]]] = {
     "get": {dict: dict.get},
     "keys": {dict: list},
     "values": {dict: lambda value: list(value.values())},
-    "items": {dict: lambda value: list(value.items())},
+    "items": {dict: _pairs},
     "copy": {dict: dict.copy, list: list.copy},
 }
 for _name in ("count", "index"):

@@ -328,6 +328,13 @@ class TestLimits:
             ("large ** 4", 1000),
             ("large ** 4 // large ** 2", 2000),
             ("large ** 4 % large ** 2", 2000),
+            ("str(large ** 4)", 2000 + 1900),
+            ("f'{large ** 4}'", 2000 + 1900),
+            ("str([large ** 4, large ** 4])", 2 * (2000 + 1900)),
+            ("large ** 4 / large ** 4", 2 * 2000 + 1900),
+            ("large // 3", 50 + 15),
+            ("large / 7", 50 + 15),
+            ("{'a': 1, 'b': 2}.items()", 10),
         ],
     )
     def test_the_work_of_a_part_is_counted(self, text: str, least: int) -> None:
