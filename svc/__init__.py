@@ -25,7 +25,6 @@ _CLASSES = {
     "create_blob": "svc.store.blobs",
     "transaction": "svc.api.interface",
     "run_in_thread": "svc.api.threads",
-    "asgi": "svc.hosted",
 }
 OF_INSTANCE = (
     "tables", "databases", "auth", "logger", "server", "content_types", "contentTypes", "resources", "config", "is_main_thread", "worker_index",

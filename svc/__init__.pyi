@@ -12,7 +12,6 @@ from svc.errors import AccessViolation as AccessViolation
 from svc.errors import ClientError as ClientError
 from svc.errors import ServerError as ServerError
 from svc.errors import ValidationError as ValidationError
-from svc.hosted import asgi as asgi
 from svc.messages import Abort as Abort
 from svc.messages import Response as Response
 from svc.store.blobs import Blob as Blob

@@ -87,7 +87,7 @@ SECTIONS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
     "Answers and errors": (("Response", "Abort", "ClientError", "ServerError", "AccessViolation", "ValidationError"), ()),
     "Files": (("Blob", "create_blob"), ()),
     "The server": (
-        ("server", "auth", "content_types", "contentTypes", "logger", "config", "run_in_thread", "is_main_thread", "worker_index", "asgi"),
+        ("server", "auth", "content_types", "contentTypes", "logger", "config", "run_in_thread", "is_main_thread", "worker_index"),
         (Server, ContentTypes, Logger),
     ),
 }

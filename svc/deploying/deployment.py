@@ -23,7 +23,7 @@ from svc.deploying.trying import TrialRequest, Tried, try_load
 from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 
-PREPARE, LOAD, REPLICATE, RESTART = "prepare", "load", "replicate", "restart"
+PREPARE, LOAD, RESTART = "prepare", "load", "restart"
 """The phases of a deployment."""
 
 Report = Callable[[str, str], None]

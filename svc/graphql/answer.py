@@ -37,11 +37,6 @@ class HeldBytes:
 _held = HeldBytes()
 
 
-def held_bytes() -> int:
-    """Of the answers of this process."""
-    return _held.size
-
-
 class Answer:
     """`begin` a field, write rows, `end` it; or `value` for a field as a whole. The limit of memory is that of queries (`query.maxBytes`)."""
 

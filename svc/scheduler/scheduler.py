@@ -183,12 +183,6 @@ class Scheduler:
             )
         return found
 
-    @property
-    def next_time(self) -> float | None:
-        """When the next job is due, in seconds since the epoch; None if there is none."""
-        times = [at for job in self._jobs.values() if (at := self._next_ms(job)) is not None]
-        return min(times) / 1000 if times else None
-
     def _next_ms(self, job: _Job) -> int | None:
         """When it is due, by the clock as it is now."""
         if job.next_ms is None or job.due == inf:

@@ -59,7 +59,6 @@ class ApplicationInterfaces:
         self._store = store
         self._resources = resources
         self._reactor = reactor
-        self._accounts = accounts
         self._graphql_executor = graphql_executor
         self._compression = Compression(config.http.compression_threshold)
         self._decoder = request_decoder(config)

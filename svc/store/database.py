@@ -108,7 +108,6 @@ class Database:
         self._generation = -1
         self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it
         self.env = Environment(path, map_bytes=map_bytes, write_async=write_async, make_helper=store.make_helper)
-        self.env.on_snapshot = store.on_work
         self.env.on_full = lambda: store.snapshots.free_slot(self)
         self._handles = StoreHandles(self.env)
         self.fetch_locks = FetchLocks(path)
@@ -393,11 +392,6 @@ class Database:
         for index in table.index_list:
             index.drop_cache()
         self.store.table_dropped(table)
-
-    def rebuild_index(self, table: Table, attribute: str) -> None:
-        """Empty an index and build it again from the records, in the background if there are many. Commits."""
-        with self._changing() as writer:
-            self._start_build(writer, table, table.indexes[attribute])
 
     @contextmanager
     def _changing(self) -> Iterator[Txn]:

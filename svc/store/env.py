@@ -130,7 +130,7 @@ class Environment:
 
     `on_foreign_commit` is called, with nothing of ours waiting to be committed, when another process has committed since the last poll. `snapshot` then is
     of the commit that is being followed. It may read and open stores, not write. If it raises, it is called again at the next poll.
-    `on_snapshot`: called when a turn begins its snapshot. `on_full`: called when all reader slots are taken; True: there is one again.
+    `on_full`: called when all reader slots are taken; True: there is one again.
     `make_helper`: the executor of a single thread, for long writers; called when the first is begun.
     Raises StoreFailure or NoSpace if the environment cannot be opened.
     """
@@ -160,7 +160,6 @@ class Environment:
         "holder",
         "on_foreign_commit",
         "on_full",
-        "on_snapshot",
         "page_bytes",
         "path",
         "reserve",
@@ -187,7 +186,6 @@ class Environment:
         self._dirty = False
         self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
-        self.on_snapshot: Callable[[], None] | None = None
         self.on_full: Callable[[], bool] | None = None
         self._copies: set[RawCopy] = set()
         try:
@@ -250,8 +248,6 @@ class Environment:
                 txn = held
             self._snapshot = txn
             self._is_behind = False
-            if self.on_snapshot is not None:
-                self.on_snapshot()
         return self._snapshot
 
     def open_snapshot(self) -> Txn:
@@ -516,11 +512,6 @@ class Environment:
             self._is_beginning = False
         self._long = txn
         return True
-
-    @property
-    def has_long(self) -> bool:
-        """Whether the long writer is begun, and its commit not."""
-        return self._long is not None
 
     def run_long(self, work: Callable[[Txn], T]) -> T:
         """Let `work` use the long writer, and wait for it: it may do what it may do here, for nothing else runs meanwhile."""

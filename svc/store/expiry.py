@@ -19,7 +19,6 @@ from typing import Any
 
 from svc.store.env import Handle, Txn
 from svc.store.schema import TableDefinition
-from svc.store.values.records import expiry_of
 from svc.store.values.validation import Validator
 
 DEFAULT_SCAN_INTERVAL = 60.0  # seconds between two removals of expired records of a table that does not define it
@@ -34,12 +33,6 @@ EXPIRY_KEY_SIZE = _KEY.size
 def expiry_key(table_number: int, expiry: float) -> bytes:
     """The key in `$expiry` of a record of this table. `expiry`: ms since the epoch; a negative one counts as 0."""
     return _KEY.pack(table_number, max(expiry, 0.0))
-
-
-def is_expired(raw: bytes, now_ms: float) -> bool:
-    """Whether a stored record has expired at this time, ms since the epoch."""
-    expiry = expiry_of(raw)
-    return expiry is not None and expiry <= now_ms
 
 
 @dataclass(frozen=True, slots=True)

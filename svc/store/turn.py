@@ -86,7 +86,6 @@ class Turn:
         self.databases: dict[str, Database] = {}
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []
-        self.on_work: Callable[[], None] | None = None
         self.anonymous_role: Callable[[], Any] = lambda: None  # auth.Role of callers without a user, kept here by auth.UserDirectory
         self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
         self._queue_limits = queue_limits
@@ -109,13 +108,6 @@ class Turn:
                 listener(table)
             except Exception:
                 logger.exception("a listener failed on the end of %r", table)
-
-    def report_work(self, on_work: Callable[[], None]) -> None:
-        """From now on call `on_work` when a turn gets something that has to be ended: a snapshot, a writer, a transaction. For a loop whose turns
-        do not end by themselves."""
-        self.on_work = on_work
-        for database in self.databases.values():
-            database.env.on_snapshot = on_work
 
     @property
     def has_pending(self) -> bool:
@@ -142,8 +134,6 @@ class Turn:
         for database in missing:
             database.begin_writing(wait=wait)
             self._writing.append(database)
-        if self.on_work is not None:
-            self.on_work()
 
     # -- long writes
 
@@ -201,8 +191,6 @@ class Turn:
     def applied(self, transaction: AppliedTransaction) -> None:
         """A transaction waits for the turn's commit."""
         self._applied.append(transaction)
-        if self.on_work is not None:
-            self.on_work()
 
     def flush_or_raise(self, database: Database) -> None:
         """`flush`, for writes without a Transaction: raises the problem that undid the writes to `database`."""

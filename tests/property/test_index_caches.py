@@ -29,6 +29,7 @@ from svc.store.disk.faults import LmdbError
 from svc.store.indexes import cache
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import after, index_key, index_keys
+from tests.support.indexes import rebuild_index
 from tests.support.profile import half_by_day
 
 pytestmark = pytest.mark.programs
@@ -214,7 +215,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(("a", "tags")))
     def rebuild_an_index(self, name: str) -> None:
         self.commit()
-        self.table.database.rebuild_index(self.table, name)
+        rebuild_index(self.table, name)
         self.end_turn()
 
     # -- caches

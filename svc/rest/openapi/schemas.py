@@ -227,7 +227,6 @@ class TableSchemas:
         definition = access.definition
         self._access = access
         self._definition = definition
-        self._is_opened = is_opened
         self._is_sealed = definition.sealed and not is_opened
         self._is_closed = not (access.is_open or is_opened)
         self._name = name

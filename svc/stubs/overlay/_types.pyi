@@ -851,9 +851,6 @@ def get_response() -> Any:
 async def run_in_thread(function: Callable[_P, _T], /, *arguments: _P.args, **options: _P.kwargs) -> _T:
     """What `function(*arguments, **options)` returns or raises. It runs on another thread, in the context of the caller."""
 
-def asgi(directory: Any, root: Any = None, **settings: Any) -> Callable[..., Awaitable[None]]:
-    """An ASGI 3 application that serves the svc application in `directory`."""
-
 # --- answers and errors -----------------------------------------------------------------------------------------------------------------
 
 class Headers:

@@ -15,7 +15,6 @@ from ._types import Resource as Resource
 from ._types import Response as Response
 from ._types import ServerError as ServerError
 from ._types import ValidationError as ValidationError
-from ._types import asgi as asgi
 from ._types import create_blob as create_blob
 from ._types import get_context as get_context
 from ._types import get_response as get_response

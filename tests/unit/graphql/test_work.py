@@ -11,7 +11,7 @@ import pytest
 from svc.content.values import json_form
 from svc.errors import ClientError
 from svc.graphql import reading
-from svc.graphql.answer import Answer, held_bytes
+from svc.graphql.answer import Answer, _held
 from svc.graphql.reading import Reading
 from svc.query.budget import QueryLimits, set_limits
 from svc.store import Table
@@ -194,7 +194,7 @@ def test_another_operation_of_a_kept_document_is_made_on_a_thread(shop: Shop, mo
 def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> None:
     instance = shop.app._instance
     snapshots = instance.server.store.snapshots
-    before, held, others = snapshots.readers, held_bytes(), asyncio.all_tasks(instance.loop)
+    before, held, others = snapshots.readers, _held.size, asyncio.all_tasks(instance.loop)
     pending = shop.app.send("POST", "/graphql", {"query": "{ a: Product { id } Many { number } b: Product { id } Waiting { number } }"})
     for _ in range(turns):
         instance.loop.call_soon(instance.loop.stop)
@@ -206,7 +206,7 @@ def test_a_request_that_is_cancelled_at_any_place(shop: Shop, turns: int) -> Non
         assert snapshots.readers > before
         instance.loop.call_soon(task.cancel)  # as the server does when a client leaves
         instance.rest()
-        assert snapshots.readers == before and held_bytes() == held
+        assert snapshots.readers == before and _held.size == held
     pending.cancel()
 
 
@@ -256,7 +256,7 @@ def test_fields_of_long_documents_that_depend_on_variables(tmp_path: Path) -> No
 
 
 def test_answers_that_wait_have_a_limit_together(shop: Shop) -> None:
-    before = held_bytes()
+    before = _held.size
     answers = []
     try:
         limit = 100_000 + before  # a request of another test may be under way
@@ -266,7 +266,7 @@ def test_answers_that_wait_have_a_limit_together(shop: Shop) -> None:
             answer = Answer()
             answer.add(b"x" * size)
             answers.append(answer)
-        assert held_bytes() == before + 4 * size
+        assert _held.size == before + 4 * size
         status, code, message = shop.error("{ Product { id name } }")
         assert (status, code) == (503, "OVERLOADED") and "no room for another one" in message
         answers.pop().body()
@@ -278,4 +278,4 @@ def test_answers_that_wait_have_a_limit_together(shop: Shop) -> None:
         set_limits(QueryLimits())
         answers.clear()
         del answer
-    assert held_bytes() == before
+    assert _held.size == before

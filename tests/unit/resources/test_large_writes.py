@@ -213,7 +213,7 @@ def test_blobs_are_saved_before_they_are_committed(node: Node, client: Client, n
 def test_readers_and_writers_beside_a_long_write(node: Node, client: Client) -> None:
     client.ask("PUT", "/Note/", [{"id": "a", "n": 1}])
     client.send("PUT", "/Note/", notes(300))
-    while not node.store.databases["data"].env.has_long:
+    while node.store.databases["data"].env._long is None:
         node.turn()
     reader, first, second, posting = (Client(node) for _ in range(4))
     first.send("PUT", "/Note/a", {"n": 2})
@@ -240,7 +240,7 @@ def test_writers_that_would_wait_for_too_long_are_refused(node: Node, client: Cl
     """Writers only, and before anything of theirs is done (spec: http §14)."""
     monkeypatch.setattr(writer_queue, "FIRST_PACE", 1.0)  # seconds for each record
     client.send("PUT", "/Note/", notes(300))
-    while not node.store.databases["data"].env.has_long:
+    while node.store.databases["data"].env._long is None:
         node.turn()
     other = Client(node)
     for method, target, body in (
@@ -284,7 +284,7 @@ def test_a_client_that_goes_away_leaves_everything_as_it_was(node: Node, client:
 
 def test_a_write_that_takes_longer_than_a_request_may_is_undone(node: Node, client: Client) -> None:
     client.send("PUT", "/Note/", notes(900))
-    while not node.store.databases["data"].env.has_long:
+    while node.store.databases["data"].env._long is None:
         node.turn()
     client.wire.connection.on_deadline()
     node.turn()

@@ -16,6 +16,7 @@ from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.values.keys import after, decode_key, index_key
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
+from tests.support.indexes import rebuild_index
 
 
 def fill(table: Table, count: int) -> None:
@@ -266,7 +267,7 @@ def test_rebuild(seats: Table, store: Store) -> None:
     with pytest.raises(AssertionError):
         store.check()
     store.end_turn()
-    seats.database.rebuild_index(seats, "price")
+    rebuild_index(seats, "price")
     store.check()
 
 

@@ -169,7 +169,7 @@ def test_a_long_write_that_begins_again_gets_new_keys(store: Store) -> None:
     for number in range(100):
         transaction.insert(table, None if number % 2 else first + 1 + number, {"n": number})
     task = turns.start(transaction.apply_long())
-    turns.until(lambda: table.database.env.has_long)
+    turns.until(lambda: table.database.env._long is not None)
     put = store.begin()
     put.create(table, first + 2, {})
     put.apply()  # cannot wait: the long write gives the database back

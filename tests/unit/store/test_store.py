@@ -228,22 +228,3 @@ def test_listeners_of_one_database_hear_of_that_only(store: Store, seats: Table)
         list(load_records(table, [{"code": "B1"}, {"code": "B2"}]))
     store.commit_turn()
     assert heard == ["data 1", "data 2"]
-
-
-def test_work_of_a_turn_is_reported_to_who_ends_it(store: Store, seats: Table) -> None:
-    put(store, seats, "A1", row=1)
-    reports: list[bool] = []
-    store.report_work(lambda: reports.append(store.has_pending))
-    assert seats.get_raw("A1") is not None and seats.get_raw("B1") is None
-    assert reports == [False]  # one snapshot is for all reads of the turn
-    store.end_turn()
-    later = store.open_database("later")
-    store.commit_turn()
-    reports.clear()
-    assert later.snapshot() and reports
-    reports.clear()
-    transaction = store.begin()
-    transaction.put(seats, "C1", {"row": 2})
-    transaction.apply()
-    assert True in reports
-    store.commit_turn()

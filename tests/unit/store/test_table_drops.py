@@ -111,7 +111,7 @@ def test_a_table_that_is_gone_cannot_be_dropped(turns: Turns, store: Store, seat
 def test_a_drop_that_is_interrupted_does_nothing(turns: Turns, store: Store, seats: Table, helper: HeldBack) -> None:
     fill(seats, 100)
     task = turns.start(drop_table(seats))
-    turns.until(lambda: seats.database.env.has_long)
+    turns.until(lambda: seats.database.env._long is not None)
     task.cancel()
     turns.until(task.done)
     assert store.databases["data"].tables == {"Seat": seats} and seats.record_count() == 100
@@ -121,7 +121,7 @@ def test_a_drop_that_is_interrupted_does_nothing(turns: Turns, store: Store, sea
 def test_who_cannot_wait_makes_a_drop_begin_again(turns: Turns, store: Store, seats: Table) -> None:
     fill(seats, 100)
     task = turns.start(drop_table(seats))
-    turns.until(lambda: seats.database.env.has_long)
+    turns.until(lambda: seats.database.env._long is not None)
     seats.database.define_table(TableDefinition("Other", attributes=SEAT.attributes, primary_key="code"))
     turns.until(task.done)
     task.result()
@@ -223,7 +223,7 @@ def test_writes_meanwhile_come_after(turns: Turns, store: Store, seats: Table) -
     loose = seats.database.define_table(LOOSE)
     fill(loose, 200)
     task = turns.start(drop_attribute(loose, "price"))
-    turns.until(lambda: loose.database.env.has_long)
+    turns.until(lambda: loose.database.env._long is not None)
     transaction = store.begin()
     transaction.put(loose, "s0001", {"place": "new"})
     writing = turns.start(transaction.apply_in_turn())
@@ -298,7 +298,7 @@ def test_a_drop_waits_for_the_long_write_under_way(turns: Turns, store: Store, s
     for number in range(100):
         transaction.put(seats, f"s{number}", {})
     writing = turns.start(transaction.apply_long())
-    turns.until(lambda: seats.database.env.has_long)
+    turns.until(lambda: seats.database.env._long is not None)
     task = turns.start(store.drop_database("data"))
     turns.until(task.done)
     writing.result()

@@ -14,6 +14,7 @@ from svc.realtime.event import EndReason
 from svc.realtime.live import aggregate_result, commit_dispatcher, materialized_result, queries, query_spec, recomputed_result
 from svc.realtime.live import subscription as subscription_module
 from svc.store.schema import Attribute, Relationship, TableDefinition
+from tests.support.indexes import rebuild_index
 from tests.support.live import LiveClient, LiveStore, check
 
 PRODUCT = TableDefinition(
@@ -623,7 +624,7 @@ def test_a_query_waits_for_an_index_that_is_built_again(case, monkeypatch):
         case.follow("stock==1", allow_full_scan=False)
     case.live._sweep()
     assert [event[0] for event in case.events(client)] == ["reset", "snapshot", "ready"]
-    case.database.rebuild_index(case.products, "name")
+    rebuild_index(case.products, "name")
     attributes = (*attributes, Attribute("extra", "String"))
     case.database.define_table(replace(PRODUCT, attributes=attributes))
     case.live._sweep()
@@ -686,7 +687,7 @@ def test_a_subscription_without_a_result_can_be_closed(case, monkeypatch):
     case.events(client)
     monkeypatch.setattr("svc.store.database.BUILD_AT_ONCE", 0)
     case.put(product("a", name="x"))
-    case.database.rebuild_index(case.products, "name")
+    rebuild_index(case.products, "name")
     case.database.define_table(replace(PRODUCT, attributes=(*PRODUCT.attributes, Attribute("extra", "String"))))
     case.live._sweep()
     case.made.settle()

@@ -264,7 +264,7 @@ def test_a_failure_in_the_middle_undoes_everything(turns: Turns, store: Store, s
     store.commit_turn()
     with pytest.raises(expected):
         turns.finish(failing(store, seats, problem).apply_long())
-    assert keys(seats) == ["A"] and not seats.database.env.has_long
+    assert keys(seats) == ["A"] and seats.database.env._long is None
     put(store, seats, "B", wait=False)
     store.commit_turn()
     assert keys(seats) == ["A", "B"]
@@ -400,7 +400,7 @@ def test_two_databases_are_written_to_for_long_at_the_same_time(turns: Turns, st
     tasks = [turns.start(many(store, table).apply_long()) for table in (seats, other)]
     writing(turns, seats)
     writing(turns, other)
-    assert seats.database.env.has_long and other.database.env.has_long
+    assert seats.database.env._long is not None and other.database.env._long is not None
     turns.until(lambda: all(task.done() for task in tasks))
     assert seats.record_count() == other.record_count() == 100
     store.check()
@@ -428,7 +428,7 @@ def test_who_cannot_wait_makes_it_begin_again(turns: Turns, store: Store, seats:
     task = turns.start(transaction.apply_long())
     writing(turns, seats)
     put(store, seats, "s001", price=-1)  # waits for nobody
-    assert not seats.database.env.has_long
+    assert seats.database.env._long is None
     store.commit_turn()
     raw = seats.get_raw("s001")
     assert raw is not None and decode(raw)["price"] == -1 and seats.record_count() == 1

@@ -17,6 +17,7 @@ from svc.store.values.records import decode
 from svc.store.writing import duplicates, unique_proof
 from svc.store.writing.unique_proof import DefinitionProof, Unproved, prove
 from tests.support.fakes import TickingClock
+from tests.support.indexes import rebuild_index
 from tests.unit.store.writing.test_long_write import Turns
 
 RECORDS = 400
@@ -189,7 +190,7 @@ def test_an_index_that_is_built_again_meanwhile(turns: Turns, table: Table, monk
     task = turns.start(make_unique(table))
     turns.turn()
     turns.turn()
-    table.database.rebuild_index(table, "mail")
+    rebuild_index(table, "mail")
     turns.until(task.done)
     assert task.result() is table and table.definition == UNIQUE
 
