@@ -1,4 +1,4 @@
-"""What an application needs of installed packages, and does not get (spec: plugins §5).
+"""What an application needs of installed packages, and does not get (spec: plugins §4).
 
 One interpreter has one version of each package, the one that is found first: an application that needs another one, or has another one in its own
 directory of packages, is told so.

@@ -42,22 +42,6 @@ class EntryEvent:
     contents: bytes | None = None
     stats: os.stat_result | None = None
 
-    @property
-    def eventType(self) -> str:
-        return self.event_type
-
-    @property
-    def entryType(self) -> str:
-        return self.entry_type
-
-    @property
-    def urlPath(self) -> str:
-        return self.url_path
-
-    @property
-    def absolutePath(self) -> str:
-        return self.absolute_path
-
 
 class EntryHandler:
     """What `scope.handle_entry` returns. `name`: of the entry; `directory`: of the application."""

@@ -14,8 +14,7 @@ from svc.apps.load_limit import LOAD_SECONDS
 from svc.apps.modules import ApplicationModules, ModuleFault
 from svc.apps.plugins.calls import PluginCalls
 from svc.apps.plugins.finding import find_plugin, module_file
-from svc.apps.plugins.forms import NEWER, PluginFault, functions_of, seconds_of
-from svc.apps.plugins.older import OlderPlugin
+from svc.apps.plugins.module_functions import NAME, PluginFault, handler_of, seconds_of
 from svc.apps.plugins.scope import Scope
 from svc.apps.status import ERROR
 from svc.errors import ApplicationFault
@@ -45,7 +44,6 @@ class PluginEntry(LoadedEntry):
         self._calls = PluginCalls(context)
         self._modules: ApplicationModules | None = None
         self._scope: Scope | None = None
-        self._older: OlderPlugin | None = None
         self._is_active = self._has_ended = False
         self._fault_server: Server | None = None
 
@@ -54,18 +52,14 @@ class PluginEntry(LoadedEntry):
         context = self.context
         found = await find_plugin(context, context.options.get("package"), self.server)
         self._modules = found.modules
-        functions = functions_of(found.module)
+        handler = handler_of(found.module)
         vars(found.module).setdefault("Response", Response)
         calls = self._calls
         calls.fault_of = found.fault_of
         calls.seconds = seconds_of(found.module, context.options, LOAD_SECONDS)
-        if NEWER in functions:
-            scope = self._scope = Scope(self, calls)
-            await calls.run(functions[NEWER], scope, during=NEWER)
-            await scope._delivered()
-        else:
-            self._older = OlderPlugin(calls, functions, self.resources, self.server)
-            await self._older.load()
+        scope = self._scope = Scope(self, calls)
+        await calls.run(handler, scope, during=NAME)
+        await scope._delivered()
         calls.is_loading = False
 
     def _register(self, registration: Registration) -> None:
@@ -157,8 +151,6 @@ class PluginEntry(LoadedEntry):
     # --- changes -----------------------------------------------------------------------------------------------------------------------
 
     def contains(self, name: str) -> bool:
-        if self._older is not None:
-            return self._older.file_set is not None and self._older.file_set.contains(name)
         return self._scope is not None and any(handler._contains(name) for handler in self._scope._handlers)
 
     async def change(self, names: Sequence[str]) -> bool:
@@ -166,8 +158,6 @@ class PluginEntry(LoadedEntry):
         try:
             if self._has_ended:
                 return True
-            if self._older is not None:
-                return await self._older.changed(names)
             assert self._scope is not None
             for handler in list(self._scope._handlers):
                 await handler._refresh([name for name in names if handler._contains(name)])
@@ -247,7 +237,7 @@ async def load_plugin_module(context: EntryContext) -> LoadedEntry | None:
     try:
         file = module_file(context.app.directory, {context.key: context.app.config[context.key]})
         assert file is not None
-        functions_of(context.code.load(file))
+        handler_of(context.code.load(file))
     except ModuleFault as fault:
         context.status.fail(str(fault), fault.details)
     except PluginFault as fault:

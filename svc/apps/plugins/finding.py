@@ -22,7 +22,7 @@ from svc.apps.config_file import read_config
 from svc.apps.entry import EntryContext
 from svc.apps.load_limit import LoadTimeout
 from svc.apps.modules import ApplicationModules, ModuleFault
-from svc.apps.plugins.forms import PluginFault
+from svc.apps.plugins.module_functions import PluginFault
 
 MODULE_ENTRIES = ("pluginModule", "extensionModule")
 

@@ -18,7 +18,7 @@ def test_events_of_files_and_directories(tmp_path: Path, seen: list[Any]) -> Non
             assert os.path.isabs(e.absolute_path) and (e.stats is None) is e.event_type.startswith("unlink")
             seen.seen.append((e.event_type, e.entry_type, e.url_path, e.contents))
         handler = scope.handle_entry(on)
-        handler.on("add", lambda e: seen.seen.append(e.urlPath + "!")).on("ready", lambda: seen.seen.append("ready"))
+        handler.on("add", lambda e: seen.seen.append(e.url_path + "!")).on("ready", lambda: seen.seen.append("ready"))
     """
     with plugin(tmp_path, code, "{package: ./plugin.py, files: 'words/**', urlPath: w}") as app:
         assert seen == [
@@ -43,10 +43,10 @@ def test_an_async_plugin_may_wait_for_its_files(tmp_path: Path, seen: list[Any])
     code = """
     import asyncio, seen
     default_timeout = 5000
-    async def handleApplication(scope):
+    async def handle_application(scope):
         async def on(event):
             await asyncio.sleep(0)
-            seen.seen.append(event.urlPath)
+            seen.seen.append(event.url_path)
         handler = scope.handleEntry({"source": "words/*.txt", "only": "files"}, on)
         other = scope.handle_entry({"files": ["*.graphql"], "urlPath": "schemas"}, on)
         await handler.ready()

@@ -136,7 +136,7 @@ def test_links_do_not_lead_out_of_a_plugin(tmp_path: Path) -> None:
         ("def f(:", "package 'svc_words_bad': __init__.py:1: SyntaxError"),
         ("import nothing_of_this_name", "package 'svc_words_bad': __init__.py:1: ModuleNotFoundError"),
         ("raise SystemExit", "package 'svc_words_bad': __init__.py:1: RuntimeError: it has raised SystemExit"),
-        ("", "package 'svc_words_bad': has neither handle_application(scope)"),
+        ("", "package 'svc_words_bad': has no handle_application(scope)"),
     ],
 )
 def test_installed_packages_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
