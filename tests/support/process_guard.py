@@ -1,4 +1,7 @@
-"""Tests that start programs are in files with the mark `programs`: any other test that starts a process fails."""
+"""Tests that start programs are in files with the mark `programs`: any other test that starts a process fails.
+
+Those of multiprocessing are no audit event: `tests/unit/test_shards.py` looks for its imports.
+"""
 
 from __future__ import annotations
 

@@ -88,3 +88,12 @@ def test_the_mark_is_that_of_whole_files() -> None:
     ]
     assert not others
     assert all(starts_programs(path) for path in TEST_FILES if path.is_relative_to(ROOT / "tests" / "crash"))
+
+
+def test_what_uses_multiprocessing_is_marked() -> None:
+    """Its processes are no event that the guard could see."""
+    using = re.compile(
+        r"^ *(?:import multiprocessing|from multiprocessing|from tests\.support\.(?:crash|forks) import|from tests\.support import .*\b(?:crash|forks)\b)",
+        re.MULTILINE,
+    )
+    assert all(starts_programs(path) for path in TEST_FILES if using.search(path.read_text()))
