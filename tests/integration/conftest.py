@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -32,6 +33,11 @@ LIMIT = 60.0  # seconds for an answer, also of a machine that is busy
 
 
 be_patient()
+
+
+def authorization(user: str = "admin", password: str = PASSWORD) -> str:
+    """The value of the header field."""
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 
 class Process:

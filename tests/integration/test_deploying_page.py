@@ -21,7 +21,7 @@ import pytest
 import yaml
 from websockets.sync.client import connect
 
-from tests.integration.conftest import PASSWORD, START_LIMIT, Process
+from tests.integration.conftest import PASSWORD, START_LIMIT, Process, authorization
 from tests.support.pages import Parsed
 from tests.support.ports import free_port
 
@@ -243,7 +243,7 @@ def test_below_a_path_of_a_site(proxied: Proxied) -> None:
 
 
 def test_websockets_pass(proxied: Proxied) -> None:
-    login = {"Authorization": httpx.BasicAuth("admin", PASSWORD)._auth_header}
+    login = {"Authorization": authorization()}
     with (
         proxied.client(auth=("admin", PASSWORD)) as client,
         connect(f"wss://localhost:{proxied.port}/Item/", ssl=proxied.context, additional_headers=login, open_timeout=LIMIT) as ws,

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import PASSWORD, Process, authorization
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
@@ -26,7 +26,7 @@ SIZE = 64 * MIB
 BLOCK = bytes(range(256)) * 4096  # 1 MiB
 DIGEST = hashlib.sha256(BLOCK * (SIZE // MIB)).hexdigest()
 WAIT_LIMIT = 120.0  # seconds
-AUTHORIZATION = "Authorization: Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
+AUTHORIZATION = f"Authorization: {authorization()}"
 
 
 @pytest.fixture(scope="module")

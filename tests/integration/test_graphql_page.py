@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -11,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import PASSWORD, Process, authorization
 from tests.support.chromium import ALT, CHROMIUM, CTRL, SHIFT, Page, open_page
 
 pytestmark = [pytest.mark.programs, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
@@ -22,7 +21,7 @@ type Product @table @export { id: ID @primaryKey name: String @indexed price: Fl
 type Brand @table @export { id: ID @primaryKey name: String @indexed }
 """
 HOSTILE = "<img src=x onerror=alert(1)></script><b>"
-AUTHORIZATION = {"Authorization": f"Basic {b64encode(f'admin:{PASSWORD}'.encode()).decode()}"}
+AUTHORIZATION = {"Authorization": authorization()}
 
 
 @pytest.fixture(scope="module")

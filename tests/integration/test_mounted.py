@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from tests.integration.conftest import PASSWORD, Process
+from tests.integration.conftest import PASSWORD, Process, authorization
 from tests.support.leaks import memory_of
 from tests.support.waiting import wait_until
 
@@ -302,7 +302,7 @@ def test_work_after_the_answer(client: httpx.Client, key: str) -> None:
 
 def test_websockets(process: Process, client: httpx.Client) -> None:
     address = f"ws://127.0.0.1:{process.port}/api/chat"
-    headers = {"Authorization": httpx.BasicAuth(*ADMIN)._auth_header}
+    headers = {"Authorization": authorization(*ADMIN)}
     with connect(address, additional_headers=headers, subprotocols=["a", "b"]) as ws:  # type: ignore[list-item]
         assert ws.subprotocol == "b" and ws.response is not None and ws.response.headers["x-room"] == "7"
         ws.send("hi")

@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from tests.integration.conftest import PASSWORD, Process, free_port
+from tests.integration.conftest import PASSWORD, Process, authorization, free_port
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
@@ -165,7 +165,7 @@ def test_modules_of_routes(client: httpx.Client) -> None:
 
 def test_websockets_of_routes(process: Process) -> None:
     address = f"ws://127.0.0.1:{process.port}/shop"
-    headers = {"Authorization": httpx.BasicAuth(*ADMIN)._auth_header}
+    headers = {"Authorization": authorization(*ADMIN)}
     for name in ("first", "second"):
         with connect(f"{address}/{name}") as ws:
             ws.send("hi")

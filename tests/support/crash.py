@@ -14,13 +14,12 @@ import signal
 import tempfile
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tests.integration.conftest import PASSWORD
+from tests.integration.conftest import authorization
 from tests.support import forks
 from tests.support.forked import run_command
 from tests.support.forks import context
@@ -29,7 +28,7 @@ context.set_forkserver_preload([forks.__name__, __name__, "pytest"])  # which th
 
 SEED = int(os.environ.get("SVC_CRASH_SEED", "1"))
 START_LIMIT = 60.0  # seconds until a child says something
-AUTHORIZATION = "Basic " + b64encode(f"admin:{PASSWORD}".encode()).decode()
+AUTHORIZATION = authorization()
 
 
 def rounds(default: int) -> int:
