@@ -90,7 +90,7 @@ def reference(name: str, body: bytes) -> bytes | None:
 def decode(header: str, body: bytes, limit: int) -> bytes | int:
     """The body, or the status of the refusal."""
     try:
-        work = decoding._Decoding(header, body, limit)
+        work = decoding._BodyDecoding(header, body, limit)
         for step in work._steps:
             assert step <= MOST_PER_STEP, f"a step of {step} bytes"
     except Problem as problem:

@@ -32,9 +32,9 @@ from svc.protocol.websocket import (
     CloseReceived,
     DeflateOptions,
     Event,
-    Failed,
     PingReceived,
     PongReceived,
+    ProtocolFailed,
     WebSocketProtocol,
     WebSocketState,
     negotiate,
@@ -128,7 +128,7 @@ def alone(data: bytes) -> tuple[list[Event], bool]:
         elif kind is wsproto.events.Pong:
             events.append(PongReceived(bytes(event.payload)))
         elif connection.state is ConnectionState.OPEN:
-            events.append(Failed(int(event.code), ""))
+            events.append(ProtocolFailed(int(event.code), ""))
             break
         else:
             events.append(CloseReceived(int(event.code), event.reason or ""))
@@ -147,7 +147,7 @@ def verify_answers(echo: Echo, first: int) -> None:
             expected.append(event)
         elif isinstance(event, PingReceived):
             expected.append(event.payload)
-        elif isinstance(event, CloseReceived | Failed):
+        elif isinstance(event, CloseReceived | ProtocolFailed):
             expected.append(event.code)
     found: list[object] = []
     message: str | bytes | None = None
@@ -188,13 +188,13 @@ def check(data: bytes) -> None:
         if isinstance(event, str | bytes):
             assert len(event.encode() if isinstance(event, str) else event) <= LIMIT
     for event in whole.events[:-1]:
-        assert not isinstance(event, Failed | CloseReceived), "something follows the end"
+        assert not isinstance(event, ProtocolFailed | CloseReceived), "something follows the end"
     if not first & 1:
         events, over = alone(sent)
-        ours = [Failed(event.code, "") if isinstance(event, Failed) else event for event in whole.events]
-        if ours and isinstance(ours[-1], Failed) and ours[-1].code in (1008, 1009):
+        ours = [ProtocolFailed(event.code, "") if isinstance(event, ProtocolFailed) else event for event in whole.events]
+        if ours and isinstance(ours[-1], ProtocolFailed) and ours[-1].code in (1008, 1009):
             assert ours[:-1] == events[: len(ours) - 1]
-        elif whole.driver._held and events and isinstance(events[-1], Failed):
+        elif whole.driver._held and events and isinstance(events[-1], ProtocolFailed):
             assert ours == events[:-1]
         else:
             assert ours == events and not over, (ours, events)

@@ -14,7 +14,7 @@ CUSTOM_PREFIX: Final = "svc_custom_"
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class ExposedMetric:
     """`labels`: the names that path, method and type of the recorded metric have here; "" leaves one out. `scale`: from the recorded unit to that of the
     family. `yes`: of yes/no metrics the label that is `true` or `false`."""
 
@@ -28,7 +28,7 @@ class Exposed:
 
 
 NUMBERS: Final = {
-    "duration": Exposed(
+    "duration": ExposedMetric(
         "svc_request_duration_seconds",
         HISTOGRAM,
         "Time from the head of a request until the head of its answer.",
@@ -36,7 +36,7 @@ NUMBERS: Final = {
         "seconds",
         _MS,
     ),
-    "transfer": Exposed(
+    "transfer": ExposedMetric(
         "svc_response_transfer_seconds",
         SUMMARY,
         "Time from the head of an answer until its last byte was given to the socket.",
@@ -44,20 +44,20 @@ NUMBERS: Final = {
         "seconds",
         _MS,
     ),
-    "bytes-sent": Exposed("svc_sent_bytes", COUNTER, "Bytes of bodies and messages sent, as compressed.", _REQUEST, "bytes"),
-    "bytes-received": Exposed("svc_received_bytes", COUNTER, "Bytes of messages received.", _REQUEST, "bytes"),
-    "cache-resolution": Exposed(
+    "bytes-sent": ExposedMetric("svc_sent_bytes", COUNTER, "Bytes of bodies and messages sent, as compressed.", _REQUEST, "bytes"),
+    "bytes-received": ExposedMetric("svc_received_bytes", COUNTER, "Bytes of messages received.", _REQUEST, "bytes"),
+    "cache-resolution": ExposedMetric(
         "svc_cache_resolution_seconds", HISTOGRAM, "Time of calls of the sources of caching tables.", ("table", "", ""), "seconds", _MS
     ),
-    "tls-handshake": Exposed(
+    "tls-handshake": ExposedMetric(
         "svc_tls_handshake_seconds",
         HISTOGRAM,
         "Time from accepting a connection until its TLS handshake was done.",
         unit="seconds",
         scale=_MS,
     ),
-    "socket-bytes": Exposed("svc_socket_bytes", COUNTER, "Bytes on all sockets, heads included.", ("", "", "direction"), "bytes"),
-    "held-loop": Exposed(
+    "socket-bytes": ExposedMetric("svc_socket_bytes", COUNTER, "Bytes on all sockets, heads included.", ("", "", "direction"), "bytes"),
+    "held-loop": ExposedMetric(
         "svc_held_loop_seconds",
         SUMMARY,
         "Turns of the event loop of more than 50 ms that one piece of code is to blame for.",
@@ -69,13 +69,13 @@ NUMBERS: Final = {
 """By the name of the recorded metric, where the values are numbers."""
 
 YES_NO: Final = {
-    "success": Exposed("svc_requests", COUNTER, "Requests answered; success: a status below 400.", _REQUEST, yes="success"),
-    "cache-hit": Exposed("svc_cache_lookups", COUNTER, "Records of caching tables looked up by key.", ("table", "", ""), yes="hit"),
-    "tls-reused": Exposed("svc_tls_sessions", COUNTER, "TLS handshakes done.", yes="resumed"),
-    "socket-routed": Exposed(
+    "success": ExposedMetric("svc_requests", COUNTER, "Requests answered; success: a status below 400.", _REQUEST, yes="success"),
+    "cache-hit": ExposedMetric("svc_cache_lookups", COUNTER, "Records of caching tables looked up by key.", ("table", "", ""), yes="hit"),
+    "tls-reused": ExposedMetric("svc_tls_sessions", COUNTER, "TLS handshakes done.", yes="resumed"),
+    "socket-routed": ExposedMetric(
         "svc_connections_accepted", COUNTER, "Connections accepted; at_once: without a wait in the queue.", yes="at_once"
     ),
-    "connection": Exposed(
+    "connection": ExposedMetric(
         "svc_connection_events",
         COUNTER,
         "Connections opened and closed; ok: the handshake was accepted, the end was orderly.",
@@ -85,10 +85,10 @@ YES_NO: Final = {
 }
 """The same where the values are yes or no."""
 
-OPEN_CONNECTIONS: Final = {"ws-connections": Exposed("svc_websocket_connections", GAUGE, "Open WebSockets.")}
+OPEN_CONNECTIONS: Final = {"ws-connections": ExposedMetric("svc_websocket_connections", GAUGE, "Open WebSockets.")}
 """Gauges of the field `connections`. No entry means that there are none."""
 
 RESPONSES: Final = {
-    "response": Exposed("svc_responses", COUNTER, "Answers by status.", (*_REQUEST, "status")),
+    "response": ExposedMetric("svc_responses", COUNTER, "Answers by status.", (*_REQUEST, "status")),
 }
 """The yes/no metrics `response_<status>` together: their status is the last label."""

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Final, Generic, TypeVar
 from zlib import crc32
 
-from svc.analytics.exposed import CUSTOM_PREFIX, NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO, Exposed
+from svc.analytics.exposed import CUSTOM_PREFIX, NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO, ExposedMetric
 from svc.analytics.exposition import (
     COUNTER,
     GAUGE,
@@ -102,7 +102,7 @@ class _Metric(Generic[_Kept]):
 
     __slots__ = ("exposed", "sets")
 
-    def __init__(self, exposed: Exposed) -> None:
+    def __init__(self, exposed: ExposedMetric) -> None:
         self.exposed = exposed
         self.sets: dict[str, _Kept] = {}  # by their labels as text
 
@@ -114,7 +114,9 @@ class _Metric(Generic[_Kept]):
 class _Kind(Generic[_Kept]):
     """The metrics of one kind of values. `own`: ours, by recorded name. `custom`: kind of the families of all others."""
 
-    def __init__(self, room: Room, names: Names, own: Mapping[str, Exposed], custom: str, make: Callable[[Exposed, str], _Kept]) -> None:
+    def __init__(
+        self, room: Room, names: Names, own: Mapping[str, ExposedMetric], custom: str, make: Callable[[ExposedMetric, str], _Kept]
+    ) -> None:
         self._room = room
         self._names = names
         self._own = own
@@ -122,7 +124,7 @@ class _Kind(Generic[_Kept]):
         self._make = make
         self._metrics: dict[str, _Metric[_Kept]] = {}  # by recorded name
 
-    def find(self, name: str, given: Sequence[str | None], values: int) -> tuple[Exposed, _Kept] | None:
+    def find(self, name: str, given: Sequence[str | None], values: int) -> tuple[ExposedMetric, _Kept] | None:
         """The label set that counts so many values of the metric with this recorded name; None: none does. `given`: values of the labels."""
         metric = self._metrics.get(name)
         has_room = None
@@ -133,7 +135,7 @@ class _Kind(Generic[_Kept]):
                 if not has_room:
                     return None
                 help = f"Recorded by applications as {name:.{_HELP_LENGTH}}."
-                exposed = Exposed(self._names.new(name, self._custom), self._custom, help, ("path", "method", "type"), yes="value")
+                exposed = ExposedMetric(self._names.new(name, self._custom), self._custom, help, ("path", "method", "type"), yes="value")
             metric = self._metrics[name] = _Metric(exposed)
         exposed = metric.exposed
         labels = label_text([(label, value) for label, value in zip(exposed.labels, given, strict=True) if label])

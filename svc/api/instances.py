@@ -359,9 +359,9 @@ def _keep_bounds(
     return changes
 
 
-class _Removed:
+class _RemovedAttribute:
     def __repr__(self) -> str:
         return "REMOVED"
 
 
-REMOVED = _Removed()
+REMOVED = _RemovedAttribute()

@@ -18,7 +18,7 @@ TIMEOUT = 120.0  # by default
 OF_APPLICATIONS = "svc_apps."  # what the names of their modules begin with
 
 
-class Running:
+class RunningHandler:
     """One handler that runs in a task. A context manager around what it awaits: raises ServerError 504 if the time is over."""
 
     __slots__ = ("_handlers", "began", "is_over", "is_reported", "task", "verb", "what")
@@ -31,7 +31,7 @@ class Running:
         self.is_reported = self.is_over = False
         self.task: asyncio.Task[Any] | None = None
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> RunningHandler:
         self.task = asyncio.current_task()
         self._handlers.open.add(self)
         return self
@@ -50,10 +50,10 @@ class RunningHandlers:
     def __init__(self, clock: Clock, timeout: float = TIMEOUT) -> None:
         self.clock = clock
         self.timeout = timeout
-        self.open: set[Running] = set()
+        self.open: set[RunningHandler] = set()
 
-    def run(self, verb: Verb, what: str) -> Running:
-        return Running(self, verb, what)
+    def run(self, verb: Verb, what: str) -> RunningHandler:
+        return RunningHandler(self, verb, what)
 
     def sweep(self, now: float) -> None:
         """To be called about once a second."""

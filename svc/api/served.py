@@ -33,7 +33,7 @@ from svc.http.row_stream import narrow
 from svc.loop import contained
 from svc.messages import AppliedWrites, Request, Response
 from svc.query.explain import explain
-from svc.resources import Created, PlannedQuery, StoredRecord, TableResource
+from svc.resources import CreatedRecords, PlannedQuery, StoredRecord, TableResource
 from svc.resources import RequestTarget as ProtocolTarget
 from svc.resources import Resource as ProtocolResource
 from svc.resources.resource import CONNECTING, NullableValue, StreamedItems
@@ -45,7 +45,7 @@ from svc.store.writing.commit import wait_committed
 _READING = frozenset(("get", "search", "query"))
 
 
-class _Served(ProtocolResource):
+class _CodeResource(ProtocolResource):
     """What resources with and without a table share."""
 
     application: ClassVar[type[Resource]]
@@ -241,7 +241,7 @@ class _Served(ProtocolResource):
             if not isinstance(result, Response):
                 if state.response is not None:
                     _add_headers(request, state.response)
-                return Created(cls._plain(result, target), state.new_location or "")
+                return CreatedRecords(cls._plain(result, target), state.new_location or "")
         answer = cls._plain(result, target)
         if state.response is not None and not isinstance(answer, Response):
             return then(answer, lambda value: cls._with_response(value, state.response, target, request))
@@ -379,13 +379,13 @@ class _Served(ProtocolResource):
         )
 
 
-class ServedResource(_Served):
+class ServedResource(_CodeResource):
     """A resource without a table. `needs_key`: it has nothing to show at its own address, as far as its code tells."""
 
     needs_key: ClassVar[bool] = False
 
 
-class ServedTable(_Served, TableResource):
+class ServedTable(_CodeResource, TableResource):
     """A table with code of an application in front of it. What the application has not written is answered as if there were none."""
 
     @classmethod
@@ -405,7 +405,7 @@ class ServedTable(_Served, TableResource):
             return super().handle(verb, target, data, request)
         if verb == "connect" and "subscribe" in application._own_verbs:
             return super().handle(verb, target, data, request)
-        return super(_Served, cls).handle(verb, target, data, request)
+        return super(_CodeResource, cls).handle(verb, target, data, request)
 
     @classmethod
     def _query(cls, target: ProtocolTarget, data: Any, request: Request) -> Any:
@@ -428,7 +428,7 @@ class ServedTable(_Served, TableResource):
             leave(token)
         if allowed is not None and is_waiting(allowed):
             return cls._read_later(allowed, verb, target, data, request)
-        return super(_Served, cls).handle(verb, target, data, request)
+        return super(_CodeResource, cls).handle(verb, target, data, request)
 
     @classmethod
     async def _read_later(cls, allowed: Awaitable[Any], verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
@@ -437,24 +437,24 @@ class ServedTable(_Served, TableResource):
             await allowed
         finally:
             leave(token)
-        result = super(_Served, cls).handle(verb, target, data, request)
+        result = super(_CodeResource, cls).handle(verb, target, data, request)
         return await result if is_waiting(result) else result
 
     @classmethod
     def admit(cls, request: Request) -> None:
         if not cls.application._own_rights:
-            super(_Served, cls).admit(request)
+            super(_CodeResource, cls).admit(request)
 
     @classmethod
     def authorize(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> None:
         if not cls.application._own_rights:
-            super(_Served, cls).authorize(verb, target, data, request)
+            super(_CodeResource, cls).authorize(verb, target, data, request)
         elif target.rights is None:
             target.rights = OPENED
 
     @classmethod
     def methods_missing(cls, target: ProtocolTarget) -> tuple[str, ...]:
-        missing = super(_Served, cls).methods_missing(target)
+        missing = super(_CodeResource, cls).methods_missing(target)
         if target.property is None:
             own = {name.upper() for name in cls.application._own_verbs}
             return tuple(method for method in missing if method not in own)
@@ -470,7 +470,7 @@ class ServedTable(_Served, TableResource):
             return None
         if cls.application._own_rights:  # messages are ignored, so nothing has to wait for the connection
             return cls.handle("connect", target, None, request)
-        return super(_Served, cls).prepare_connect(target, request)
+        return super(_CodeResource, cls).prepare_connect(target, request)
 
 
 def serve(application: type[Resource], address: str, **options: Any) -> type[ProtocolResource]:

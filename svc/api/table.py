@@ -41,7 +41,7 @@ from svc.store.snapshots import HeldSnapshot
 from svc.store.values.conversion import EMPTY_KEYS, check_key
 from svc.store.values.records import version_of
 from svc.store.writing.transaction import LONG_WRITES
-from svc.store.writing.write_set import Found
+from svc.store.writing.write_set import RemovalReason
 
 
 class ClassProperty:
@@ -502,7 +502,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         table, served = self._table, self._served
         try:
             snapshot = preview.use()
-            found = Found(table.database.log.newest_lsn(snapshot), still_found_by(plan))
+            found = RemovalReason(table.database.log.newest_lsn(snapshot), still_found_by(plan))
             run = execute(plan, snapshot)
             steps = served.delete_each(transaction.writes, run, found)
             if served.store.slices.run(steps):

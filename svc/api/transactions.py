@@ -40,7 +40,7 @@ LATEST = 1e17  # ms, of a time
 logger = logging.getLogger("svc.applications")
 
 
-class Pending(Protocol):
+class UnsavedInstance(Protocol):
     """An instance whose changes are to be saved when its transaction commits: `instances.Instance`."""
 
     def collect(self, transaction: Transaction) -> Any:
@@ -99,7 +99,7 @@ class Transaction:
             False  # calls of resources for the same request take part in it, and leave its commit to the code that has opened it
         )
         self.is_single = False  # of one call of code: the commit that follows at once tests what it has written
-        self.pending: dict[int, Pending] | None = None
+        self.pending: dict[int, UnsavedInstance] | None = None
         self.instances: dict[Any, Any] | None = None
         self.source: Any = None  # the cache whose source's context it is of: what is written to its table is not sent back
         self.before_commit: list[Callable[[], Any]] | None = None  # called first of all: checks of applications, writes to sources
@@ -264,7 +264,7 @@ class Transaction:
         state.if_version = None
         return Precondition(if_match=(etag_of_version(float(version)),))
 
-    def save_later(self, instance: Pending) -> None:
+    def save_later(self, instance: UnsavedInstance) -> None:
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
         if self.pending is None:

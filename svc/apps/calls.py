@@ -59,7 +59,7 @@ async def call(
 
 async def _run(awaitable: Awaitable[Any], guard: Guard, seconds: float) -> Any:
     try:
-        return await Stepped(awaitable, guard, seconds)
+        return await SteppedAwaitable(awaitable, guard, seconds)
     except (LoadTimeout, asyncio.CancelledError):
         raise
     except BaseException as error:
@@ -72,7 +72,7 @@ def _look_at(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-class Stepped:
+class SteppedAwaitable:
     """An awaitable, run step by step."""
 
     def __init__(self, awaitable: Any, guard: Guard, seconds: float) -> None:

@@ -28,7 +28,7 @@ from svc.apps.data_lines import record_lines
 from svc.apps.entry import Runtime
 from svc.errors import ClientError, NotFound, Overloaded, SchemaError, ServerError
 from svc.store import Database, Store, Table
-from svc.store.blobs import Unsaved, blobs_in, save
+from svc.store.blobs import UnsavedContent, blobs_in, save
 from svc.store.log.entries import PATCH, PUT
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.slices import Slices
@@ -115,7 +115,7 @@ class _Item:
 
 
 @dataclass(slots=True)
-class _Looked:
+class _LookedUpRecords:
     """What a look at some records has found. `items`: that may have to be written. `tally`: of the others."""
 
     items: list[_Item] = field(default_factory=list)
@@ -215,9 +215,9 @@ class _FileLoad:
             self._lines = await self._runtime.in_thread(record_lines, self._file.path)
         self.result.fail(self._told(*fault) for fault in sorted(faults))
 
-    def _look_at(self, table: Table, sources: list[FileRecord]) -> Generator[None, None, _Looked]:
+    def _look_at(self, table: Table, sources: list[FileRecord]) -> Generator[None, None, _LookedUpRecords]:
         """Check records, and find those that may have to be written. In short steps."""
-        looked = _Looked()
+        looked = _LookedUpRecords()
         tally = looked.tally
         for source in sources:
             try:
@@ -244,7 +244,7 @@ class _FileLoad:
         return looked
 
     @staticmethod
-    def _learn(table: Table, looked: _Looked) -> None:
+    def _learn(table: Table, looked: _LookedUpRecords) -> None:
         """A dynamic table gets the attributes of the records."""
         try:
             table.database.learn_attributes(table, {name: None for item in looked.items for name in item.record})
@@ -271,7 +271,7 @@ class _FileLoad:
         names = [name for name in record if name not in table.stamps]
         return _Item(source, record, key, encoded, _id_of(table, key), names, stored_hash(record, names))
 
-    async def _write(self, table: Table, definition: TableDefinition, looked: _Looked) -> None:
+    async def _write(self, table: Table, definition: TableDefinition, looked: _LookedUpRecords) -> None:
         """The three commits. Where one record hinders all, it is found by halves."""
         parts = [looked.items]
         while parts:
@@ -288,14 +288,14 @@ class _FileLoad:
 
     async def _write_together(self, table: Table, definition: TableDefinition, items: list[_Item]) -> Result:
         for item in items:
-            if Unsaved.alive:
+            if UnsavedContent.alive:
                 for blob in blobs_in(item.record):
                     if blob.unsaved is not None:
                         await save(blob, table.database.blobs, self._store.helper)
         await self._run(_Hashes(self._hashes, items), None)
         records = _Records(table, items)
         await self._run(records, (table, definition))
-        await self._run(_Settled(self._hashes, [item for item in records.done if item.has_before], records.foreign), None)
+        await self._run(_SettlingWork(self._hashes, [item for item in records.done if item.has_before], records.foreign), None)
         return records.tally
 
     async def _run(self, work: _Work, checked: tuple[Table, TableDefinition] | None) -> None:
@@ -414,7 +414,7 @@ class _Records(_Work):
         return {**old, **changes}, changes
 
 
-class _Settled(_Work):
+class _SettlingWork(_Work):
     """Step 3."""
 
     def __init__(self, table: Table, changed: list[_Item], foreign: list[_Item]) -> None:

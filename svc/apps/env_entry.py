@@ -15,7 +15,7 @@ from dotenv.parser import parse_stream
 
 from svc.apps.config_file import options_of, read_config
 from svc.apps.entry import EntryContext, LoadedEntry, Runtime
-from svc.apps.environment import PROCESS, Environment, Said
+from svc.apps.environment import PROCESS, Environment, EnvironmentLayer
 from svc.apps.reading import read_limited
 from svc.apps.status import EntryStatus
 
@@ -27,7 +27,7 @@ MAX_SIZE = 1 << 18  # bytes of a file
 class EnvEntry(LoadedEntry):
     """Its variables are set when it is loaded, for the modules that are loaded after it; a version that does not take effect takes them back."""
 
-    def __init__(self, context: EntryContext, said: Said, environment: Environment) -> None:
+    def __init__(self, context: EntryContext, said: EnvironmentLayer, environment: Environment) -> None:
         super().__init__(context)
         self._environment = environment
         self._name = f"{context.app.name}.{context.key}"
@@ -89,7 +89,7 @@ async def load_env(context: EntryContext) -> LoadedEntry | None:
         for line, fault in faults:
             status.fail(f"{match.name}, line {line}: {fault}")
         variables |= found if override else {name: value for name, value in found.items() if name not in variables}
-    entry = EnvEntry(context, Said(variables, override), PROCESS)
+    entry = EnvEntry(context, EnvironmentLayer(variables, override), PROCESS)
     entry.file_set = files
     return entry
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class EnvironmentLayer:
     """The variables of one version of an entry."""
 
     variables: Mapping[str, str]
@@ -34,14 +34,14 @@ class Environment:
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         self._environ = environ
-        self._said: dict[str, Said] = {}
+        self._said: dict[str, EnvironmentLayer] = {}
         self._values: dict[str, _Value] = {}
 
-    def get(self, entry: str) -> Said | None:
+    def get(self, entry: str) -> EnvironmentLayer | None:
         """What this entry has said last."""
         return self._said.get(entry)
 
-    def set(self, entry: str, said: Said | None) -> None:
+    def set(self, entry: str, said: EnvironmentLayer | None) -> None:
         """The entry says this, in place of what it has said before. None: nothing any more."""
         before = self._said.get(entry)
         if said is not None:

@@ -42,7 +42,7 @@ MOST_MAPPINGS = 1000  # below one name of a module
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedResource:
     """A resource of a module, and the address it asks for, relative to the module's directory."""
 
     address: str
@@ -293,23 +293,23 @@ class _ModuleFinder(importlib.abc.MetaPathFinder):
         return None if place is None else self._modules.spec_of(name, place)
 
 
-def exports(module: ModuleType, directory: str) -> Iterator[Exported]:
+def exports(module: ModuleType, directory: str) -> Iterator[ExportedResource]:
     """The resources of a module (spec: applications §10). `directory`: of its address, "" or "shop/"."""
     named = getattr(module, "__all__", None)
     for name, value in list(vars(module).items()):
         if isinstance(value, type) and issubclass(value, Resource):
             if name == "default":
-                yield Exported(directory.rstrip("/"), value)
+                yield ExportedResource(directory.rstrip("/"), value)
                 continue
             is_own = value.__module__ == module.__name__ and value.__name__ == name and not name.startswith("_")
             if (name in named) if named is not None else is_own:
                 path = value.__dict__.get("path")
-                yield Exported(_address(directory, path) if isinstance(path, str) else directory + name, value)
+                yield ExportedResource(_address(directory, path) if isinstance(path, str) else directory + name, value)
         elif isinstance(value, dict) and not name.startswith("_") and (named is None or name in named):
             yield from _of_mapping(value, f"{directory}{name}")
 
 
-def _of_mapping(mapping: Mapping[Any, Any], address: str) -> Iterator[Exported]:
+def _of_mapping(mapping: Mapping[Any, Any], address: str) -> Iterator[ExportedResource]:
     """Any mapping of a module is looked at, also data, and one that is no tree: so there are limits."""
     waiting: deque[tuple[Mapping[Any, Any], str, tuple[int, ...]]] = deque([(mapping, address, ())])
     for _ in range(MOST_MAPPINGS):
@@ -318,7 +318,7 @@ def _of_mapping(mapping: Mapping[Any, Any], address: str) -> Iterator[Exported]:
         members, place, outer = waiting.popleft()
         for name, value in members.items():
             if isinstance(name, str) and isinstance(value, type) and issubclass(value, Resource):
-                yield Exported(f"{place}/{name}", value)
+                yield ExportedResource(f"{place}/{name}", value)
             elif isinstance(name, str) and isinstance(value, dict) and id(value) not in outer and len(waiting) < MOST_MAPPINGS:
                 waiting.append((value, f"{place}/{name}", (*outer, id(members))))
 
@@ -327,6 +327,6 @@ def _address(directory: str, path: str) -> str:
     return path.strip("/") if path.startswith("/") else directory + path.strip("/")
 
 
-def registration_of(exported: Exported, export_types: Mapping[str, bool], owner: object, **options: Any) -> Registration:
+def registration_of(exported: ExportedResource, export_types: Mapping[str, bool], owner: object, **options: Any) -> Registration:
     """What `Resources.change` adds for a resource. Raises ValueError for an address that cannot be matched."""
     return make_registration(exported.address, serve(exported.resource, exported.address, **options), export_types, owner=owner)

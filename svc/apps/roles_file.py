@@ -147,13 +147,13 @@ def apply_roles(roles: Collection[FileRole], store: Store, operations: Mapping[s
             _apply(role, store, operations, failures)
         except Problem as problem:
             faults.append(f"role {role.name}: {problem.message}")
-        except _Invalid as invalid:
+        except _InvalidRole as invalid:
             faults += [f"role {role.name}: {sentence}" for sentence in invalid.sentences]
     store.commit_turn()
     return faults + [problem.message for problem in failures if problem is not None]
 
 
-class _Invalid(Exception):
+class _InvalidRole(Exception):
     def __init__(self, sentences: list[str]) -> None:
         super().__init__(sentences)
         self.sentences = sentences
@@ -161,11 +161,11 @@ class _Invalid(Exception):
 
 def _apply(role: FileRole, store: Store, operations: Mapping[str, bool] | None, failures: list[Problem | None]) -> None:
     if role.fault:
-        raise _Invalid([role.fault])
+        raise _InvalidRole([role.fault])
     found = check_permission(role.permission, store.databases, operations)
     if found:
         by_table = [f"{position}: {sentence}" for position, sentences in found.by_table.items() for sentence in sentences]
-        raise _Invalid([*(f"{sentence}{_meant(sentence, store)}" for sentence in found.main), *by_table])
+        raise _InvalidRole([*(f"{sentence}{_meant(sentence, store)}" for sentence in found.main), *by_table])
     table = store.databases[SYSTEM].tables[ROLE_TABLE]
     # Read where it will be written: another instance, starting too, may have brought the same role.
     writer = table.database.writer()
@@ -191,9 +191,9 @@ def _meant(sentence: str, store: Store) -> str:
 def _named(name: str, records: list[dict[str, Any]]) -> dict[str, Any] | None:
     found = [record for record in records if record.get("role") == name]
     if len(found) > 1:
-        raise _Invalid([f"Multiple {name} roles found.  Roles must have unique 'role' value. Please update and try again."])
+        raise _InvalidRole([f"Multiple {name} roles found.  Roles must have unique 'role' value. Please update and try again."])
     if not found and any(record["id"] == name for record in records):
-        raise _Invalid([f"A role with id '{name}' already exists"])
+        raise _InvalidRole([f"A role with id '{name}' already exists"])
     return found[0] if found else None
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 
-from svc.apps.calls import Stepped, call
+from svc.apps.calls import SteppedAwaitable, call
 from svc.apps.code import CodeVersion
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import reason_of
@@ -131,7 +131,7 @@ def _limited(app: Any) -> Any:
 
     async def run(scope: Any, receive: Any, send: Any) -> None:
         try:
-            await Stepped(app(scope, receive, send), nullcontext, LOAD_SECONDS)
+            await SteppedAwaitable(app(scope, receive, send), nullcontext, LOAD_SECONDS)
         except LoadTimeout as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from svc.errors import Problem, SchemaError
 from svc.store.schema import TableDefinition
 from svc.store.schema_changes import TableChange, former_name, table_change
-from svc.store.writing.unique_proof import Unproved, prove
+from svc.store.writing.unique_proof import UnprovedChange, prove
 
 if TYPE_CHECKING:
     from svc.apps.entry import EntryContext
@@ -54,7 +54,7 @@ async def define(database: Database, definition: TableDefinition) -> tuple[Table
             records = 0 if known is None else known.entry_count(database.snapshot())
             change = table_change(None if known is None else known.definition, definition, records)
             return change, known, database.define_table(definition, proof=proof)
-        except Unproved:
+        except UnprovedChange:
             continue
         finally:
             if proof is not None:

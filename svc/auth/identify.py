@@ -29,12 +29,21 @@ from svc.auth.tickets import PARAMETER, Tickets, cut_ticket, invalid_ticket, tak
 from svc.auth.tokens import Tokens, invalid_token
 from svc.auth.usernames import canonical_username
 from svc.auth.users import User, UserDirectory
-from svc.auth.verifier import Pending, Verifier, login_failed
+from svc.auth.verifier import PendingVerification, Verifier, login_failed
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Problem
 from svc.messages import HeaderBlock, HeaderPairs, Request, Response
 
-__all__ = ["TOKEN_CHALLENGE", "UNIX_PEER", "Admission", "Credentials", "Identifier", "Pending", "challenge", "challenge_headers"]
+__all__ = [
+    "TOKEN_CHALLENGE",
+    "UNIX_PEER",
+    "Admission",
+    "Credentials",
+    "Identifier",
+    "PendingVerification",
+    "challenge",
+    "challenge_headers",
+]
 
 UNIX_PEER = "unix"
 """`Request.peer` of a caller on the Unix socket."""
@@ -132,7 +141,7 @@ class Identifier:
         self._logins = logins
         self._origins = OriginPolicy() if origins is None else origins
 
-    def identify(self, request: Request) -> User | Pending | None:
+    def identify(self, request: Request) -> User | PendingVerification | None:
         """The user; None for an anonymous caller; a Pending where a password has to be verified first.
 
         Raises Problem: 401 for credentials that are there and wrong, 503 with too many verifications outstanding.
@@ -258,7 +267,7 @@ class Identifier:
             raise invalid_ticket()
         return found
 
-    def _of_foreign_page(self, authorization: str | None, request: Request) -> User | Pending | None:
+    def _of_foreign_page(self, authorization: str | None, request: Request) -> User | PendingVerification | None:
         """Only a Bearer token counts: browsers add none on their own."""
         reason = self._origins.refusal(request)
         if self._sessions is not None:
@@ -290,7 +299,7 @@ class Identifier:
             self._events.success(request, CERTIFICATE, username)
         return user
 
-    def _by_header(self, authorization: str, request: Request, *, is_foreign: bool = False) -> User | Pending | None:
+    def _by_header(self, authorization: str, request: Request, *, is_foreign: bool = False) -> User | PendingVerification | None:
         """None: the header holds no credentials that concern us, or a refresh token."""
         scheme, _, rest = authorization.partition(" ")
         scheme = scheme.lower()
@@ -318,12 +327,12 @@ class Identifier:
             pending.report = self._events.outcome(request, BASIC, username)
         return pending
 
-    def _by_token(self, token: str, digest: bytes, request: Request) -> User | Pending | None:
+    def _by_token(self, token: str, digest: bytes, request: Request) -> User | PendingVerification | None:
         tokens = self._tokens
         if tokens is None:
             raise invalid_token()
         if not tokens.keys.is_ready:
-            return Pending(_WhenKeysAreRead(self, tokens, request), digest, tokens.load)
+            return PendingVerification(_WhenKeysAreRead(self, tokens, request), digest, tokens.load)
         try:
             user = self._checked(tokens, token, digest, request)
         except Problem as problem:
@@ -420,21 +429,21 @@ def host_name(host: str) -> str:
 
 
 class _WhenKeysAreRead:
-    """The owner of a `Pending` for a token that came before the keys: its work reads them, the rest is quick."""
+    """The owner of a `PendingVerification` for a token that came before the keys: its work reads them, the rest is quick."""
 
     def __init__(self, identifier: Identifier, tokens: Tokens, request: Request) -> None:
         self._identifier = identifier
         self._tokens = tokens
         self._request = request
 
-    def finish(self, pending: Pending, result: Any) -> User | None:
+    def finish(self, pending: PendingVerification, result: Any) -> User | None:
         request = self._request
         token = request.block.fields["authorization"].partition(" ")[2].strip()
         user = self._identifier._by_token(token, pending.digest, request)
-        assert not isinstance(user, Pending)  # the keys are read
+        assert not isinstance(user, PendingVerification)  # the keys are read
         return user
 
-    def release(self, pending: Pending) -> None:
+    def release(self, pending: PendingVerification) -> None:
         pass
 
 

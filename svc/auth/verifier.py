@@ -2,7 +2,7 @@
 
     known already          the credential was verified less than `cache_ttl` ago: one hash of the header, one dict look-up
     being verified         join the verification under way: one run for all that wait
-    else                   a `Pending`, to be run on a helper thread, when it is the turn of the network it came from
+    else                   a `PendingVerification`, to be run on a helper thread, when it is the turn of the network it came from
 
 Networks take turns (`fair_slots`), so a flood of logins from one makes the others wait for no more than the runs under way. No more than MAX_OUTSTANDING
 are kept: a further one is refused if its network has most of them, else it replaces the newest of the network that has.
@@ -53,7 +53,7 @@ def _overloaded() -> Overloaded:
     return Overloaded("Too many logins at the same time")
 
 
-class Verified:
+class VerifiedCredential:
     """A credential that was right. `user` is as of `generation`; `stored` is the password hash it matched, None for a token; `token`: that token's account
     and id, see `User.admits_token`."""
 
@@ -71,15 +71,15 @@ class Verified:
 
 
 class Owner(Protocol):
-    """The creator of a `Pending`, which handles its result."""
+    """The creator of a `PendingVerification`, which handles its result."""
 
-    def finish(self, pending: Pending, result: Any) -> User | None: ...
+    def finish(self, pending: PendingVerification, result: Any) -> User | None: ...
 
-    def release(self, pending: Pending) -> None: ...
+    def release(self, pending: PendingVerification) -> None: ...
 
 
 @final
-class Pending:
+class PendingVerification:
     """A verification to be run elsewhere. All requests with the same credential get the same object.
 
     Either `await wait(...)`, which does it all; or, after `delay` seconds, run `work()` on any thread and hand its result to `finish()` on the
@@ -211,17 +211,17 @@ class Verifier:
         self._hash_function = hash_function
         self._delays = FailureDelays(clock) if failure_delay else None
         self._key = secrets.token_bytes(32)
-        self._verified: dict[bytes, Verified] = {}  # by digest; oldest first
-        self._pending: dict[bytes, Pending] = {}  # by digest
+        self._verified: dict[bytes, VerifiedCredential] = {}  # by digest; oldest first
+        self._pending: dict[bytes, PendingVerification] = {}  # by digest
         self._attempts: dict[bytes, int] = {}  # outstanding per user name and network
-        self._networks: dict[str, dict[Pending, None]] = {}  # outstanding by network; oldest first
+        self._networks: dict[str, dict[PendingVerification, None]] = {}  # outstanding by network; oldest first
         self._slots = FairSlots(AT_ONCE)
 
     def digest(self, credential: str) -> bytes:
         """A keyed hash that identifies a credential: no clear text is kept longer than a verification takes."""
         return blake2b(credential.encode(), key=self._key, digest_size=32).digest()
 
-    def known(self, digest: bytes) -> Verified | None:
+    def known(self, digest: bytes) -> VerifiedCredential | None:
         """The verified credential, its user up to date; None if it has to be verified (again)."""
         verified = self._verified.get(digest)
         if verified is None:
@@ -231,7 +231,7 @@ class Verifier:
         del self._verified[digest]
         return None
 
-    def begin(self, digest: bytes, username: str, password: str, address: str) -> Pending:
+    def begin(self, digest: bytes, username: str, password: str, address: str) -> PendingVerification:
         """Start a verification or join the one under way. Raises Overloaded when too many are outstanding."""
         pending = self._pending.get(digest)
         if pending is not None:
@@ -245,7 +245,9 @@ class Verifier:
         credentials = self.directory.credentials(username)
         stored = None if credentials is None else credentials.password
         work = partial(verify_password, password, stored, None if credentials is None else credentials.hash_function, self._hash_function)
-        pending = Pending(self, digest, work, attempt=attempt, username=username, stored=stored, network=network, slots=self._slots)
+        pending = PendingVerification(
+            self, digest, work, attempt=attempt, username=username, stored=stored, network=network, slots=self._slots
+        )
         if self._delays is not None:
             pending.delay = self._delays.delay(attempt)
         self._pending[digest] = pending
@@ -265,7 +267,7 @@ class Verifier:
         return False
 
     async def verify(self, username: str, password: str, request: Request | None, executor: Executor | None = None) -> User:
-        """The user, for a password that comes otherwise than in a header. Raises as `Pending.finish` does.
+        """The user, for a password that comes otherwise than in a header. Raises as `PendingVerification.finish` does.
 
         `request`: that brings it; its caller has to wait for failures of the same network.
         """
@@ -285,18 +287,18 @@ class Verifier:
 
     def remember(
         self, digest: bytes, user: User, stored: str | None, seconds: float, *, token: tuple[str, str | None] | None = None
-    ) -> Verified | None:
-        """Keep a verified credential for at most `seconds`; None if nothing is kept. `stored`, `token`: see `Verified`."""
+    ) -> VerifiedCredential | None:
+        """Keep a verified credential for at most `seconds`; None if nothing is kept. `stored`, `token`: see `VerifiedCredential`."""
         life = min(seconds, self._cache_ttl)
         if life <= 0:
             return None
         while len(self._verified) >= CACHE_ENTRIES:
             del self._verified[next(iter(self._verified))]
-        verified = Verified(user.username, stored, user, self.directory.generation, self._now() + life, token)
+        verified = VerifiedCredential(user.username, stored, user, self.directory.generation, self._now() + life, token)
         self._verified[digest] = verified
         return verified
 
-    def finish(self, pending: Pending, result: Verification) -> User:
+    def finish(self, pending: PendingVerification, result: Verification) -> User:
         self.release(pending)
         directory = self.directory
         credentials = directory.credentials(pending.username)
@@ -317,7 +319,7 @@ class Verifier:
         self.remember(pending.digest, user, stored, self._cache_ttl)
         return user
 
-    def release(self, pending: Pending) -> None:
+    def release(self, pending: PendingVerification) -> None:
         """The verification is over, one way or the other. Idempotent."""
         if self._pending.get(pending.digest) is not pending:
             return
@@ -335,11 +337,11 @@ class Verifier:
     def _attempt(self, username: str, network: str) -> bytes:
         return self.digest(f"{username}\0{network}") if self._delays is None else self._delays.key(username, network)
 
-    def _failed(self, pending: Pending) -> None:
+    def _failed(self, pending: PendingVerification) -> None:
         if self._delays is not None:
             self._delays.failed(pending.attempt)
 
-    def _refresh(self, verified: Verified) -> bool:
+    def _refresh(self, verified: VerifiedCredential) -> bool:
         user = self.directory.get_user(verified.username)
         if user is None or not user.active:
             return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from svc.cli.arguments import FAILED, Arguments, UsageError, complete_installation
 
 if TYPE_CHECKING:
-    from svc.config.overrides import Examined
+    from svc.config.overrides import ExaminedConfig
 
 SECRET_PARTS = ("password", "secret", "token", "key", "credentials")
 """Names of component options whose values are not shown."""
@@ -62,7 +62,7 @@ def _check(arguments: Arguments) -> int:
     return 0
 
 
-def _examined(arguments: Arguments, file: Path | None = None) -> Examined:
+def _examined(arguments: Arguments, file: Path | None = None) -> ExaminedConfig:
     """The configuration of this root, or one in a file. Raises ConfigError, UsageError."""
     from svc.config.overrides import examine
 
@@ -99,7 +99,7 @@ def _show(arguments: Arguments) -> int:
     return 0
 
 
-def effective_values(examined: Examined) -> Iterator[dict[str, Any]]:
+def effective_values(examined: ExaminedConfig) -> Iterator[dict[str, Any]]:
     """Name, value as the file would have it, and source of each setting that applies, components last.
 
     The source is `default`, `default: <other setting>`, or where the value was given: line of the file, variable, option.

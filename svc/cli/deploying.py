@@ -46,7 +46,7 @@ def deploy(arguments: Arguments) -> int:
         raise UsageError("A directory and package= are given: one of them is enough")
     style = chosen_style(True if "json" in arguments.flags else given.switch("json"))
     body = {"operation": row.name, "restart": True, **body}
-    shown = _Shown()
+    shown = _Progress()
     try:
         if "package" in body:
             project = str(body.get("project") or "")
@@ -149,7 +149,7 @@ def _kept_files(directory: Path) -> frozenset[str] | None:
 def _pack(
     directory: Path,
     file: IO[bytes],
-    shown: _Shown,
+    shown: _Progress,
     *,
     without_packages: bool = True,
     without_links: bool = False,
@@ -214,7 +214,7 @@ def _pack_into(place: Path, name: str, given: OperationArguments, only: frozense
     try:
         with tempfile.TemporaryFile() as packed:  # `out` may be in the directory itself
             without_links = given.body.get("skip_symlinks") is True
-            _pack(place, packed, _Shown(), without_packages=without_packages, without_links=without_links, only=only)
+            _pack(place, packed, _Progress(), without_packages=without_packages, without_links=without_links, only=only)
             packed.seek(0)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 shutil.copyfileobj(packed, file)
@@ -253,7 +253,7 @@ def _check(client: Client, project: str) -> None:
     answer.close()
 
 
-def _send(client: Client, body: Mapping[str, Any], file: IO[bytes], shown: _Shown, project: str) -> Answer:
+def _send(client: Client, body: Mapping[str, Any], file: IO[bytes], shown: _Progress, project: str) -> Answer:
     """As CBOR, with the archive as bytes."""
     import cbor2
 
@@ -330,7 +330,7 @@ class _Advance(Protocol):
     def __call__(self, count: int, /) -> Any: ...
 
 
-class _Shown:
+class _Progress:
     """What happens, on standard error: bars and a line that changes on a terminal, else a line for each step."""
 
     def __init__(self) -> None:

@@ -46,24 +46,24 @@ def passwd(arguments: Arguments) -> int:
         print(f"The password of {printable(name)} is changed. Other sessions and tokens of the user have ended.")
         if address and name == caller:
             _keep_login(client, name, password)
-    except _Refused as refused:
+    except _RefusedByServer as refused:
         return refuse(str(refused))
     except (Unreachable, AuthenticationRefused) as error:
         return refuse(str(error))
     return 0
 
 
-class _Refused(Exception):
+class _RefusedByServer(Exception):
     """The server refused; the message is its own."""
 
 
 def _caller(client: Client) -> str:
     answer = client.send({"operation": "user_info"})
     if answer.status != 200:
-        raise _Refused(answer.error_text())
+        raise _RefusedByServer(answer.error_text())
     found = answer.value()
     if not isinstance(found, dict) or not isinstance(found.get("username"), str):
-        raise _Refused("The server does not say who asks: is it the operations port of a server of this kind?")
+        raise _RefusedByServer("The server does not say who asks: is it the operations port of a server of this kind?")
     return str(found["username"])
 
 
@@ -75,7 +75,7 @@ def _keep_login(client: Client, username: str, password: str) -> None:
         return
     answer = client.send({"operation": "create_authentication_tokens", "username": username, "password": password}, "")
     if answer.status != 200:
-        raise _Refused(f"The login at {client.target.url} could not be renewed: {answer.error_text()}")
+        raise _RefusedByServer(f"The login at {client.target.url} could not be renewed: {answer.error_text()}")
     tokens = answer.value()
     logins.keep(client.target.url, SavedLogin(tokens["operation_token"], tokens["refresh_token"], username))
 

@@ -23,7 +23,7 @@ def read_document(file: Path) -> Document:
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedDocument:
     """A document and the lines of its keys: path -> line, from 1; elements of lists are `name[0]`. `doubled`: (path, its lines) of each key
     that a mapping has twice, of which the last counts."""
 
@@ -37,7 +37,7 @@ class Marked:
         return copy.deepcopy(self.document)
 
 
-def read_marked(file: Path) -> Marked:
+def read_marked(file: Path) -> MarkedDocument:
     """As `read_document`, with the lines."""
     try:
         text = file.read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def read_marked(file: Path) -> Marked:
     return parse_marked(text, str(file))
 
 
-def parse_marked(text: str, file: str) -> Marked:
+def parse_marked(text: str, file: str) -> MarkedDocument:
     """Parse YAML; `file` names it in messages. Raises ConfigError."""
     import yaml  # only commands that read a configuration pay for the import
 
@@ -59,10 +59,10 @@ def parse_marked(text: str, file: str) -> Marked:
         finally:
             loader.dispose()
         if document is None:
-            return Marked({}, text)
+            return MarkedDocument({}, text)
         if not isinstance(document, dict):
             raise ConfigError(f"{file} must hold a mapping")
-        return Marked(_plain(document), text, lines, doubled)
+        return MarkedDocument(_plain(document), text, lines, doubled)
     except yaml.MarkedYAMLError as error:
         position = f" line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}" if error.problem_mark else ""
         reason = ", ".join(part for part in (error.context, error.problem) if part)

@@ -47,7 +47,7 @@ class LayerState:
 
 
 @dataclass
-class Merged:
+class MergedDocument:
     """A document with the layers on it. `state`: where its values came from, None without variables."""
 
     document: Document
@@ -76,7 +76,7 @@ class Merged:
             write_private(self.state_file, data)
 
 
-def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, str], root: Path) -> Merged:
+def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, str], root: Path) -> MergedDocument:
     """The file's document with all layers and the single values (by dotted name) on it. Writes nothing.
 
     Raises ConfigError naming the variable that is not a JSON object.
@@ -85,7 +85,7 @@ def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, s
     given = {name: leaves_of(_parsed(name, environ[name])) for name in LAYERS if environ.get(name)}
     state = _read_state(state_file)
     if not given and state is None:
-        return Merged(changed(file, dict(singles)), None, state_file)
+        return MergedDocument(changed(file, dict(singles)), None, state_file)
     state = state or LayerState(copy.deepcopy(file))
     owner, edited = _owner_document(file, state)
     for leaf, name in state.sources.items():
@@ -95,7 +95,7 @@ def merge(file: Document, singles: Mapping[str, object], environ: Mapping[str, s
     document, sources = _layered(owner, given, {tuple(name.split(".")) for name in singles}, edited, root)
     originals = {leaf: lookup(owner, leaf) for leaf in sources if is_given(owner, leaf)}
     kept = LayerState(copy.deepcopy(document), sources, originals, edited) if given else None
-    return Merged(document, kept, state_file)
+    return MergedDocument(document, kept, state_file)
 
 
 def _owner_document(file: Document, state: LayerState) -> tuple[Document, set[Leaf]]:

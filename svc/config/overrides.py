@@ -14,7 +14,7 @@ from pathlib import Path
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import layers
 from svc.config.build import CONFIG_FILE, Config, build
-from svc.config.document import Document, Marked, changed, read_marked, translated, write_text
+from svc.config.document import Document, MarkedDocument, changed, read_marked, translated, write_text
 from svc.config.origins import Origins, nearest
 from svc.config.patching import patched_text
 from svc.config.relocation import relocated
@@ -30,16 +30,16 @@ _LINK = re.compile(r"(?:tcp|udp|sctp)://", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedConfig:
     """A configuration with all overrides, of which nothing has been written yet. `marked`: the file; `singles`: the values of the environment and
     the command line, by dotted name; `merged`: the document of this run; `stored`: what a start writes, without `singles`."""
 
     config: Config
     origins: Origins
     file: Path
-    marked: Marked
-    merged: layers.Merged
-    stored: layers.Merged
+    marked: MarkedDocument
+    merged: layers.MergedDocument
+    stored: layers.MergedDocument
     singles: Mapping[str, object]
 
 
@@ -49,7 +49,7 @@ def examine(
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
     file: Path | None = None,
-) -> Examined:
+) -> ExaminedConfig:
     """Read the file and apply all overrides, without writing. Raises ConfigError."""
     root = root.expanduser().absolute()
     file = file or root / CONFIG_FILE
@@ -68,7 +68,7 @@ def examine(
     notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}), *_link_notes(environ or {}))
     forced = merged.leaves_of_variable(layers.SET)
     overrides = {name: value for name, value in singles.items() if tuple(name.split(".")) not in forced}
-    return Examined(replace(config, notes=notes, overrides=overrides), origins, file, marked, merged, stored, singles)
+    return ExaminedConfig(replace(config, notes=notes, overrides=overrides), origins, file, marked, merged, stored, singles)
 
 
 def with_singles(document: Document, root: Path, environ: Mapping[str, str], options: Mapping[str, str]) -> Document:
@@ -145,7 +145,7 @@ def rebuilt(config: Config, document: Document, origins: Origins | None = None) 
     return replace(result, overrides=config.overrides)
 
 
-def _doubled_notes(marked: Marked, file: Path) -> list[tuple[str, str]]:
+def _doubled_notes(marked: MarkedDocument, file: Path) -> list[tuple[str, str]]:
     return [
         ("warn", f"'{name}' is in {file.name} twice, in lines {first} and {last}; the last one counts")
         for name, (first, last) in marked.doubled

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from svc.config.document import Document, Marked, parse_marked, render_document
+from svc.config.document import Document, MarkedDocument, parse_marked, render_document
 from svc.errors import ConfigError
 
 
@@ -17,7 +17,7 @@ class _TooDifficult(Exception):
     """This change is not made in place."""
 
 
-def patched_text(marked: Marked, after: Document) -> str:
+def patched_text(marked: MarkedDocument, after: Document) -> str:
     """The text of `marked` with the changes that lead to `after`; comments are kept if that can be done safely."""
     try:
         text = _Patch(marked.text).apply(marked.document, after)

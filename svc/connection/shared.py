@@ -37,14 +37,14 @@ class OpenConnection(Protocol):
     def close_now(self) -> None: ...
 
 
-class Lasting(Protocol):
+class LastingWork(Protocol):
     """Work without a deadline of its own while the peer listens, a `messages.Feed` or a `messages.Receiver`: it watches the clock itself."""
 
     def sweep(self, now: float) -> None: ...
     def drain(self) -> None: ...
 
 
-class Pulled(Protocol):
+class PulledStream(Protocol):
     """A response body with something to send: `bodies.PulledBody`."""
 
     def pull(self, deadline: float) -> None: ...
@@ -91,9 +91,9 @@ class SharedState:
         self.held = 0
         self._complained_at = -inf  # when the last warning about `max_held` was logged
         self.open: set[OpenConnection] = set()
-        self.lasting: set[Lasting] = set()
+        self.lasting: set[LastingWork] = set()
         self.to_flush: list[OpenConnection] = []
-        self.streams: list[Pulled] = []  # have something to pull and room for it
+        self.streams: list[PulledStream] = []  # have something to pull and room for it
         self.handshakes: deque[PendingHandshake] = deque()  # have a step to take
         self.bytes_received = 0
         self.bytes_sent = 0

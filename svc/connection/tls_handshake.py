@@ -70,12 +70,12 @@ class TlsPort:
     """The context of a port's handshakes. `record(value, metric)`: metrics (spec: analytics §3). `revocations`: None if revocation is not checked."""
 
     contexts: Contexts
-    record: Recorded
+    record: HandshakeRecord
     log: HandshakeLog
     revocations: RevocationCheck | None = None
 
 
-class Recorded(Protocol):
+class HandshakeRecord(Protocol):
     def __call__(self, value: float | bool, metric: str, /) -> None: ...
 
 

@@ -54,7 +54,7 @@ def decode_cbor(body: bytes) -> Any:
     """The one value of a document. Raises BadBody."""
     try:
         return _decode(body)
-    except _Refused as error:
+    except _RefusedValue as error:
         raise BadBody(f"Invalid CBOR: {error}") from None
     except _FAULTS as error:
         raise BadBody(f"Invalid CBOR: {_sentence(error)} at byte {_fault_offset(body)}") from None
@@ -72,14 +72,16 @@ def decode_cbor_slices(body: bytes) -> Slices:
     try:
         value = yield from reading.value(0)
         if reading.offset != len(body):
-            raise _Refused(f"more than one value, the second at byte {reading.offset}")
+            raise _RefusedValue(f"more than one value, the second at byte {reading.offset}")
         return value
     except BaseException as error:
-        if not isinstance(error, (*_FAULTS, _Refused)) and not _is_panic(error):
+        if not isinstance(error, (*_FAULTS, _RefusedValue)) and not _is_panic(error):
             raise
         if len(body) <= EXACT:
             return decode_cbor(body)  # which reports the offset
-        what = _sentence(error) if isinstance(error, _FAULTS) else str(error) if isinstance(error, _Refused) else "it cannot be decoded"
+        what = (
+            _sentence(error) if isinstance(error, _FAULTS) else str(error) if isinstance(error, _RefusedValue) else "it cannot be decoded"
+        )
         raise BadBody(f"Invalid CBOR: {what} before byte {reading.offset}") from None
 
 
@@ -125,11 +127,11 @@ class _CborReading:
         stream.offset = first
         if kind in (ARRAY, MAP):
             if depth == MAX_ENTERED:
-                raise _Refused("nested too deeply for its size")
+                raise _RefusedValue("nested too deeply for its size")
             return (yield from (self._array(count, depth) if kind == ARRAY else self._map(count, depth)))
         stream.limit = len(body)
         if kind == TAG and _head(body, first)[0] not in (BYTES, TEXT):
-            raise _Refused(f"a value of tag {count} of more than {WINDOW} bytes")
+            raise _RefusedValue(f"a value of tag {count} of more than {WINDOW} bytes")
         stream.offset = start
         return _cleaned(self._decode())
 
@@ -148,7 +150,7 @@ class _CborReading:
             read += 1
             key = yield from self.value(MAX_ENTERED)
             if type(key) is not str and type(key) is not bytes:
-                raise _Refused("a key of a large map that is not a string")
+                raise _RefusedValue("a key of a large map that is not a string")
             value[key] = yield from self.value(depth + 1)
             if self._is_pause():
                 yield
@@ -165,7 +167,7 @@ class _CborReading:
     def _is_pause(self) -> bool:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise _Refused(f"more than {MAX_VALUES} values")
+            raise _RefusedValue(f"more than {MAX_VALUES} values")
         offset = self._stream.offset
         if offset - self._paused <= SLICE_BYTES // 4 and self._values % SLICE_ELEMENTS:
             return False
@@ -219,7 +221,7 @@ class _Exact:
         return data
 
 
-class _Refused(Exception):
+class _RefusedValue(Exception):
     """The document is well-formed, but its value is not supported. Has no byte offset."""
 
 
@@ -237,13 +239,13 @@ def _decode(body: bytes) -> Any:
     else:
         has_any_keys = False
     if stream.tell() != len(body):
-        raise _Refused(f"more than one value, the second at byte {stream.tell()}")
+        raise _RefusedValue(f"more than one value, the second at byte {stream.tell()}")
     # A body without such a byte has none of them; one with it may have it in a string or a number. (A regular expression takes 20 times as long.)
     if has_any_keys or len(body.translate(None, _SIMPLE_VALUES)) != len(body):
         try:
             return _cleaned(value)
         except (ValueError, RecursionError) as error:
-            raise _Refused(_sentence(error))
+            raise _RefusedValue(_sentence(error))
     return value
 
 

@@ -42,7 +42,7 @@ class CsvRecord(dict[str, object]):
         self.line = line
 
 
-class Quoted(str):
+class QuotedCell(str):
     """A cell that was quoted."""
 
     __slots__ = ()
@@ -117,7 +117,7 @@ def _row(text: str, offset: int, line: int) -> tuple[list[str], int, int]:
             stop = _closing_quote(text, offset + 1, line)
             cell = text[offset + 1 : stop]
             line += len(_line_end.findall(cell)) if "\n" in cell or "\r" in cell else 0
-            cells.append(Quoted(cell.replace('""', QUOTE)))
+            cells.append(QuotedCell(cell.replace('""', QUOTE)))
             offset = stop + 1
         else:
             stop = _bare(text, offset).end()  # type: ignore[union-attr]  # it matches anywhere
@@ -155,7 +155,7 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
     if first is None:
         raise BadBody("Invalid CSV: the first row must have the names of the attributes")
     names = _header(*first)
-    fault = separator_fault(names, () if attributes is None else attributes) if type(first[1][0]) is not Quoted else None
+    fault = separator_fault(names, () if attributes is None else attributes) if type(first[1][0]) is not QuotedCell else None
     if fault is not None:
         raise BadBody(f"Invalid CSV: the header is one column, {shown(names[0])}: {fault}")
     columns = [(name, _cell_converter(None if attributes is None else attributes.get(name))) for name in names]
@@ -169,13 +169,13 @@ def decode_csv(text: str, attributes: Mapping[str, Attribute] | None) -> Slices:
         if pause < 0:
             pause = SLICE_CELLS
             yield
-        if not any(cells) and not any(type(cell) is Quoted for cell in cells):
+        if not any(cells) and not any(type(cell) is QuotedCell for cell in cells):
             continue  # nothing but commas, as spreadsheets write an empty row
         if len(cells) != width:
             raise BadBody(f"Invalid CSV: {len(cells)} cells in line {line}, but {width} columns")
         record: dict[str, object] = {} if attributes is None else CsvRecord(known, line)
         for (name, convert), cell in zip(columns, cells, strict=True):
-            if cell or type(cell) is Quoted:
+            if cell or type(cell) is QuotedCell:
                 try:
                     record[name] = convert(cell)
                 except BadValue as error:
@@ -225,4 +225,4 @@ def _cell_converter(attribute: Attribute | None) -> Callable[[str], object]:
 
 
 def _untyped(cell: str) -> object:
-    return _text(cell) if type(cell) is Quoted else autoconvert(cell)
+    return _text(cell) if type(cell) is QuotedCell else autoconvert(cell)

@@ -19,7 +19,7 @@ from svc.deploying.layout import Layout
 from svc.deploying.names import check_project
 from svc.deploying.payloads import Payload, StoredPayload, store_payload
 from svc.deploying.references import Reference
-from svc.deploying.trying import TrialRequest, Tried, try_load
+from svc.deploying.trying import TrialRequest, TrialResult, try_load
 from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 
@@ -31,7 +31,7 @@ Report = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
-class Wish:
+class DeploymentRequest:
     """What is to be deployed: a payload or a reference. `trial`: what the trial load has to know."""
 
     project: str
@@ -47,7 +47,7 @@ class Wish:
 class Deployment:
     """One deployment. `watch`: stops it. Its methods block, and are called one after the other, on any thread."""
 
-    def __init__(self, layout: Layout, wish: Wish, watch: Watch, report: Report) -> None:
+    def __init__(self, layout: Layout, wish: DeploymentRequest, watch: Watch, report: Report) -> None:
         check_project(wish.project)
         self.layout = layout
         self.wish = wish
@@ -80,7 +80,7 @@ class Deployment:
         except OSError as error:
             raise written_fault(error, self.layout.area) from error
 
-    def prepare(self, fetcher: Fetcher) -> Tried:
+    def prepare(self, fetcher: Fetcher) -> TrialResult:
         """Unpack, install and try a version. Whatever it raises, `discard` is to be called then."""
         wish = self.wish
         self._make()

@@ -52,7 +52,7 @@ def pack(
             count += 1
             if member.isreg():
                 with (directory / name).open("rb") as content:
-                    archive.addfile(member, _Watched(content, watch))
+                    archive.addfile(member, _WatchedFile(content, watch))
             else:
                 archive.addfile(member)
                 watch.check()
@@ -65,7 +65,7 @@ def size_of(directory: Path, *, without_packages: bool = True, only: Set[str] | 
     return sum(status.st_size for _, status in _members(directory.resolve(), left_out, only) if stat.S_ISREG(status.st_mode))
 
 
-class _Watched:
+class _WatchedFile:
     def __init__(self, content: IO[bytes], watch: Watch) -> None:
         self._content = content
         self._watch = watch

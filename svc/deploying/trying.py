@@ -55,7 +55,7 @@ class LoadFailed(ClientError):
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """How a trial load went. `modules`: what the application has imported. `files`: its own modules, below its directory."""
 
     warnings: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Examined:
+class TrialFindings:
     """What a trial load has found. `entries`: key of config.yaml -> how it went. `late`: that what it starts with was still under way, or empty."""
 
     entries: Mapping[str, EntryStatus]
@@ -73,7 +73,7 @@ class Examined:
     files: list[str]
 
 
-def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> Tried:
+def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> TrialResult:
     """Load an application. Raises LoadFailed, Stopped. `place`: a directory that is made and removed."""
     found = examine(request, place, watch, on_line, seconds)
     faults: list[str] = []
@@ -86,10 +86,10 @@ def try_load(request: TrialRequest, place: Path, watch: Watch, on_line: Callable
         raise LoadFailed(f"The application {request.project} cannot be loaded: " + "\n".join(faults[:SHOWN]) + more)
     if found.late:
         warnings.append(found.late)
-    return Tried(warnings, found.modules, found.files)
+    return TrialResult(warnings, found.modules, found.files)
 
 
-def examine(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> Examined:
+def examine(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[[str], None], seconds: float = SECONDS) -> TrialFindings:
     """As `try_load`, but with what was found, faults as well. Raises LoadFailed for a process that has ended before it could say so, and Stopped."""
     place.mkdir(mode=0o700)
     try:
@@ -119,7 +119,7 @@ def examine(request: TrialRequest, place: Path, watch: Watch, on_line: Callable[
         key: EntryStatus(entry["status"], entry["messages"], entry["faults"], entry["unknown"]) for key, entry in result["entries"].items()
     }
     late = f"what it starts with has not ended within {seconds:g} s" if is_late else ""
-    return Examined(entries, late, result.get("modules", []), result.get("files", []))
+    return TrialFindings(entries, late, result.get("modules", []), result.get("files", []))
 
 
 def _read(file: Path) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from svc.graphql.execution import Execution
 from svc.graphql.live_field import LiveFields
 from svc.graphql.operation import SUBSCRIPTION, Operation
 from svc.graphql.page import asset, page
-from svc.graphql.reading import Reading
+from svc.graphql.reading import FieldReading
 from svc.graphql.request_parameters import Parameters, from_address, from_body, is_query_given
 from svc.graphql.responses import error_response, forget_record, response_type
 from svc.graphql.settings import ADDRESS, DEFAULT_OPTIONS, HANDLER_PATH, METHODS, READS, GraphQLOptions
@@ -137,11 +137,11 @@ class GraphQLEndpoint:
         if record is not None:
             return self._respond(request, *record)
         reading = self.execution.run(request, operation, parameters.variables)
-        if type(reading) is Reading:
+        if type(reading) is FieldReading:
             return self._answer(request, reading)
         return then(reading, lambda reading: self._answer(request, reading))
 
-    def _answer(self, request: Request, reading: Reading) -> Response:
+    def _answer(self, request: Request, reading: FieldReading) -> Response:
         forget_record(request)
         return self._respond(request, reading.answer.body(), reading.seconds)
 

@@ -1,6 +1,6 @@
 """Running operations, for whatever transport has brought them (spec: graphql §3, §7).
 
-parameters -> document, kept -> operation -> a run: `Reading`, complete, or `LiveField`
+parameters -> document, kept -> operation -> a run: `FieldReading`, complete, or `LiveField`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from svc.graphql.mutations import MutationRun
 from svc.graphql.names import Names
 from svc.graphql.one_record import maybe_record
 from svc.graphql.operation import QUERY, SUBSCRIPTION, Operation, known_operation, selected_operation
-from svc.graphql.reading import Reading
+from svc.graphql.reading import FieldReading
 from svc.graphql.request_parameters import Parameters
 from svc.graphql.selection import Field
 from svc.graphql.settings import DEFAULT_OPTIONS, GraphQLOptions
@@ -96,7 +96,7 @@ class Execution:
             tables = TableFields(request, self.names, variables, extended=True)
             return self._mutated(MutationRun(fields, variables, request, self.store, tables, self.names), variables, request, tables)
         introspection = self._introspection if self.options.introspection else None
-        reading = Reading(
+        reading = FieldReading(
             fields, variables, request, self.store, self.names, introspection, self._in_thread, extended=self.options.extended
         )
         waiting = reading.start()
@@ -105,7 +105,7 @@ class Execution:
             return reading
         return then(waiting, lambda _: reading)
 
-    async def _mutated(self, run: MutationRun, variables: Mapping[str, Any], request: Request, tables: TableFields) -> Reading:
+    async def _mutated(self, run: MutationRun, variables: Mapping[str, Any], request: Request, tables: TableFields) -> FieldReading:
         began = self._now()
         written = await run.execute()
         seconds = self._now() - began

@@ -22,7 +22,7 @@ _KEPT_SCHEMAS = 8
 _KEPT_BYTES = 8 << 20  # of the answers of one schema
 
 
-class _Described:
+class _RoleSchema:
     """The schema of a role: `schema` is there when it has been made. `state`: of the names, for which it is valid."""
 
     __slots__ = ("answers", "role", "schema", "size", "state")
@@ -53,7 +53,7 @@ class Introspection:
         self._names = names
         self._loop = loop
         self._executor = executor
-        self._known: dict[tuple[int, bool], _Described] = {}  # by the id of the role, which is kept, and the form
+        self._known: dict[tuple[int, bool], _RoleSchema] = {}  # by the id of the role, which is kept, and the form
 
     def described(
         self, fields: tuple[Field, ...], variables: Mapping[str, Any], request: Request, *, extended: bool
@@ -71,7 +71,7 @@ class Introspection:
             described.keep(text, found)
         return found
 
-    def _described(self, request: Request, extended: bool) -> Generator[Any, Any, _Described]:
+    def _described(self, request: Request, extended: bool) -> Generator[Any, Any, _RoleSchema]:
         user = user_of(request)
         role = self._names.role_of(user)
         place = id(role), extended
@@ -82,12 +82,12 @@ class Introspection:
             found = self._valid(place, role)  # another request may have been faster
             if found is None:
                 schema = self._loop.run_in_executor(self._executor, lambda: build_schema(visible, extended=extended))
-                found = self._known[place] = _Described(role, state, schema)
+                found = self._known[place] = _RoleSchema(role, state, schema)
                 while len(self._known) > _KEPT_SCHEMAS:
                     del self._known[next(iter(self._known))]
         return found
 
-    def _valid(self, place: tuple[int, bool], role: Role | None) -> _Described | None:
+    def _valid(self, place: tuple[int, bool], role: Role | None) -> _RoleSchema | None:
         """What is known of a role, if it is still right; as the one that was used last."""
         found = self._known.pop(place, None)
         if found is None or found.role is not role or found.state != self._names.state or _has_failed(found.schema):

@@ -12,7 +12,7 @@ from svc.errors import Problem, ServerError
 from svc.graphql.code_fields import items_of, query_text, selected
 from svc.graphql.faults import DocumentError, FieldError, with_location
 from svc.graphql.names import Names
-from svc.graphql.reading import Reading, Steps, is_plain_table
+from svc.graphql.reading import FieldReading, Steps, is_plain_table
 from svc.graphql.selection import TYPE_NAME, Field
 from svc.graphql.table_fields import TableFields
 from svc.messages import Abort, Request
@@ -21,7 +21,7 @@ from svc.resources.target import id_path, parse_target
 from svc.store import Store
 
 
-class Written:
+class MutationInput:
     """The outcome of one field. `resource` None, or `is_known`: the answer is `value`. `is_deleted`: it is `existed`. Else the record `key` is read."""
 
     __slots__ = ("existed", "field", "is_deleted", "is_known", "key", "resource", "type_name", "value")
@@ -51,12 +51,12 @@ class Written:
         return {field.key: self.type_name if field.name == TYPE_NAME else key for field in self.field.nested or ()}
 
 
-class MutationReading(Reading):
+class MutationReading(FieldReading):
     """The run that reads. All that it reads is of one snapshot of each database, taken after the commit."""
 
     def __init__(
         self,
-        written: list[Written],
+        written: list[MutationInput],
         variables: Mapping[str, Any],
         request: Request,
         store: Store,
@@ -70,7 +70,7 @@ class MutationReading(Reading):
         self._registrations = [each for each in written if self._is_read(each)]
 
     @staticmethod
-    def _is_read(written: Written) -> bool:
+    def _is_read(written: MutationInput) -> bool:
         """Whether the record has to be read."""
         return not written.is_known and not written.is_deleted and not written.selects_key_only
 
@@ -90,7 +90,7 @@ class MutationReading(Reading):
                     raise with_location(problem, field.node) from None
             yield None
 
-    def _record(self, written: Written, resource: type[TableResource]) -> Steps:
+    def _record(self, written: MutationInput, resource: type[TableResource]) -> Steps:
         field = written.field
         if is_plain_table(resource) and resource.table.caching is None:
             database = resource.table.database

@@ -20,14 +20,14 @@ from svc.errors import ClientError, NotUnique, Problem, ServerError, StillRefere
 from svc.graphql.changes import Change, Inputs, changes_of
 from svc.graphql.code_fields import refuse_nested_arguments, selected
 from svc.graphql.faults import problem_of_abort, with_location
-from svc.graphql.mutation_reading import Written
+from svc.graphql.mutation_reading import MutationInput
 from svc.graphql.names import Names
 from svc.graphql.reading import is_plain_table
 from svc.graphql.selection import Field
 from svc.graphql.table_fields import TableFields
 from svc.http.conditional import parse_tags, with_identities
 from svc.messages import Abort, Request, Response
-from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord, TableResource
+from svc.resources import CreatedRecords, PlannedQuery, RequestTarget, StoredRecord, TableResource
 from svc.resources.list_faults import MAX_FAULTS, named_write, told_faults
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.resources.target import id_path, parse_target
@@ -55,13 +55,13 @@ class MutationRun:
         self._tables = tables
         self._changes = changes_of(fields, names)
         self._inputs = Inputs(self._changes, json_form(variables) if request.native_body else variables)
-        self._written: list[Written] = []
+        self._written: list[MutationInput] = []
         self._begins: list[tuple[int, Change]] = []  # number of the first write of a change
         self._writes: StoreTransaction | None = None
-        self._created: list[Written] = []  # by `_writes`, in tables without code; their keys may be assigned by the commit
-        self._deleted: list[Written] = []  # by `_writes`
+        self._created: list[MutationInput] = []  # by `_writes`, in tables without code; their keys may be assigned by the commit
+        self._deleted: list[MutationInput] = []  # by `_writes`
 
-    async def execute(self) -> list[Written]:
+    async def execute(self) -> list[MutationInput]:
         """All or nothing. Returns when it is on disk. Raises Problem, with the place of the field that it concerns."""
         request = self._request
         request.restore, request.native_body = None, False  # values are as in JSON
@@ -136,10 +136,10 @@ class MutationRun:
     async def _carry_out(self, change: Change, transaction: Transaction) -> None:
         field, resource = change.field, change.resource
         if resource is None:
-            self._written.append(Written(field, value=change.type_name))
+            self._written.append(MutationInput(field, value=change.type_name))
             return
         arguments = {name: self._inputs.value(argument) for name, argument in change.arguments.items()}
-        written = Written(field, resource, change.type_name)
+        written = MutationInput(field, resource, change.type_name)
         target = self._target(change, arguments.get("id"))
         data = arguments.get("input")
         if change.verb != "post":
@@ -167,7 +167,13 @@ class MutationRun:
         self._written.append(written)
 
     def _collect(
-        self, change: Change, resource: type[TableResource], target: RequestTarget, data: Any, written: Written, transaction: Transaction
+        self,
+        change: Change,
+        resource: type[TableResource],
+        target: RequestTarget,
+        data: Any,
+        written: MutationInput,
+        transaction: Transaction,
     ) -> None:
         """A change of a table that answers for itself."""
         request, writes, verb = self._request, transaction.writes, change.verb
@@ -183,7 +189,7 @@ class MutationRun:
         else:
             writes.delete(resource.table, target.id, cast(Precondition | None, request.precondition))
 
-    async def _call(self, change: Change, target: RequestTarget, data: Any, written: Written) -> None:
+    async def _call(self, change: Change, target: RequestTarget, data: Any, written: MutationInput) -> None:
         """A change that code of an application carries out. From what a handler returns is selected; where it returns nothing, the record is read."""
         resource, fields = change.resource, change.field.nested or ()
         assert resource is not None
@@ -193,7 +199,7 @@ class MutationRun:
         result = resource.handle(change.verb, target, data, self._request)
         while inspect.isawaitable(result):
             result = await result
-        if type(result) is Created:
+        if type(result) is CreatedRecords:
             if issubclass(resource, TableResource):
                 written.key = result.value
                 return
@@ -204,7 +210,7 @@ class MutationRun:
         elif result is not None or not issubclass(resource, TableResource):
             written.set_value(selected(_form(result), fields, change.type_name))
 
-    async def _check_reading(self, written: Written) -> None:
+    async def _check_reading(self, written: MutationInput) -> None:
         """Refuse a selection of what the caller may not read, before anything is written. Raises AccessViolation."""
         resource, request = written.resource, self._request
         assert resource is not None and issubclass(resource, TableResource)

@@ -46,7 +46,7 @@ class Reads(Protocol):
     def resource(self) -> type[Resource] | None: ...
 
 
-class Reading:
+class FieldReading:
     """One run. `answer` is complete when `steps` has ended; `close` ends it before that."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Reading:
                         waiting.close()
                     self.close()
                     raise
-                return _Rest(self, self._go_on(waiting), waiting)
+                return _RestOfRun(self, self._go_on(waiting), waiting)
         return None
 
     async def _go_on(self, waiting: Waiting) -> None:
@@ -349,11 +349,11 @@ class Reading:
         state.rows = (state.rows or 0) + rows
 
 
-class _Rest:
+class _RestOfRun:
     """What is left of a run, to be awaited. If it never is, because the client has gone before, the run is closed."""
 
-    def __init__(self, reading: Reading, rest: Coroutine[Any, Any, None], waiting: Waiting) -> None:
-        self._reading: Reading | None = reading
+    def __init__(self, reading: FieldReading, rest: Coroutine[Any, Any, None], waiting: Waiting) -> None:
+        self._reading: FieldReading | None = reading
         self._rest = rest
         self._waiting = waiting
 

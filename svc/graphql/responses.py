@@ -26,7 +26,7 @@ class ResponseType:
     __slots__ = ("accepts_events", "name", "pair", "prefers_events", "prefers_page")
 
     def __init__(self, accept: str | None) -> None:
-        quality = _Accepted(accept)
+        quality = _AcceptField(accept)
         newer, older = quality.of(GRAPHQL_TYPE), quality.of(JSON_TYPE)
         self.name = JSON_TYPE if older > newer else GRAPHQL_TYPE
         self.pair = ("Content-Type", f"{self.name}; charset=utf-8")
@@ -37,7 +37,7 @@ class ResponseType:
         self.prefers_events = events > max(quality.named(GRAPHQL_TYPE), quality.named(JSON_TYPE))
 
 
-class _Accepted:
+class _AcceptField:
     """An `Accept` field (RFC 9110 §12.5.1)."""
 
     def __init__(self, accept: str | None) -> None:

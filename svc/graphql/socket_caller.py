@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 
-from svc.auth.identify import Identifier, Pending
+from svc.auth.identify import Identifier, PendingVerification
 from svc.auth.users import User, user_of
 from svc.errors import AccessViolation, Problem
 from svc.messages import HeaderBlock, Request
@@ -37,7 +37,7 @@ class SocketCaller:
             found = self._identifier.identify(self._new_request())
         except Problem:
             return True
-        if isinstance(found, Pending):
+        if isinstance(found, PendingVerification):
             found.abandon()
             return None
         return not _is_same(found, self._user)
@@ -84,7 +84,7 @@ class SocketCaller:
     async def _identified(self, request: Request) -> User | None:
         """Who a request is from, by its credentials. Raises Problem for wrong ones."""
         found = self._identifier.identify(request)
-        return await found.wait(self._loop, self._executor) if isinstance(found, Pending) else found
+        return await found.wait(self._loop, self._executor) if isinstance(found, PendingVerification) else found
 
 
 def _is_same(found: User | None, user: User | None) -> bool:

@@ -31,7 +31,7 @@ from svc.query.tables import AnyTable
 from svc.resources import PlannedQuery, RequestTarget, TableResource
 
 
-class _Kept:
+class _FieldPlan:
     """What is kept of a field: `select` None if it depends on variables. `names`: the state of the names of types that it was made with. `plans`: by the
     paths of the conditions and the rights."""
 
@@ -66,7 +66,7 @@ def kept_plan(
     field: Field, resource: type[TableResource], argument: str, target: RequestTarget, request: Request, names: Names
 ) -> ShapedPlan | None:
     """The plan of a field whose only condition is that of `argument`, if one is kept for the rights of the caller and still holds."""
-    kept: _Kept | None = field.plans.get(resource)
+    kept: _FieldPlan | None = field.plans.get(resource)
     table = resource.table
     if kept is None or not kept.holds(table, names.state):
         return None
@@ -178,13 +178,13 @@ class TableFields:
                 kept.plans[place] = plan
         return PlannedQuery(table, plan.plan(found, table, txn), visible)
 
-    def _kept(self, field: Field, resource: type[TableResource], target: RequestTarget) -> _Kept:
-        kept: _Kept | None = field.plans.get(resource)
+    def _kept(self, field: Field, resource: type[TableResource], target: RequestTarget) -> _FieldPlan:
+        kept: _FieldPlan | None = field.plans.get(resource)
         names = self._names.state
         if kept is None or not kept.holds(resource.table, names):
             field.plans.clear()
             select = None if has_arguments(field.nested) else self._select(field, resource, target)
-            kept = field.plans[resource] = _Kept(resource, select, names)
+            kept = field.plans[resource] = _FieldPlan(resource, select, names)
         return kept
 
     def _select(self, field: Field, resource: type[TableResource], target: RequestTarget) -> Select:

@@ -193,7 +193,7 @@ _DECODERS: dict[str, Callable[[bytes, _DecodedOutput], Steps]] = {
 }
 
 
-class _Decoding:
+class _BodyDecoding:
     """One body on its way through its codings."""
 
     __slots__ = ("_output", "_sent", "_steps", "gives_way", "result")
@@ -237,7 +237,7 @@ class RequestDecoder:
         self._max_bytes = max_bytes
         self._max_total = max_total
         self.held = 0  # bytes decoded by those that are not finished
-        self._unfinished: set[_Decoding] = set()
+        self._unfinished: set[_BodyDecoding] = set()
 
     def decode(self, header_value: str, body: bytes, max_bytes: int | None = None) -> bytes | Awaitable[bytes]:
         """The body without its codings, which `Content-Encoding` names. If that takes more than a slice, an awaitable, which works a slice a turn.
@@ -245,12 +245,12 @@ class RequestDecoder:
         Raises 415 for an unknown coding, 413 above the limit or RATIO, BadBody (400) for data that is damaged, truncated or followed by other data;
         the awaitable also Overloaded. `max_bytes`: a lower limit for this body.
         """
-        decoding = _Decoding(header_value, body, self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes))
+        decoding = _BodyDecoding(header_value, body, self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes))
         if decoding.advance():
             return decoding.result
         return self._go_on(decoding)
 
-    async def _go_on(self, decoding: _Decoding) -> bytes:
+    async def _go_on(self, decoding: _BodyDecoding) -> bytes:
         held = 0
         self._unfinished.add(decoding)
         try:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from svc.auth.identify import Identifier, Pending, challenge
+from svc.auth.identify import Identifier, PendingVerification, challenge
 from svc.auth.origin_policy import explained
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
@@ -189,7 +189,7 @@ class Dispatcher:
             if request.method == "OPTIONS":
                 return query_limit(request)
             who = self._identify(request)
-            if type(who) is Pending:
+            if type(who) is PendingVerification:
                 return self._receive_verified(request, who)
             request.user = who
             return self._handler.receive(request)
@@ -214,7 +214,7 @@ class Dispatcher:
                 preflight = self._cors.preflight(request)
                 return self._timed(request, preflight) if preflight else self._finished(request, self._handler.options(request))
             who = self._identify(request)
-            if type(who) is Pending:
+            if type(who) is PendingVerification:
                 self._verify(exchange, who)
                 return None
             request.user = who
@@ -243,13 +243,13 @@ class Dispatcher:
             return self._run_upgrade(exchange, refusal)
         except BaseException as error:
             return self._answer_to(error, request)
-        if type(who) is Pending:
+        if type(who) is PendingVerification:
             exchange.task = self._loop.create_task(self._upgrade_verified(exchange, who))
             return None
         request.user = who
         return self._run_upgrade(exchange, None)
 
-    async def _upgrade_verified(self, exchange: Exchange, pending: Pending) -> None:
+    async def _upgrade_verified(self, exchange: Exchange, pending: PendingVerification) -> None:
         refusal: Problem | None = None
         try:
             exchange.request.user = await pending.wait(self._loop, self._executor)
@@ -442,7 +442,7 @@ class Dispatcher:
     def _ask_last(self, chain: RequestChain, request: Request) -> Response | None:
         """The answer of a plain listener behind the resources; None: the chain is needed. Raises Problem."""
         who = self._identify(request)
-        if type(who) is Pending:
+        if type(who) is PendingVerification:
             return None
         request.user = who
         response = chain.ask_last(request)
@@ -458,7 +458,7 @@ class Dispatcher:
             if request.method == "OPTIONS" or not self._handler.knows(request):
                 return None
             who = self._identify(request)
-            if type(who) is not Pending:
+            if type(who) is not PendingVerification:
                 request.user = who
                 return _for_listeners(self._handler.receive(request), chain.comes_first(request))
             decision: Awaitable[Any] = self._receive_verified(request, who)
@@ -474,12 +474,12 @@ class Dispatcher:
             self._identifier.admit(request)
             return None
         who = self._identify(request)
-        if type(who) is Pending:
+        if type(who) is PendingVerification:
             return self._authenticate_later(request, who)
         request.user = who
         return None
 
-    async def _authenticate_later(self, request: Request, pending: Pending) -> None:
+    async def _authenticate_later(self, request: Request, pending: PendingVerification) -> None:
         request.user = await pending.wait(self._loop, self._executor)
 
     def has_resource(self, request: Request) -> bool:
@@ -591,11 +591,11 @@ class Dispatcher:
         else:
             self._hold(exchange, response)
 
-    def _verify(self, exchange: Exchange, pending: Pending) -> None:
+    def _verify(self, exchange: Exchange, pending: PendingVerification) -> None:
         """Verify a password on a helper thread, then handle the request."""
         exchange.task = self._loop.create_task(self._verified(exchange, pending))
 
-    async def _verified(self, exchange: Exchange, pending: Pending) -> None:
+    async def _verified(self, exchange: Exchange, pending: PendingVerification) -> None:
         request = exchange.request
         try:
             request.user = await pending.wait(self._loop, self._executor)
@@ -605,7 +605,7 @@ class Dispatcher:
         if response is not None:
             exchange.respond(response)
 
-    async def _receive_verified(self, request: Request, pending: Pending) -> Any:
+    async def _receive_verified(self, request: Request, pending: PendingVerification) -> Any:
         try:
             request.user = await pending.wait(self._loop, self._executor)
             return self._handler.receive(request)

@@ -1,4 +1,4 @@
-"""What proxies say of the client before them: `Forwarded` (RFC 7239), `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` (spec: http §14.1).
+"""What proxies say of the client before them: `ForwardedAddress` (RFC 7239), `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` (spec: http §14.1).
 
 Each proxy adds to the right what it knows of the peer that it got the request from; what stands to the left of that came with the request, so from the
 client or from a proxy before. Read from the right, the client is the first address that is not itself a trusted proxy; nothing to the left of it counts.
@@ -24,7 +24,7 @@ _PAIR = re.compile(rf'[ \t]*({_TOKEN})=(?:"((?:[^"\\]|\\.)*)"|([A-Za-z0-9!#$%&\'
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarded:
+class ForwardedAddress:
     """`client`: its address, None if the proxies hide it; `scheme`, `host`: of the address that it used. None: not said. `prefix`: the path that a proxy has
     removed from the front of that address, as `/svc`."""
 
@@ -34,7 +34,7 @@ class Forwarded:
     prefix: str = ""
 
 
-def read_forwarded(fields: Mapping[str, str], is_trusted: Callable[[str], bool]) -> Forwarded:
+def read_forwarded(fields: Mapping[str, str], is_trusted: Callable[[str], bool]) -> ForwardedAddress:
     """The client as the fields of a request from a trusted proxy describe it. `fields`: lower-case names, repeated ones joined by commas.
 
     Raises ClientError for a value that is malformed where a proxy must have written it, and for the two kinds of fields that disagree: a proxy sets one
@@ -44,12 +44,12 @@ def read_forwarded(fields: Mapping[str, str], is_trusted: Callable[[str], bool])
     common = _read_common(fields, is_trusted)
     if standard is not None and common is not None and standard != common:
         raise ClientError("Forwarded and X-Forwarded-* disagree: the proxy has to set the one and to remove the other")
-    found = standard or common or Forwarded()
+    found = standard or common or ForwardedAddress()
     prefix = _prefix(fields.get("x-forwarded-prefix", ""))
     return replace(found, prefix=prefix) if prefix else found
 
 
-def _read_common(fields: Mapping[str, str], is_trusted: Callable[[str], bool]) -> Forwarded | None:
+def _read_common(fields: Mapping[str, str], is_trusted: Callable[[str], bool]) -> ForwardedAddress | None:
     """`X-Forwarded-*`; None without any."""
     clients, schemes, hosts = (_items(fields.get(f"x-forwarded-{name}", "")) for name in ("for", "proto", "host"))
     if not (clients or schemes or hosts):
@@ -62,16 +62,16 @@ def _read_common(fields: Mapping[str, str], is_trusted: Callable[[str], bool]) -
             return None
         return values[position] if len(values) == len(clients) else values[-1]
 
-    return Forwarded(client, _scheme(beside(schemes), "X-Forwarded-Proto"), _host(beside(hosts), "X-Forwarded-Host"))
+    return ForwardedAddress(client, _scheme(beside(schemes), "X-Forwarded-Proto"), _host(beside(hosts), "X-Forwarded-Host"))
 
 
-def _read_standard(value: str, is_trusted: Callable[[str], bool]) -> Forwarded:
+def _read_standard(value: str, is_trusted: Callable[[str], bool]) -> ForwardedAddress:
     elements = _elements(value)
     if not elements:
-        return Forwarded()
+        return ForwardedAddress()
     position, client = _find_client([element.get("for", "") for element in elements], is_trusted)
     element = elements[position]
-    return Forwarded(client, _scheme(element.get("proto"), "Forwarded"), _host(element.get("host"), "Forwarded"))
+    return ForwardedAddress(client, _scheme(element.get("proto"), "Forwarded"), _host(element.get("host"), "Forwarded"))
 
 
 def _find_client(nodes: list[str], is_trusted: Callable[[str], bool]) -> tuple[int, str | None]:
@@ -115,7 +115,7 @@ def _items(value: str) -> list[str]:
 
 
 def _elements(value: str) -> list[dict[str, str]]:
-    """The elements of `Forwarded`, their parameters by lower-case name. Raises ClientError.
+    """The elements of `ForwardedAddress`, their parameters by lower-case name. Raises ClientError.
 
     >>> _elements('for="[2001:db8::7]:80";Proto=https, for=192.0.2.7')
     [{'for': '[2001:db8::7]:80', 'proto': 'https'}, {'for': '192.0.2.7'}]

@@ -28,7 +28,7 @@ from svc.http.record_responses import RecordResponses
 from svc.http.response_check import check_response
 from svc.http.row_responses import RowResponses
 from svc.messages import HeaderPairs, Headers, Request, Response
-from svc.resources import Created, PlannedQuery, RequestTarget, StoredRecord
+from svc.resources import CreatedRecords, PlannedQuery, RequestTarget, StoredRecord
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.store.entity_tags import etag_of_version
 
@@ -58,7 +58,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
             return self.record(request, target, result, preferences)
         if kind is PlannedQuery:
             return self.collection(request, target, result, preferences)
-        if kind is Created:
+        if kind is CreatedRecords:
             return self._created(request, result, preferences)
         if isinstance(result, bytes) or is_blob(result):
             return self._raw(request, result, [])
@@ -134,7 +134,7 @@ class ResponseBuilder(RecordResponses, RowResponses):
         response = self._respond(request, writer, await body if inspect.isawaitable(body) else body, 200, pairs)
         return await response if inspect.isawaitable(response) else response
 
-    def _created(self, request: Request, created: Created, preferences: Preferences) -> Any:
+    def _created(self, request: Request, created: CreatedRecords, preferences: Preferences) -> Any:
         """201 with the new record, or the keys of new records, and `Location`."""
         writer = self.writer(preferences)
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]

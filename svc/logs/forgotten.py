@@ -22,7 +22,7 @@ _NEVER_AWAITED = r"coroutine .*was never awaited"
 _CREATED_AT = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 
-class Forgotten:
+class ForgottenCalls:
     """Reports for applications. Everything else goes where it went."""
 
     def __init__(self, logs: Logs, code: ApplicationCode) -> None:

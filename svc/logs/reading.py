@@ -40,7 +40,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogQuery:
     """Which entries to return. Times in seconds since the epoch, both included. `text` is contained in the message or a tag. `newest_first`: also the
     order; `tail`: the newest ones, oldest first, of which `start` are left out at the end."""
 
@@ -62,7 +62,7 @@ class Wanted:
 class LogReader:
     """The entries of one file, a batch at a time: for helper threads, one after the other. A missing file has none."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, wanted: LogQuery) -> None:
         self.done = False
         self._path = path
         self._wanted = wanted
@@ -99,7 +99,7 @@ class LogReader:
             yield from islice((entry for entry, _ in _iter_matching(stream, size, wanted)), *wanted.window)
 
 
-def _iter_tail(stream: BinaryIO, size: int, wanted: Wanted) -> Iterator[Entry]:
+def _iter_tail(stream: BinaryIO, size: int, wanted: LogQuery) -> Iterator[Entry]:
     """The newest entries that match, oldest first: without `start` of them, `limit` at most."""
     start, end = wanted.window
     begin = found = 0
@@ -109,7 +109,7 @@ def _iter_tail(stream: BinaryIO, size: int, wanted: Wanted) -> Iterator[Entry]:
         yield from islice((entry for entry, _ in _iter_matching(stream, size, wanted, begin)), found - start)
 
 
-def _iter_matching(stream: BinaryIO, size: int, wanted: Wanted, begin: int = 0) -> Iterator[tuple[Entry, int]]:
+def _iter_matching(stream: BinaryIO, size: int, wanted: LogQuery, begin: int = 0) -> Iterator[tuple[Entry, int]]:
     """With the offset of each, if they are read backwards. `begin`: where to read from, forwards."""
     since, until = _text(wanted.since, ceil), _text(wanted.until, floor)
     first = _text(None if wanted.since is None else wanted.since - SLACK_SECONDS, ceil)

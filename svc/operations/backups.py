@@ -19,8 +19,8 @@ from svc.store.backup import (
     Backups,
     BackupSource,
     BadBackup,
+    CopyStopped,
     InUse,
-    Stopped,
     UnknownBackup,
     Watch,
     archive_pieces,
@@ -70,7 +70,7 @@ async def _send(call: Call, backups: Backups, source: BackupSource, without: fro
 
     try:
         spooled = await in_thread(work, watch, undo=StagedBackup.close)
-    except Stopped:
+    except CopyStopped:
         raise Problem("The database was closed while it was copied", 503) from None
     name = f"{call['database']}.{'tar.gz' if call['gzip'] else 'tar'}".replace("\\", "\\\\").replace('"', '\\"')
     return Response(
@@ -129,7 +129,7 @@ def create_backup(call: Call) -> Any:
                 watch,
                 undo=lambda info: backups.delete(info.backup_id),
             )
-        except Stopped:
+        except CopyStopped:
             raise JobFailed("The database was closed while it was copied") from None
         return None, {"backup_id": info.backup_id, "size": info.size, "timestamp": info.timestamp}
 

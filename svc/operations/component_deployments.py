@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from svc.config.settings import SECTIONS
-from svc.deploying.deployment import Wish
+from svc.deploying.deployment import DeploymentRequest
 from svc.deploying.fetching import Credentials
 from svc.deploying.installing import TIMEOUT_MS, Install
 from svc.deploying.names import BUILT_IN, check_project
@@ -57,7 +57,7 @@ async def deploy_component(call: Call) -> Any:
     deployments.check_served_here(project)
     options = {"install": _shown_install(call), "urlPath": call["urlPath"], "host": call["host"]}
     install = Install(call["install_command"] or "", int(call["install_timeout"]))
-    wish = Wish(
+    wish = DeploymentRequest(
         project,
         new_id(),
         None if payload is None else payload if isinstance(payload, Payload) else Payload.of(payload),

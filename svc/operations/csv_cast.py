@@ -20,7 +20,7 @@ from svc.operations.csv_rows import QUOTED
 from svc.operations.fields import attribute_name_fault
 from svc.store.schema import Attribute
 from svc.store.values.conversion import autoconvert
-from svc.store.writing.bulk_batch import Refused
+from svc.store.writing.bulk_batch import RefusedRecord
 
 _WORDS: Mapping[str, object] = {
     "true": True, "TRUE": True, "false": False, "FALSE": False, "null": None, "NULL": None, "undefined": None,
@@ -121,7 +121,7 @@ class CsvColumns:
         self.names = tuple(name for _, name, _ in self._columns)
         self._key_at = self.names.index(primary_key) if primary_key in self.names else None
 
-    def records(self, rows: list[list[str]], lines: list[int]) -> list[dict[str, Any] | Refused]:
+    def records(self, rows: list[list[str]], lines: list[int]) -> list[dict[str, Any] | RefusedRecord]:
         """Of each row, which may be shorter or longer than the header. Rows without any content give none: theirs are removed from `lines`."""
         width, names = self._width, self.names
         if not all(map(width.__eq__, map(len, rows))):
@@ -150,12 +150,12 @@ class CsvColumns:
         lines[:] = [line for line, record in zip(lines, made, strict=True) if record is not None]
         return [record for record in made if record is not None]
 
-    def _record(self, row: tuple[Any, ...]) -> dict[str, Any] | Refused | None:
+    def _record(self, row: tuple[Any, ...]) -> dict[str, Any] | RefusedRecord | None:
         bad = [(name, value.message) for name, value in zip(self.names, row, strict=True) if type(value) is _Bad]
         if bad:
             key = row[self._key_at] if self._key_at is not None else None
             has_key = type(key) is str or type(key) is int
-            return Refused(". ".join([message for _, message in bad]), key if has_key else None, bad[0][0])
+            return RefusedRecord(". ".join([message for _, message in bad]), key if has_key else None, bad[0][0])
         return {name: value for name, value in zip(self.names, row, strict=True) if value is not _MISSING} or None
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from svc.auth.writes import write
-from svc.deploying.deployment import PREPARE, Wish
+from svc.deploying.deployment import PREPARE, DeploymentRequest
 from svc.deploying.references import shown
 from svc.errors import BadValue
 from svc.store import Table, Transaction
@@ -45,7 +45,7 @@ class DeploymentRecords:
     def now_ms(self) -> int:
         return int(self._node.clock.wall() * 1000)
 
-    def new(self, wish: Wish, package: str | None, user: str | None) -> dict[str, Any]:
+    def new(self, wish: DeploymentRequest, package: str | None, user: str | None) -> dict[str, Any]:
         """A record that is not written yet."""
         return {
             "deployment_id": wish.deployment_id,

@@ -24,18 +24,18 @@ from svc.config.document import read_document
 from svc.config.editing import edit_file
 from svc.config.settings import SECTIONS
 from svc.deploying.archives import remove_tree, written_fault
-from svc.deploying.deployment import LOAD, RESTART, Deployment, Wish, entry_of
+from svc.deploying.deployment import LOAD, RESTART, Deployment, DeploymentRequest, entry_of
 from svc.deploying.fetching import Fetcher
 from svc.deploying.layout import KEPT_PAYLOADS, Layout
 from svc.deploying.loaded_packages import held_back, imported_from
 from svc.deploying.names import project_fault
 from svc.deploying.references import shown
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, names_in, recover
-from svc.deploying.trying import LoadFailed, TrialRequest, Tried
+from svc.deploying.trying import LoadFailed, TrialRequest, TrialResult
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
 from svc.operations.deployment_records import FAILED, MAX_EVENTS, PENDING, ROLLED_BACK, SUCCESS, DeploymentRecords
 from svc.operations.threads import in_thread
-from svc.store.backup.watch import Stopped, Watch
+from svc.store.backup.watch import CopyStopped, Watch
 from svc.store.system import SYSTEM
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Run:
         """It has changed. `changed` is another one from now on, so that several may wait and none misses anything."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
-        self.tried = Tried()
+        self.tried = TrialResult()
 
 
 class Deployments:
@@ -170,7 +170,7 @@ class Deployments:
 
     async def deploy(
         self,
-        wish: Wish,
+        wish: DeploymentRequest,
         fetcher: Callable[[Run], Fetcher],
         *,
         package: str | None,
@@ -203,7 +203,9 @@ class Deployments:
             with suppress(Problem):  # it is in the record
                 await self.load(run)
 
-    async def _deploy(self, run: Run, wish: Wish, fetcher: Fetcher, package: str | None, options: Mapping[str, Any], restart: Any) -> None:
+    async def _deploy(
+        self, run: Run, wish: DeploymentRequest, fetcher: Fetcher, package: str | None, options: Mapping[str, Any], restart: Any
+    ) -> None:
         layout = self.layout
         deployment = Deployment(layout, wish, run.watch, partial(self.report, run))
         try:
@@ -221,7 +223,7 @@ class Deployments:
             run.journal, run.former_entry = await in_thread(lambda: self._switch(layout, wish, deployment.target, package, options))
         except BaseException as error:
             await self._fail(run, deployment, error)
-            if isinstance(error, Stopped):
+            if isinstance(error, CopyStopped):
                 raise ServerError(CANCELLED, 503) from None
             if isinstance(error, Problem | asyncio.CancelledError):
                 raise
@@ -235,7 +237,7 @@ class Deployments:
             await self.leave(run)
 
     def _switch(
-        self, layout: Layout, wish: Wish, target: Path, package: str | None, options: Mapping[str, Any]
+        self, layout: Layout, wish: DeploymentRequest, target: Path, package: str | None, options: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Returns the journal, which has been carried out, and the former entry of the configuration. Blocks."""
         former = self._read_entry(wish.project)
@@ -250,7 +252,7 @@ class Deployments:
         return journal, former
 
     async def _fail(self, run: Run, deployment: Deployment, error: BaseException) -> None:
-        text = CANCELLED if isinstance(error, Stopped | asyncio.CancelledError) else _message(error)
+        text = CANCELLED if isinstance(error, CopyStopped | asyncio.CancelledError) else _message(error)
 
         def discard() -> None:
             if self.layout.read_journal(run.project) is None:  # else the next start will finish it

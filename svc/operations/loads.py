@@ -28,7 +28,7 @@ from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
 from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
 from svc.resources.list_faults import LONGEST_NAME
 from svc.store.system import SYSTEM
-from svc.store.writing.bulk_batch import BulkResult, Mode, Refused
+from svc.store.writing.bulk_batch import BulkResult, Mode, RefusedRecord
 from svc.store.writing.bulk_write import bulk_write
 
 logger = logging.getLogger("svc.operations")
@@ -147,7 +147,7 @@ class _Load:
     async def json(self, job: Job) -> tuple[str, dict[str, Any]]:
         return await self._run(job, self._json_records(), restore_json)
 
-    async def _run(self, job: Job, records: AsyncGenerator[list[Record | Refused]], restore: Restore) -> tuple[str, dict[str, Any]]:
+    async def _run(self, job: Job, records: AsyncGenerator[list[Record | RefusedRecord]], restore: Restore) -> tuple[str, dict[str, Any]]:
         async def on_batch(result: BulkResult) -> None:
             self._result = result
             self._faults.take(result)
@@ -194,7 +194,7 @@ class _Load:
         done, size = self._source.done, self._source.size
         return f"{done * 100 // size} % read" if size else f"{done} bytes read"
 
-    async def _csv_records(self) -> AsyncGenerator[list[Record | Refused]]:
+    async def _csv_records(self) -> AsyncGenerator[list[Record | RefusedRecord]]:
         await self._source.check_encoding()
         rows = CsvRowParser()
         async for text in self._source.pieces():
@@ -204,7 +204,7 @@ class _Load:
             yield records
         rows.check_end()
 
-    async def _taken(self, rows: CsvRowParser, text: str | None) -> AsyncGenerator[list[Record | Refused]]:
+    async def _taken(self, rows: CsvRowParser, text: str | None) -> AsyncGenerator[list[Record | RefusedRecord]]:
         """The records of the rows that are there with this piece of text, None: the end; as many at once as a slice has time for."""
         now = self._call.node.clock.monotonic
         end = await self._slices.take()
@@ -218,7 +218,7 @@ class _Load:
                 return
             self._columns = self._read_header(header[0], rows)
         while True:
-            records: list[Record | Refused] = []
+            records: list[Record | RefusedRecord] = []
             while some := rows.rows(self._rows_at_once):
                 records += self._columns.records(some, rows.lines)
                 self._faults.add_lines(rows.lines)
@@ -246,7 +246,7 @@ class _Load:
         self._rows_at_once = max(1, min(ROWS, CELLS // len(header)))
         return CsvColumns(header, self._table.attributes, self._table.primary_key, self._managed, is_exact=bool(rows.is_export))
 
-    async def _json_records(self) -> AsyncGenerator[list[Record | Refused]]:
+    async def _json_records(self) -> AsyncGenerator[list[Record | RefusedRecord]]:
         reader = JsonRecordParser()
         async for text in self._source.pieces():
             reader.feed(text)
@@ -259,7 +259,7 @@ class _Load:
                 yield list(map(self._json_record, some))
         reader.check_end()
 
-    def _json_record(self, record: Record) -> Record | Refused:
+    def _json_record(self, record: Record) -> Record | RefusedRecord:
         known = self._attributes
         if not record.keys() <= known:
             unknown = record.keys() - known
@@ -267,7 +267,7 @@ class _Load:
             for name in sorted(unknown):
                 fault = attribute_name_fault(name)
                 if fault is not None:
-                    return Refused(fault, record.get(self._table.primary_key), name)
+                    return RefusedRecord(fault, record.get(self._table.primary_key), name)
             self._attributes = known | unknown if len(known) < 10_000 else frozenset(unknown)
         for name in self._managed:
             record.pop(name, None)
@@ -275,7 +275,7 @@ class _Load:
         if key == "":
             del record[self._table.primary_key]
         elif key == "null" or key == "undefined":
-            return Refused(f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info")
+            return RefusedRecord(f"Invalid hash value: '{key}' is not a valid hash attribute value, check log for more info")
         return record
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 from svc.content.content_type import Shape
 from svc.errors import ClientError, ServerError
 from svc.logs.core import NUMBERS
-from svc.logs.reading import Entry, LogReader, Wanted
+from svc.logs.reading import Entry, LogQuery, LogReader
 from svc.messages import Response
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field, bad_request
@@ -32,7 +32,7 @@ _ZONE = re.compile(r"(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
 
 
 def read_log(call: Call) -> Any:
-    wanted = Wanted(
+    wanted = LogQuery(
         level=call["level"],
         since=_time(call["from"], "from"),
         until=_time(call["until"], "until"),

@@ -36,7 +36,7 @@ from svc.pages.record import RecordPage, record_page, selected_page
 from svc.pages.templates import Templates
 from svc.query.nodes import Query
 from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, Resources, StoredRecord, TableResource
-from svc.resources.resource import Created, StreamedItems
+from svc.resources.resource import CreatedRecords, StreamedItems
 from svc.store.values.records import MISSING, decode, projection
 
 _SHOWN_QUERY = 2000  # characters of a query with a fault
@@ -280,7 +280,7 @@ class Pages(ResponseBuilder):
         kept = [pair for pair in response.pairs if pair[0].lower() not in _NOT_OF_PAGES]
         return self._show(request, "data.html", self._data_values(request, response.data), response.status, kept)
 
-    def _created(self, request: Request, created: Created, preferences: Preferences) -> Any:
+    def _created(self, request: Request, created: CreatedRecords, preferences: Preferences) -> Any:
         """A form of a browser has made records: it is led to the new one, or to the collection."""
         location = request.prefix + self._resources.path_to(request.handler_path, created.location)
         return Response(None, 303, pairs=[("Location", location), ("Cache-Control", "no-store")])

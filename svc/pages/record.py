@@ -27,7 +27,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Related:
+class RelatedRecords:
     """Records that a relationship leads to. `text`: what the link says. `count`: how many they are, None where an index does not know."""
 
     name: str
@@ -42,7 +42,7 @@ class RecordPage:
 
     key: str
     members: list[Member]
-    related: list[Related] = field(default_factory=list)
+    related: list[RelatedRecords] = field(default_factory=list)
     collection: str = ""
 
 
@@ -74,7 +74,7 @@ def record_page(
         source = value.get(table.primary_key if relationship.from_ is None else relationship.from_, MISSING)
         related = _related(target, relationship.to, source, links)
         if related is not None:
-            page.related.append(Related(shortened(attribute.name, CELL), *related))
+            page.related.append(RelatedRecords(shortened(attribute.name, CELL), *related))
     return page
 
 

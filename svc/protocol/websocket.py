@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svc.protocol.websocket_deflate import RATIO, Agreement, DeflateOptions, Deflater, negotiate
-from svc.protocol.websocket_events import CloseReceived, Event, Failed, PingReceived, PongReceived
+from svc.protocol.websocket_events import CloseReceived, Event, PingReceived, PongReceived, ProtocolFailed
 from svc.protocol.websocket_express import recognise_message, recognise_ping
 from svc.protocol.websocket_frames import (
     BINARY,
@@ -51,9 +51,9 @@ __all__ = [
     "CloseReceived",
     "DeflateOptions",
     "Event",
-    "Failed",
     "PingReceived",
     "PongReceived",
+    "ProtocolFailed",
     "WebSocketProtocol",
     "WebSocketState",
     "encode_frame",
@@ -275,7 +275,7 @@ class WebSocketProtocol:
         elif code == INVALID_DATA:
             reason = "Invalid data"
         self.fail(code, reason)
-        events.append(Failed(code, reason))
+        events.append(ProtocolFailed(code, reason))
 
     def _forget(self) -> None:
         """Stop reading."""

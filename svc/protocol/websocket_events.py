@@ -26,11 +26,11 @@ class CloseReceived:
 
 
 @dataclass(slots=True)
-class Failed:
+class ProtocolFailed:
     """The peer broke the protocol, or a limit. If we have not sent a close frame before, `answer_close` is to follow. No event follows."""
 
     code: int
     reason: str
 
 
-Event = str | bytes | PingReceived | PongReceived | CloseReceived | Failed
+Event = str | bytes | PingReceived | PongReceived | CloseReceived | ProtocolFailed

@@ -45,11 +45,11 @@ from svc.query.sources import (
     ScanSource,
     UnionSource,
 )
-from svc.query.steps import Stepped, Steps, in_steps
+from svc.query.steps import SteppedFunction, Steps, in_steps
 from svc.query.tables import AnyTable
 
 
-class Compiled:
+class CompiledPlan:
     """The functions of a plan. They depend on the definitions of its tables, not on a transaction."""
 
     __slots__ = ("_access", "floor", "joins", "joins_many", "scanned", "shape", "shape_joins", "sort_keys", "start", "table", "test")
@@ -187,16 +187,16 @@ def _behind(floor: bytes, keys_of: Encoded, test: Filter | None) -> Filter:
         pairs = [pair for key, pair in zip(keys, pairs, strict=True) if key > floor]
         return pairs if test is None else (yield from in_steps(test, pairs, lookups))
 
-    if type(keys_of) is Stepped or type(test) is Stepped:
-        return Stepped(steps)
+    if type(keys_of) is SteppedFunction or type(test) is SteppedFunction:
+        return SteppedFunction(steps)
     return passing
 
 
-def compiled_plan(plan: Plan, json: bool) -> Compiled:
+def compiled_plan(plan: Plan, json: bool) -> CompiledPlan:
     kept = plan.compiled.get(json)
     if kept is None:
-        kept = plan.compiled[json] = Compiled(plan, json)
-    assert isinstance(kept, Compiled)
+        kept = plan.compiled[json] = CompiledPlan(plan, json)
+    assert isinstance(kept, CompiledPlan)
     return kept
 
 

@@ -5,7 +5,7 @@
 A plan is compiled once (`compiled_plan`). What an execution has looked up in other tables is in its `Lookups`.
 
 `RecordRows` is what a caller holds. `step` does a bounded piece of work and may find nothing; between two steps the caller may look at the
-clock, serve others, wait for room in an output buffer. Work that reads other tables is in progress over steps (`relations.Stepped`). Memory grows
+clock, serve others, wait for room in an output buffer. Work that reads other tables is in progress over steps (`relations.SteppedFunction`). Memory grows
 with the result only where it must be sorted, and then a limit bounds it too, and the budget of the execution (`budget`).
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from svc.errors import QueryTooLarge
 from svc.query.budget import PAIR_BYTES, Budget
-from svc.query.compiled_plan import Compiled, compiled_plan
+from svc.query.compiled_plan import CompiledPlan, compiled_plan
 from svc.query.cursor import encode_cursor
 from svc.query.plan import (
     Plan,
@@ -29,7 +29,7 @@ from svc.query.sources import (
     Pair,
     RowSource,
 )
-from svc.query.steps import Stepped, Steps, in_steps
+from svc.query.steps import SteppedFunction, Steps, in_steps
 
 SLICE = 256  # entries looked at in one step, 1-2 ms when each is decoded
 FIRST_SLICE = 32  # the first step of a filtered plan: most queries with a limit are answered by it
@@ -313,7 +313,7 @@ class RecordRows:
             pairs = source.take(min(count + self._skip, SLICE))
             if pairs:
                 self._seen = pairs[-1]
-        elif type(test) is Stepped:
+        elif type(test) is SteppedFunction:
             testing = self._testing
             if testing is None:
                 self._end_batch()
@@ -397,7 +397,7 @@ class RecordRows:
         return self._collected_bytes * min(most, self._collected) // self._collected
 
 
-def _keyed(compiled: Compiled, pairs: list[Pair], lookups: Lookups) -> Steps[tuple[list[bytes], list[Pair]]]:
+def _keyed(compiled: CompiledPlan, pairs: list[Pair], lookups: Lookups) -> Steps[tuple[list[bytes], list[Pair]]]:
     """What passes the filter, and what to sort it by."""
     if compiled.test is not None:
         pairs = yield from in_steps(compiled.test, pairs, lookups)

@@ -29,7 +29,7 @@ from svc.query.plan import (
     OrderedIndex,
     Plan,
     Predicate,
-    Related,
+    RelatedCondition,
     ThroughRelated,
     Union,
     iter_members,
@@ -232,7 +232,7 @@ def _predicate(predicate: Predicate, table: AnyTable, txn: object) -> dict[str, 
         case AllOf() | AnyOf():
             inner = [_predicate(member, table, txn) for member in predicate.members]
             shown = {"operator": "and" if isinstance(predicate, AllOf) else "or", "conditions": inner}
-        case Related():
+        case RelatedCondition():
             inner = [_predicate(member, predicate.target, txn) for member in iter_members(predicate.where)]
             shown = {"attribute": predicate.name, "operator": "and", "conditions": inner}
     return shown | {"estimatedRows": estimated_matches(predicate, table, txn)}

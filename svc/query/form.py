@@ -13,7 +13,7 @@ from svc.errors import QueryError, QuerySyntaxError
 from svc.query import plain_parameters
 from svc.query.encoded_terms import chained_language_of, language_of
 from svc.query.nodes import Condition, Filter, Group, Query, Select
-from svc.query.plain_parameters import CACHE_BUSTER, PARAMETER, PARAMETERS, Given
+from svc.query.plain_parameters import CACHE_BUSTER, PARAMETER, PARAMETERS, QueryParameter
 from svc.query.terms import iter_terms, operands
 
 _MAYBE = re.compile(rf"(?:^|&)(?:{'|'.join(PARAMETERS)}|_)=|%28|%3[CDE]|%21|%5[BD]=|[)\]]=(?:&|$)|(?:^|&)[^&=]*\+[^&=]*=", re.IGNORECASE)
@@ -93,7 +93,7 @@ def maybe_form(text: str, is_declared: Callable[[str], bool]) -> Form | None:
     ):  # the first costs a twentieth
         return None
     terms: list[tuple[int, str, bool]] = []
-    given: dict[str, Given] = {}
+    given: dict[str, QueryParameter] = {}
     places: dict[str, int] = {}  # in `terms`
     called: set[str] = set()
     chainable = changed = False
@@ -102,7 +102,7 @@ def maybe_form(text: str, is_declared: Callable[[str], bool]) -> Form | None:
         if found is not None:
             name = found[1]
             if name not in given:
-                given[name] = Given(name, start, text)
+                given[name] = QueryParameter(name, start, text)
                 plain_parameters.refuse_declared(given[name], is_declared)
                 places[name] = len(terms)
                 terms.append((start, "", False))

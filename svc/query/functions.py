@@ -4,7 +4,7 @@
     SortKeys    pairs -> bytes that sort as they do, ties by primary key
     Columns     raw records -> for each path the values, one for each record
 
-Those that look at other tables are `Stepped`: they can be called, or taken in steps. All take the `Lookups` of the execution, for what they have to
+Those that look at other tables are `SteppedFunction`: they can be called, or taken in steps. All take the `Lookups` of the execution, for what they have to
 know of other tables; they keep no transaction themselves and are made once for a plan. Related records are looked up for the whole batch, each
 different one once.
 """
@@ -20,9 +20,9 @@ from svc.query.followers import Pair
 from svc.query.links import Link, Links
 from svc.query.matching import Matcher, compile_predicate, leaves, names_of, reads_others, sort_bytes
 from svc.query.nodes import SortKey
-from svc.query.plan import AnyOf, Plan, Predicate, Related, iter_members
+from svc.query.plan import AnyOf, Plan, Predicate, RelatedCondition, iter_members
 from svc.query.relations import Lookups, memo_key
-from svc.query.steps import Stepped, Steps, chunks, distinct, in_steps
+from svc.query.steps import SteppedFunction, Steps, chunks, distinct, in_steps
 from svc.query.tables import AnyTable
 from svc.store.values.keys import encode_key, index_keys
 from svc.store.values.records import MISSING, decode_payload_json, encode_payload, projection
@@ -89,7 +89,7 @@ def filter_of(predicate: Predicate, table: AnyTable, links: Links) -> Filter:
         if plain:
             stages.append(_plain_filter(plain, table))
             plain = []
-        if isinstance(member, Related):
+        if isinstance(member, RelatedCondition):
             stages.append(_related_filter(member, table, links))
         elif isinstance(member, AnyOf):
             stages.append(_any_filter([filter_of(each, table, links) for each in member.members]))
@@ -107,7 +107,7 @@ def filter_of(predicate: Predicate, table: AnyTable, links: Links) -> Filter:
             pairs = yield from in_steps(stage, pairs, lookups)
         return pairs
 
-    return Stepped(passing)
+    return SteppedFunction(passing)
 
 
 def _plain_filter(members: list[Predicate], table: AnyTable) -> Filter:
@@ -149,10 +149,10 @@ def _any_filter(filters: list[Filter]) -> Filter:
             rest = [pair for pair in rest if pair[0] not in matched]
         return [pair for pair in pairs if pair[0] in matched]
 
-    return Stepped(passing)
+    return SteppedFunction(passing)
 
 
-def _related_filter(related: Related, table: AnyTable, links: Links) -> Filter:
+def _related_filter(related: RelatedCondition, table: AnyTable, links: Links) -> Filter:
     """Whether some related record matches, remembered by the value of the foreign key."""
     link = links.of(related, table)
     values_of = values_reader(table, (link.source,))
@@ -168,7 +168,7 @@ def _related_filter(related: Related, table: AnyTable, links: Links) -> Filter:
             memo.update((yield from _exists(link, unknown, inner, lookups)))
         return [pair for pair, key in zip(pairs, keys, strict=True) if key is not None and memo[key]]
 
-    return Stepped(passing)
+    return SteppedFunction(passing)
 
 
 def _exists(link: Link, unknown: dict[Any, object], inner: Filter | None, lookups: Lookups) -> Steps[dict[Any, bool]]:
@@ -227,7 +227,7 @@ def sort_parts(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Parts:
 def sort_keys(keys: Sequence[SortKey], table: AnyTable, links: Links) -> Encoded:
     """Bytes that sort as the keys do, ties by primary key. No encoding is the beginning of another, so inverted ones descend."""
     if not all(_is_own(key.path, table) for key in keys):
-        return Stepped(_related_keys(keys, table, links))
+        return SteppedFunction(_related_keys(keys, table, links))
     descending = [key.descending for key in keys]
     if len(keys) == 1:
         part = _sort_part(keys[0], table, links)
@@ -340,7 +340,7 @@ def _related_part(key: SortKey, table: AnyTable, links: Links) -> Encoded:
             free_later(code_of)
         return [_NULL if place is None else memo[place] for place in places]
 
-    return Stepped(encoded)
+    return SteppedFunction(encoded)
 
 
 # columns

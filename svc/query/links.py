@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svc.query.plan import Related
+from svc.query.plan import RelatedCondition
 from svc.query.resolve import is_many, related_table
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute, Relationship
@@ -54,7 +54,7 @@ class Links:
             self._links[table.name, attribute.name] = link
         return link
 
-    def of(self, related: Related, table: AnyTable) -> Link:
+    def of(self, related: RelatedCondition, table: AnyTable) -> Link:
         link = self._links.get((table.name, related.name))
         if link is None:
             link = self._links[table.name, related.name] = Link(related.relationship, table, related.target, related.many)

@@ -21,7 +21,7 @@ from typing import Any
 from svc.errors import BadValue
 from svc.query.convert import text_form
 from svc.query.nodes import Comparator
-from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related
+from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, RelatedCondition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import MISSING
 
@@ -69,7 +69,7 @@ def reads_others(predicate: Predicate | None) -> bool:
     """Whether it looks at records of other tables."""
     if isinstance(predicate, (AllOf, AnyOf)):
         return any(map(reads_others, predicate.members))
-    return isinstance(predicate, Related)
+    return isinstance(predicate, RelatedCondition)
 
 
 def compile_predicate(predicate: Predicate, names: tuple[str, ...], whole: str) -> Matcher:
@@ -84,7 +84,7 @@ def compile_predicate(predicate: Predicate, names: tuple[str, ...], whole: str) 
             return _all([compile_predicate(member, names, whole) for member in predicate.members])
         case AnyOf():
             return _any([compile_predicate(member, names, whole) for member in predicate.members])
-        case Related():
+        case RelatedCondition():
             raise AssertionError("a relationship is no test of one record")
 
 

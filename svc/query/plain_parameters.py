@@ -33,7 +33,7 @@ _MAX_ROWS = 10**18
 _SPACES = re.compile(r"\s*,\s*")
 
 
-class Given:
+class QueryParameter:
     """A parameter of a query, and where it stands."""
 
     __slots__ = ("name", "position", "text", "values")
@@ -69,7 +69,7 @@ def maybe_empty_parameter(text: str) -> str | None:
     return None if found is None else found[1]
 
 
-def refuse_declared(given: Given, is_declared: Callable[[str], bool]) -> None:
+def refuse_declared(given: QueryParameter, is_declared: Callable[[str], bool]) -> None:
     """Raise QuerySyntaxError if the table has an attribute of that name: nobody could tell which of the two is meant."""
     name = given.name
     if is_declared(name):
@@ -78,7 +78,7 @@ def refuse_declared(given: Given, is_declared: Callable[[str], bool]) -> None:
         raise given.error(f"the table has an attribute {name}", f"write {name}==value for the attribute, {instead}")
 
 
-def language_of(given: dict[str, Given]) -> dict[str, str]:
+def language_of(given: dict[str, QueryParameter]) -> dict[str, str]:
     """name -> what the language has for it, for all parameters with values. `_limit` and `_offset` are one call, which stands under either name.
 
     Raises QuerySyntaxError for values that are none of the parameter.
@@ -116,12 +116,12 @@ def language_of(given: dict[str, Given]) -> dict[str, str]:
     return found
 
 
-def _check_digits(parameter: Given, value: str) -> None:
+def _check_digits(parameter: QueryParameter, value: str) -> None:
     if _DIGITS.fullmatch(value) is None:
         raise parameter.error(f"{parameter.name} is {_shown(value)}", "a number that is not negative, of at most 18 digits")
 
 
-def _group(parameter: Given, value: str) -> str:
+def _group(parameter: QueryParameter, value: str) -> str:
     text = f"[{value}]"
     if not is_one_bracket(text):
         raise parameter.error(
@@ -130,7 +130,7 @@ def _group(parameter: Given, value: str) -> str:
     return text
 
 
-def _call(parameter: Given, value: str) -> str:
+def _call(parameter: QueryParameter, value: str) -> str:
     text = f"{PARAMETERS[parameter.name]}({value})"
     if not is_one_bracket(text):
         raise parameter.error(f"brackets in {parameter.name} that are not in pairs", "& in a value is written %26" if "[" in value else "")

@@ -48,7 +48,7 @@ class Never:
 
 
 @dataclass(slots=True)
-class Related:
+class RelatedCondition:
     """Some record that `relationship` leads to satisfies `where`; None: there is one. `target` is its table."""
 
     name: str
@@ -58,7 +58,7 @@ class Related:
     many: bool = field(default=False, compare=False)
 
 
-Predicate = Comparison | AllOf | AnyOf | Never | Related
+Predicate = Comparison | AllOf | AnyOf | Never | RelatedCondition
 
 # accesses to records
 
@@ -141,7 +141,7 @@ class ThroughRelated:
     `relationship.from_` given: by the index on the foreign key (or the key itself); else by the primary key that the related records hold.
     """
 
-    related: Related
+    related: RelatedCondition
     inner: Branch
 
 

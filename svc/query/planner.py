@@ -51,7 +51,7 @@ from svc.query.plan import (
     Plan,
     Position,
     Predicate,
-    Related,
+    RelatedCondition,
     ThroughRelated,
     Union,
     iter_members,
@@ -355,7 +355,7 @@ class _Planner:
                 return AccessPath(best.access if rest is None else Union((Branch(best.access, rest),)), exact=True)
             case AnyOf():
                 return self._union_path(predicate)
-            case Related():
+            case RelatedCondition():
                 return self._related_path(predicate)
 
     def _union_path(self, predicate: AnyOf) -> AccessPath | None:
@@ -370,7 +370,7 @@ class _Planner:
                 branches.append(Branch(candidate.access, None if candidate.exact else member))
         return AccessPath(Union(tuple(branches)) if branches else Nothing(), exact=True)
 
-    def _related_path(self, related: Related) -> AccessPath | None:
+    def _related_path(self, related: RelatedCondition) -> AccessPath | None:
         """From the matches in the related table to the records that lead to them. It needs the index of the foreign key on our side."""
         relationship = related.relationship
         if relationship.from_ is not None and relationship.from_ != self._table.primary_key:
@@ -383,7 +383,7 @@ class _Planner:
         self.asked = self.asked or inner.asked
         return AccessPath(ThroughRelated(related, Branch(best.access, inner.rest(members, best))), exact=True)
 
-    def _of_target(self, related: Related) -> _Planner:
+    def _of_target(self, related: RelatedCondition) -> _Planner:
         statistics = self._statistics
         txn = statistics.txn if isinstance(statistics, TableStatistics) else None
         return _Planner(related.target, TableStatistics(related.target, txn))
@@ -483,7 +483,7 @@ def _only_joins(candidates: list[AccessPath]) -> bool:
 def _test_effort(predicate: Predicate) -> int:
     """Cheap tests go first: other tables last, groups before them, texts that are searched after what is compared."""
     match predicate:
-        case Related():
+        case RelatedCondition():
             return 4
         case AllOf() | AnyOf():
             return 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from svc.errors import IndexRebuilding, QueryError
 from svc.query.nodes import Comparator, SortKey
-from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related
+from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, RelatedCondition
 from svc.query.tables import AnyTable
 
 UNINDEXABLE = frozenset((Comparator.CONTAINS, Comparator.ENDS_WITH, Comparator.NOT_EQUAL))
@@ -58,7 +58,7 @@ def _fault(predicate: Predicate, table: AnyTable) -> Fault | None:
             return None
         case Comparison():
             return _test_fault(predicate, table)
-        case Related():
+        case RelatedCondition():
             return _related_fault(predicate, table)
         case AllOf():
             first: Fault | None = None
@@ -90,7 +90,7 @@ def _test_fault(test: Comparison, table: AnyTable) -> Fault | None:
     return IndexRebuilding(name) if index is not None and not index.ready else None
 
 
-def _related_fault(related: Related, table: AnyTable) -> Fault | None:
+def _related_fault(related: RelatedCondition, table: AnyTable) -> Fault | None:
     """Backed by the index on the last attribute, or by the one on the foreign key: then the related table is scanned once."""
     relationship = related.relationship
     holder, key = (related.target, relationship.to) if relationship.to is not None else (table, relationship.from_ or "")
@@ -104,12 +104,12 @@ def _related_fault(related: Related, table: AnyTable) -> Fault | None:
     return _not_indexed(_path_of(related), f"add @indexed to {holder.name}.{key}, or {_COMBINE}")
 
 
-def _path_of(related: Related) -> str:
+def _path_of(related: RelatedCondition) -> str:
     """The names of the first condition on the related records, as the query has them."""
     inner: Predicate | None = related.where
     while isinstance(inner, (AllOf, AnyOf)):
         inner = inner.members[0]
-    if isinstance(inner, Related):
+    if isinstance(inner, RelatedCondition):
         return f"{related.name}.{_path_of(inner)}"
     return related.name if inner is None else ".".join((related.name, *inner.path))
 

@@ -7,7 +7,7 @@
 Dangling keys lead nowhere. Look-ups are made for a batch of records at once, each different key once, and what was found is remembered,
 within bounds, for as long as the execution lasts: a plan may look up one relationship in its filter, its sort and its selection.
 
-Look-ups are generators of short steps (`Stepped`), because one value may lead to very many records; what they read and hold counts towards the
+Look-ups are generators of short steps (`SteppedFunction`), because one value may lead to very many records; what they read and hold counts towards the
 budget of the execution (`budget`).
 
 Where the attribute at the other end is not indexed, the other table is read once for each execution, a slice at a time before the first row,

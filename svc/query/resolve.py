@@ -13,7 +13,7 @@ from svc.query.convert import typed_pair, typed_value
 from svc.query.hints import for_attribute
 from svc.query.matching import CLOSED_RANGES, kind_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter, SortKey
-from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, Related, iter_members
+from svc.query.plan import AllOf, AnyOf, Comparison, Never, Predicate, RelatedCondition, iter_members
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.values.conversion import key_from_text, printable
@@ -76,7 +76,7 @@ def resolve_where(node: Filter, table: AnyTable, test: Test = typed_test) -> Pre
         where = None if node.query.where is None else resolve_where(node.query.where, target, test)
         if node.query.limit == 0:
             return Never(node.path, Comparator.EQUALS)
-        return Related(attribute.name, _relationship(attribute), where, target, is_many(attribute, table))
+        return RelatedCondition(attribute.name, _relationship(attribute), where, target, is_many(attribute, table))
     if node.operator not in ("and", "or"):
         raise QueryError(f"Unknown operator '{node.operator}', expecting and, or", code="QUERY_SYNTAX")
     if not node.members or (node.operator == "or" and len(node.members) < 2):
@@ -152,7 +152,7 @@ def _related(node: Condition, attribute: Attribute, table: AnyTable, test: Test)
         raise _unusable(_PATH_HINT.format(name=node.path[0]), node.position)
     target = related_table(table, attribute)
     where = resolve_where(replace(node, path=node.path[1:]), target, test)
-    return Related(attribute.name, _relationship(attribute), where, target, is_many(attribute, table))
+    return RelatedCondition(attribute.name, _relationship(attribute), where, target, is_many(attribute, table))
 
 
 def _same_record(members: tuple[Filter, ...], table: AnyTable) -> tuple[Filter, ...]:

@@ -2,7 +2,7 @@
 
 A selection is compiled into one function from raw records to the values that are returned. The usual selections, names of the record's own
 attributes, decode only these, all records in one call. Related records are looked up and shaped for the whole batch, each different one
-once, in steps (`relations.Stepped`), and weighed: the same shaped record may stand in the answer any number of times.
+once, in steps (`relations.SteppedFunction`), and weighed: the same shaped record may stand in the answer any number of times.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from svc.query.followers import Pair
 from svc.query.functions import Column, Encoded, Filter, Values, filter_of, sort_keys, values_reader
 from svc.query.links import Link, Links
 from svc.query.nodes import Query, Select, SelectItem, SortKey
-from svc.query.plan import AllOf, AnyOf, Predicate, Related, iter_members
+from svc.query.plan import AllOf, AnyOf, Predicate, RelatedCondition, iter_members
 from svc.query.relations import Lookups, memo_key
 from svc.query.resolve import related_table, resolve_sort_key, resolve_where
 from svc.query.sorting import Collector
-from svc.query.steps import Stepped, Steps, chunks, distinct, in_steps, of_parts
+from svc.query.steps import SteppedFunction, Steps, chunks, distinct, in_steps, of_parts
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute
 from svc.store.values.records import (
@@ -126,7 +126,7 @@ def compile_select(
             given = others
         build = _selected_objects(selected, select.nulls) if selected is not None else _values_of(select, names)
     columns = [_column(items[at], table, links, json, where, sort) for at in given]
-    related = [at for at, column in enumerate(columns) if type(column) is Stepped]
+    related = [at for at, column in enumerate(columns) if type(column) is SteppedFunction]
     if not related:
         return lambda raws, lookups: build(raws, [column(raws, lookups) for column in columns])
 
@@ -145,7 +145,7 @@ def compile_select(
                 lookups.weigh(result, weight)
         return results
 
-    return Stepped(shape)
+    return SteppedFunction(shape)
 
 
 def _selected_objects(
@@ -255,7 +255,7 @@ def narrowing(where: Predicate | None, name: str) -> Predicate | None:
 
     None: nothing that a related record has to fulfil.
     """
-    if isinstance(where, Related):
+    if isinstance(where, RelatedCondition):
         return where.where if where.name == name else None
     if isinstance(where, AnyOf):
         found = [narrowing(member, name) for member in where.members]
@@ -350,7 +350,7 @@ def _related_column(
     values_of = values_reader(table, (link.source,))
     part = slice(query.offset, None if query.limit is None else query.offset + query.limit)
     shaped_lists = _lists_shaper(tests, codes, part, shape if not link.many else _without_missing(shape), _cost_of(item, target))
-    is_nested = type(shape) is Stepped
+    is_nested = type(shape) is SteppedFunction
     if link.many and link.source == table.primary_key:
         return _column_by_key(link, values_of, shaped_lists, is_nested)
     return _column_by_value(link, values_of, shaped_lists, is_nested)
@@ -391,14 +391,14 @@ def _lists_shaper(tests: list[Filter], codes: Encoded | None, part: slice, shape
 
 def _without_missing(shape: Shape) -> Shape:
     """A shape whose values have no gaps: null where there is nothing."""
-    if type(shape) is not Stepped:
+    if type(shape) is not SteppedFunction:
         return lambda raws, lookups: [_or_null(value) for value in shape(raws, lookups)]
     steps = shape.steps
 
     def filled(raws: list[bytes], lookups: Lookups) -> Steps[list[Any]]:
         return [_or_null(value) for value in (yield from steps(raws, lookups))]
 
-    return Stepped(filled)
+    return SteppedFunction(filled)
 
 
 def _weigh(values: list[Any], lookups: Lookups, is_nested: bool) -> Steps[None]:
@@ -423,7 +423,7 @@ def _column_by_key(link: Link, values_of: Values, shaped_lists: ListsShaper, is_
             yield from _weigh(values, lookups, is_nested)
         return column
 
-    return Stepped(lists_of)
+    return SteppedFunction(lists_of)
 
 
 def _column_by_value(link: Link, values_of: Values, shaped_lists: ListsShaper, is_nested: bool) -> ColumnOf:
@@ -458,7 +458,7 @@ def _column_by_value(link: Link, values_of: Values, shaped_lists: ListsShaper, i
             return [[] if place is None else memo[place][0] for place in places]
         return [MISSING if place is None else memo[place][0] for place in places]
 
-    return Stepped(values)
+    return SteppedFunction(values)
 
 
 def _cost_of(item: SelectItem, target: AnyTable) -> Callable[[list[bytes]], int]:

@@ -17,13 +17,13 @@ from svc.query.authorization import narrow_query
 from svc.query.compiled_plan import shape_of
 from svc.query.definition_cache import Definitions
 from svc.query.nodes import Comparator, Condition, Query
-from svc.query.plan import AllOf, AnyOf, Comparison, Plan, Predicate, Related
+from svc.query.plan import AllOf, AnyOf, Comparison, Plan, Predicate, RelatedCondition
 from svc.query.planner import plan_resolved, resolve_names
 from svc.query.relations import Lookups
 from svc.query.resolve import typed_test
 from svc.query.select import Shape
 from svc.query.shapes import filled, has_slots
-from svc.query.steps import Stepped
+from svc.query.steps import SteppedFunction
 from svc.query.tables import AnyTable
 from svc.store.schema import Attribute
 from svc.store.values.keys import encode_key, storage_key
@@ -114,7 +114,7 @@ def _shape_of_one(query: Query, where: Predicate, table: AnyTable) -> tuple[Shap
     if query != Query(query.where, query.select):
         return None
     shape, links = shape_of(query.select, table, (), True)
-    return None if len(links) or type(shape) is Stepped else (shape, where)
+    return None if len(links) or type(shape) is SteppedFunction else (shape, where)
 
 
 def _open_test(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
@@ -133,6 +133,6 @@ def _filled(predicate: Predicate, values: list[str]) -> Predicate:
         return AllOf(tuple([_filled(member, values) for member in predicate.members]))
     if type(predicate) is AnyOf:
         return AnyOf(tuple([_filled(member, values) for member in predicate.members]))
-    if type(predicate) is Related and predicate.where is not None:
+    if type(predicate) is RelatedCondition and predicate.where is not None:
         return replace(predicate, where=_filled(predicate.where, values))
     return predicate

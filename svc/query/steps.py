@@ -15,7 +15,7 @@ R = TypeVar("R")
 Steps = Generator[None, None, T]
 
 
-class Stepped:
+class SteppedFunction:
     """A function of many records that takes steps: `steps` is a generator that yields between them and returns the result. A call takes all at once,
     for callers that cannot pause."""
 
@@ -39,7 +39,7 @@ def exhaust(steps: Steps[T]) -> T:
 
 def in_steps(function: Callable[[Any, Any], T], items: Any, lookups: Any) -> Steps[T]:
     """`function(items, lookups)`, in its steps if it has any."""
-    if type(function) is Stepped:
+    if type(function) is SteppedFunction:
         return (yield from function.steps(items, lookups))  # type: ignore[no-any-return]
     return function(items, lookups)
 

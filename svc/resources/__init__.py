@@ -2,13 +2,13 @@
 
 from svc.resources.addressing import addressed
 from svc.resources.registry import Match, Registration, Resources, make_registration
-from svc.resources.resource import VERBS, Created, PlannedQuery, Resource, StoredRecord
+from svc.resources.resource import VERBS, CreatedRecords, PlannedQuery, Resource, StoredRecord
 from svc.resources.table_resource import TableResource, table_resource
 from svc.resources.target import RequestTarget, parse_target
 
 __all__ = [
     "VERBS",
-    "Created",
+    "CreatedRecords",
     "Match",
     "PlannedQuery",
     "Registration",

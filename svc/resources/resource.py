@@ -50,7 +50,7 @@ class PlannedQuery:
 
 
 @dataclass(slots=True)
-class Created:
+class CreatedRecords:
     """New records. `location`: what follows the address of the resource in the path of a single one, percent-encoded; "" for several."""
 
     value: Any

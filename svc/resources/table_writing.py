@@ -19,7 +19,7 @@ from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Query
 from svc.query.plain_parameters import maybe_empty_parameter
 from svc.resources.list_faults import ListFaults, named_write, not_an_object
-from svc.resources.resource import Created
+from svc.resources.resource import CreatedRecords
 from svc.resources.table_reading import TableReading
 from svc.resources.target import RequestTarget, id_path
 from svc.store import Transaction
@@ -27,7 +27,7 @@ from svc.store.entity_tags import Precondition
 from svc.store.values.validation import EMPTY_KEYS, check_key
 from svc.store.writing.commit import commit
 from svc.store.writing.transaction import LONG_WRITES
-from svc.store.writing.write_set import Decide, Found
+from svc.store.writing.write_set import Decide, RemovalReason
 
 DELETE_STEP = 64  # records found by a DELETE between two polls of the clock
 DELETED_COUNT = "X-Deleted-Count"  # of the records that a DELETE of a collection removed
@@ -225,9 +225,9 @@ class TableWriting(TableReading):
         return cls._created(transaction, keys, isinstance(data, list))
 
     @classmethod
-    def _created(cls, transaction: Transaction, keys: list[Any], is_list: bool) -> Created:
+    def _created(cls, transaction: Transaction, keys: list[Any], is_list: bool) -> CreatedRecords:
         keys = transaction.with_assigned(keys)
-        return Created(keys) if is_list else Created(keys[0], id_path(keys[0], cls.properties, untyped=cls.untyped_keys))
+        return CreatedRecords(keys) if is_list else CreatedRecords(keys[0], id_path(keys[0], cls.properties, untyped=cls.untyped_keys))
 
     @classmethod
     def _create_each(
@@ -296,7 +296,7 @@ class TableWriting(TableReading):
         database = cls.table.database
         cls.store.queue_of(database).check()
         snapshot = database.snapshot()
-        found = Found(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
+        found = RemovalReason(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
         run = execute(rows.plan, snapshot)
         steps = cls.delete_each(transaction, run, found)
         if not cls.store.slices.run(steps):
@@ -305,7 +305,7 @@ class TableWriting(TableReading):
         return then(commit(transaction, request, len(request.content)), lambda _: _deleted(transaction))
 
     @classmethod
-    def delete_each(cls, transaction: Transaction, run: AnyRows, found: Found) -> Iterator[None]:
+    def delete_each(cls, transaction: Transaction, run: AnyRows, found: RemovalReason) -> Iterator[None]:
         """Delete the records that a query finds, in steps; only their stored keys are kept."""
         table = cls.table
         try:

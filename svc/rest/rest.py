@@ -31,7 +31,7 @@ from svc.pages.frame import ASSETS, FILES
 from svc.reactor import Reactor
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
-from svc.resources.resource import Created
+from svc.resources.resource import CreatedRecords
 from svc.resources.table_reading import LONG_QUERY
 from svc.rest.html_forms import is_html_form, redirected, take_redirect
 from svc.rest.login import PATHS as LOGIN_PATHS
@@ -454,7 +454,7 @@ class Rest:
 
         def answered(result: Any) -> Any:
             answer = responses.answer(request, target, result)
-            return then(answer, lambda response: redirected(response, redirect, is_created=type(result) is Created))
+            return then(answer, lambda response: redirected(response, redirect, is_created=type(result) is CreatedRecords))
 
         return then(result, answered)
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import nullcontext
 
 from svc.logs import Logs
-from svc.logs.forgotten import Forgotten
+from svc.logs.forgotten import ForgottenCalls
 from svc.logs.redact import without_credentials
 from svc.server.screen import Screen
 
@@ -14,7 +14,7 @@ from svc.server.screen import Screen
 class Defects:
     """`report` is the `log_error` of `Reactor`. `forgotten`: what nobody has awaited is told to it."""
 
-    def __init__(self, logs: Logs, forgotten: Forgotten, screen: Screen | None) -> None:
+    def __init__(self, logs: Logs, forgotten: ForgottenCalls, screen: Screen | None) -> None:
         self._logs = logs
         self._screen = screen
         self.forgotten = forgotten

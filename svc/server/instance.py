@@ -29,7 +29,7 @@ from svc.http.dispatch import Dispatcher
 from svc.listeners.scopes import ListenerScopes
 from svc.logs import AccessLog, Logs, capture_logging
 from svc.logs.application_code import ApplicationCode
-from svc.logs.forgotten import Forgotten
+from svc.logs.forgotten import ForgottenCalls
 from svc.loop import Turns, TurnSelector
 from svc.mounted import Mounts
 from svc.operations.job_records import JobRecords
@@ -164,7 +164,7 @@ class Instance:
             self.logs.screen = options.screen.entry
         self._release_logging = capture_logging(self.logs, "" if options.opens_ports else "svc")
         self.code = ApplicationCode()
-        self.defects = Defects(self.logs, Forgotten(self.logs, self.code), options.screen)
+        self.defects = Defects(self.logs, ForgottenCalls(self.logs, self.code), options.screen)
 
     def _open_store(self) -> None:
         make_executor = self._options.make_executor

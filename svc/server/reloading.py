@@ -75,7 +75,7 @@ class Reload:
 
 
 @dataclass
-class _Waiting:
+class _WaitingFiles:
     """What of an application waits for a restart: as long as this version of it is the one that serves."""
 
     version: int
@@ -131,7 +131,7 @@ class Reloader:
         self._trees: dict[str, FileTree] = {}  # application -> its files
         self._components: dict[str, Path] = {}  # name -> real directory, of all that are below the root of components
         self._unapplied: dict[str, set[str]] = {}  # application -> files whose change is in no version that has been loaded
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _WaitingFiles] = {}
         self._loads: dict[str, int] = {}  # application -> which of its loads was the last
         self._paths: set[str] = set()
         self._looks_at_all = False
@@ -333,7 +333,7 @@ class Reloader:
         version = self._version(name)
         waiting = self._waiting.get(name)
         if waiting is None or waiting.version != version:
-            waiting = self._waiting[name] = _Waiting(version)
+            waiting = self._waiting[name] = _WaitingFiles(version)
         new = [each for each in names if each not in waiting.names and len(waiting.names) < MOST_NAMES]
         waiting.names.update(dict.fromkeys(new))
         if new:

@@ -29,7 +29,7 @@ from svc.messages import HeaderPairs, Request, Response
 from svc.static.conditions import is_unchanged, range_applies
 from svc.static.content_types import content_type_of, is_compressible
 from svc.static.file_cache import SETTLED_SECONDS, FileCache
-from svc.static.lookup import FileSet, Found, Lookup
+from svc.static.lookup import FileSet, Lookup, ResolvedFile
 from svc.static.opening import OpenFile, Version, look, read_all, version_of
 from svc.static.options import StaticOptions
 from svc.static.ranges import MultipartRanges, Ranges, parse_ranges
@@ -48,7 +48,7 @@ ADDRESS_LENGTH = 200  # ... if they are no longer than this
 class Hot:
     """What an address means as long as the file is there."""
 
-    found: Found
+    found: ResolvedFile
     content_type: str
 
 
@@ -190,7 +190,7 @@ class StaticFiles(PlainListener):
         now = self._now()
         return version.tag if now - version.changed_ns / 1e9 >= SETTLED_SECONDS else f"{version.tag}-{int(now * 1e9):x}"
 
-    def _represent(self, request: Request, found: Found, content_type: str, content: Content) -> Representation:
+    def _represent(self, request: Request, found: ResolvedFile, content_type: str, content: Content) -> Representation:
         """Raises NotAcceptable, Overloaded, OSError."""
         version = content.version
         choice = choice_of(request.block)
@@ -213,7 +213,7 @@ class StaticFiles(PlainListener):
             raise NotAcceptable("This file is sent without a content coding only")
         return Representation(content, content.tag, version.seconds)
 
-    def _neighbour(self, found: Found, coding: Coding, version: Version) -> Content | None:
+    def _neighbour(self, found: ResolvedFile, coding: Coding, version: Version) -> Content | None:
         """The file beside it that holds the same, compressed; None: there is none, or it is older."""
         name = found.name + NEIGHBOURS[coding]
         status = look(f"{self._directory}/{name}")
@@ -240,7 +240,7 @@ class StaticFiles(PlainListener):
 
     # --- answers -----------------------------------------------------------------------------------------------------------------------
 
-    def _respond(self, request: Request, found: Found, content_type: str, content: Content, status: int = 200) -> Response:
+    def _respond(self, request: Request, found: ResolvedFile, content_type: str, content: Content, status: int = 200) -> Response:
         """The answer with a file. Raises Problem, OSError. `content` is closed."""
         chosen = None
         try:

@@ -43,7 +43,7 @@ class FileSet(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedFile:
     """`name`: below the application. `path`: of the file, links not followed. `version`: what was there. `is_first`: no file could have been found before this
     one. `moves`: the address is that of a directory, to which a slash has to be added."""
 
@@ -115,7 +115,7 @@ class Lookup:
             pass
         return False
 
-    def find(self, address: str) -> Found | None:
+    def find(self, address: str) -> ResolvedFile | None:
         """The file of an address, which may have been removed before it is opened. Addresses of GET and HEAD alone."""
         below = self.below(address)
         if below is None:
@@ -126,7 +126,7 @@ class Lookup:
                 path = f"{self._directory}/{name}"
                 status = look(path)
                 if status is not None and stat.S_ISREG(status.st_mode) and self._files.contains(name):
-                    return Found(name, path, version_of(status), is_first and not moves, moves)
+                    return ResolvedFile(name, path, version_of(status), is_first and not moves, moves)
                 is_first = False
         return None
 
@@ -147,14 +147,14 @@ class Lookup:
         for extension in self._extensions:
             yield f"{start}{below}.{extension}", False
 
-    def named(self, name: str) -> Iterator[Found]:
+    def named(self, name: str) -> Iterator[ResolvedFile]:
         """A file that the configuration names: by its address, or below the application."""
         names = [f"{root}/{name}" if root else name for root in self._files.roots()]
         for each in dict.fromkeys((*names, name)):
             path = f"{self._directory}/{each}"
             status = look(path)
             if status is not None and stat.S_ISREG(status.st_mode) and self._files.contains(each):
-                yield Found(each, path, version_of(status))
+                yield ResolvedFile(each, path, version_of(status))
 
     def allows(self, name: str) -> bool:
         """Whether a name that a link leads to may be served: one of the set, with an address of its own. Directories that a mounted volume has for itself do

@@ -82,7 +82,7 @@ class MoveNote(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownMoves:
     move: Move
     since: int  # LMDB's number of the first transaction that reads by the definition with the new name
 
@@ -91,9 +91,9 @@ class Moves:
     """The moves of one table, as this process knows them. `is_done`: the records are rewritten; older snapshots may have them as they were."""
 
     def __init__(self, note: MoveNote, since: int, before: Moves | None = None) -> None:
-        """`since`: see `_Known`; of moves that `before` knows, what it says."""
+        """`since`: see `_KnownMoves`; of moves that `before` knows, what it says."""
         known = {} if before is None else {each.move: each for each in before._moves}
-        self._moves: list[_Known] = [known.get(move) or _Known(move, since) for move in note.moves]
+        self._moves: list[_KnownMoves] = [known.get(move) or _KnownMoves(move, since) for move in note.moves]
         self._values_of = projection(tuple({each.move.old for each in self._moves}), default=MISSING)
         self._newest = max(each.move.version for each in self._moves)
         self.note = note

@@ -54,7 +54,7 @@ class Wire:
             self.instance.loop.hang_up(self.sock)
 
 
-class Pending:
+class PendingRequest:
     """A request under way. `await` it in an `async` test, or ask for its `answer()`."""
 
     def __init__(self, wire: Wire, shown: str) -> None:
@@ -203,10 +203,10 @@ class Requests:
         data: Any = None,
         headers: Mapping[str, str] | None = None,
         user: Any = _MISSING,
-    ) -> Pending:
+    ) -> PendingRequest:
         """Begin a request: several may be under way. See `request`."""
         wire = self._wire(method, path, json, data, headers, user)
-        return Pending(wire, f"{method} {path}")
+        return PendingRequest(wire, f"{method} {path}")
 
     def _wire(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from svc.protocol.websocket_frames import BINARY, CLOSE, FIN, LOST, MASK, NO_STATUS, PING, PONG, TEXT, encode_head, maybe_read_head
-from svc.testing.requests import Pending, Wire
+from svc.testing.requests import PendingRequest, Wire
 from svc.testing.streams import decoded
 from svc.testing.tracebacks import is_hidden
 
@@ -48,7 +48,7 @@ class Socket(list[Any]):
         except ConnectionError as error:
             raise AssertionError(f"{shown}: {error}") from None
         if status != 101:
-            raise AssertionError(f"the handshake is refused: {Pending(wire, shown).answer()!r}")
+            raise AssertionError(f"the handshake is refused: {PendingRequest(wire, shown).answer()!r}")
         self.subprotocol = next((value for name, value in fields if name.lower() == "sec-websocket-protocol"), None)
         instance.rest()
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from svc.testing.requests import Pending, Wire
+from svc.testing.requests import PendingRequest, Wire
 from svc.testing.tracebacks import is_hidden
 
 __tracebackhide__ = is_hidden
@@ -84,7 +84,7 @@ def decoded(text: str) -> Any:
         return text
 
 
-class Growing(list[T]):
+class GrowingList(list[T]):
     """A list that grows. `is_open`: whether more may come; `error`: why it ended in the middle, None if it did not."""
 
     def __init__(self, wire: Wire, shown: str) -> None:
@@ -101,7 +101,7 @@ class Growing(list[T]):
             raise AssertionError(f"{shown}: {error}") from None
         kind = next((value for name, value in fields if name.lower() == "content-type"), "")
         if status != 200 or not kind.startswith("text/event-stream"):
-            answer = Pending(wire, shown).answer()
+            answer = PendingRequest(wire, shown).answer()
             raise AssertionError(f"no event stream is answered: {answer!r}")
         instance.rest()
 
@@ -130,14 +130,14 @@ class Growing(list[T]):
         return taken
 
 
-class Stream(Growing[Event]):
+class Stream(GrowingList[Event]):
     """The events of an event stream."""
 
     def _on_event(self, event: Event) -> None:
         self.append(event)
 
 
-class Rows(Growing[Any]):
+class Rows(GrowingList[Any]):
     """The rows of a live query, as of now. `ids`: theirs; `events`: from which they were made."""
 
     def __init__(self, wire: Wire, shown: str) -> None:

@@ -40,7 +40,7 @@ _REASONS = {
 
 
 @dataclass(slots=True)
-class _Made:
+class _MadeContext:
     """A context, perhaps None, and what it was made from. `is_reported`: whether a failure has been logged."""
 
     stamps: Any
@@ -74,7 +74,7 @@ class ServerContexts:
         self._authority_files = tuple(authorities)
         self.mtls = mtls
         self._protocols = ["h2", "http/1.1"] if http2 else ["http/1.1"]
-        self._made: dict[Entry, _Made] = {}
+        self._made: dict[Entry, _MadeContext] = {}
         self._authorities: tuple[Any, str] | None = None  # what they were read from, PEM
         self._reported_authorities: dict[Path, str] = {}
         self._reported = ""
@@ -151,7 +151,7 @@ class ServerContexts:
                 self._reported = str(error)
                 self._log.warn(f"{self._what}: {error}; what was loaded before stays in use")
             return [str(error)]
-        made: dict[Entry, _Made] = {}
+        made: dict[Entry, _MadeContext] = {}
         for entry in entries:
             made[entry] = self._make_anew(entry, trusted, self._made.get(entry), is_first, faults)
         changed = {entry: each.context for entry, each in made.items()} != {entry: each.context for entry, each in self._made.items()}
@@ -165,12 +165,12 @@ class ServerContexts:
                 self._log.warn(f"{self._what}: {fault}")
         return faults
 
-    def _make_anew(self, entry: Entry, trusted: str, before: _Made | None, is_first: bool, faults: list[str]) -> _Made:
+    def _make_anew(self, entry: Entry, trusted: str, before: _MadeContext | None, is_first: bool, faults: list[str]) -> _MadeContext:
         stamps = (entry.stamp(), trusted)
         if before is not None and before.stamps == stamps and before.is_reported:
             return before
         try:
-            return _Made(stamps, self._make(entry, trusted))
+            return _MadeContext(stamps, self._make(entry, trusted))
         except Unusable as error:
             fault = f"{entry.name}: {error}"
         kept = None if before is None else before.context
@@ -179,7 +179,7 @@ class ServerContexts:
         )  # else a file of the pair may be about to follow the other
         if is_reported:
             faults.append(fault if kept is None else f"{fault}; the one before stays in use")
-        return _Made(stamps, kept, is_reported)
+        return _MadeContext(stamps, kept, is_reported)
 
     def _make(self, entry: Entry, trusted: str) -> ssl.SSLContext:
         """Raises Unusable."""

@@ -50,7 +50,7 @@ class RevocationList:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptAnswer:
     found: RevocationList | None
     next_poll: float  # clock.monotonic()
     reason: str = ""
@@ -78,8 +78,8 @@ class Revocations:
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="revocation")
         self._verdicts: dict[str, Verdict] = {}  # by fingerprint
         self._checks: dict[str, asyncio.Task[Verdict]] = {}
-        self._lists: dict[str, _Kept] = {}  # by address
-        self._fetches: dict[str, asyncio.Task[_Kept]] = {}
+        self._lists: dict[str, _KeptAnswer] = {}  # by address
+        self._fetches: dict[str, asyncio.Task[_KeptAnswer]] = {}
 
     @property
     def longest(self) -> float:
@@ -181,7 +181,7 @@ class Revocations:
             self._log.warn(f"{name} is revoked")
         return Verdict(good, expires)
 
-    async def _list(self, address: str, issuer: bytes) -> _Kept:
+    async def _list(self, address: str, issuer: bytes) -> _KeptAnswer:
         """The list of this address, of which the issuer is that of the certificate. Raises NoAnswer."""
         key = f"{address} {hash(issuer)}"
         kept = self._lists.get(key)
@@ -196,15 +196,15 @@ class Revocations:
             raise NoAnswer(kept.reason or "the list has run out")
         return kept
 
-    async def _fetch_list(self, key: str, address: str, issuer: bytes, before: _Kept | None) -> _Kept:
+    async def _fetch_list(self, key: str, address: str, issuer: bytes, before: _KeptAnswer | None) -> _KeptAnswer:
         crl = self._settings.crl
         try:
             try:
                 found = await self._on_thread(_fetch_list, address, issuer, crl.timeout, self._now, self._wall)
                 lasts = min(crl.ttl, found.ends - self._wall())
-                kept = _Kept(found, self._now() + max(lasts, min(LIST_PAUSE, crl.ttl)), "the list has run out")
+                kept = _KeptAnswer(found, self._now() + max(lasts, min(LIST_PAUSE, crl.ttl)), "the list has run out")
             except NoAnswer as error:
-                kept = _Kept(None if before is None else before.found, self._now() + LIST_PAUSE, str(error))
+                kept = _KeptAnswer(None if before is None else before.found, self._now() + LIST_PAUSE, str(error))
             self._lists.pop(key, None)
             if len(self._lists) >= MAX_LISTS:
                 del self._lists[next(iter(self._lists))]

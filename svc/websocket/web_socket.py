@@ -32,9 +32,9 @@ from svc.protocol.websocket import (
     Agreement,
     CloseReceived,
     Event,
-    Failed,
     PingReceived,
     PongReceived,
+    ProtocolFailed,
     WebSocketProtocol,
     WebSocketState,
 )
@@ -493,7 +493,7 @@ class WebSocket:
                 self._cut_off(LOST, "")
             self._shared.input.charge()
 
-    def _on_end(self, event: CloseReceived | Failed) -> None:
+    def _on_end(self, event: CloseReceived | ProtocolFailed) -> None:
         """The peer's close frame, or a protocol error. No event follows."""
         is_orderly = type(event) is CloseReceived
         if self._driver.state is WebSocketState.CLOSED:  # ours was sent before
@@ -531,7 +531,7 @@ class WebSocket:
 
     def give_way(self) -> None:
         """All that is held of such messages is too much: close this one."""
-        failed = Failed(TRY_AGAIN_LATER, "Too many large messages at a time")
+        failed = ProtocolFailed(TRY_AGAIN_LATER, "Too many large messages at a time")
         self._shared.hold(-self._collected)
         self._collected = 0
         if self._driver.state is WebSocketState.OPEN:

@@ -18,12 +18,12 @@ import pytest
 
 from svc.config.document import write_private
 from svc.deploying import deployment
-from svc.deploying.deployment import Deployment, Wish, entry_of
+from svc.deploying.deployment import Deployment, DeploymentRequest, entry_of
 from svc.deploying.fetching import Fetcher
 from svc.deploying.layout import Layout
 from svc.deploying.payloads import Payload
 from svc.deploying.switching import begin, clean, finish, go_back, recover
-from svc.deploying.trying import Tried
+from svc.deploying.trying import TrialResult
 from svc.store.backup.watch import Watch
 from tests.integration.conftest import Process
 from tests.support.archives import tar_of
@@ -82,9 +82,9 @@ def deploy(root: Path, stop_at: int, goes_back: bool) -> None:
             if steps == stop_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    deployment.try_load = lambda *arguments: Tried()  # type: ignore[assignment]
+    deployment.try_load = lambda *arguments: TrialResult()  # type: ignore[assignment]
     layout, write = Layout(root / "components"), set_entry(root)
-    wish = Wish("shop", "1", Payload.of(tar_of(files_of("new"), top="shop")))
+    wish = DeploymentRequest("shop", "1", Payload.of(tar_of(files_of("new"), top="shop")))
     made = Deployment(layout, wish, Watch(), lambda phase, text: None)
     say("begins")
     sys.addaudithook(on_event)

@@ -13,15 +13,15 @@ from svc.apps.findings import findings_of
 from svc.apps.packages import import_ahead
 from svc.deploying import trying
 from svc.deploying.commands import Outcome
-from svc.deploying.trying import LoadFailed, TrialRequest, Tried, examine, try_load
-from svc.store.backup.watch import Stopped, Watch
+from svc.deploying.trying import LoadFailed, TrialRequest, TrialResult, examine, try_load
+from svc.store.backup.watch import CopyStopped, Watch
 
 pytestmark = pytest.mark.programs
 
 CONFIG = "rest: true\nresources: resources.py\n"
 
 
-last: list[Tried] = []
+last: list[TrialResult] = []
 
 
 def tried(place: Path, files: dict[str, str], seconds: float = 40, watch: Watch | None = None) -> tuple[list[str], list[str]]:
@@ -116,7 +116,7 @@ def test_threads_of_the_application_keep_nothing_up(tmp_path: Path) -> None:
 def test_it_can_be_stopped(tmp_path: Path) -> None:
     watch = Watch()
     watch.stop()
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         tried(tmp_path, {"config.yaml": CONFIG, "resources.py": "import time\ntime.sleep(1000)\n"}, watch=watch)
 
 

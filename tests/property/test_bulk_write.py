@@ -23,7 +23,7 @@ from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
-from svc.store.writing.bulk_batch import BulkResult, Refused
+from svc.store.writing.bulk_batch import BulkResult, RefusedRecord
 from svc.testing.loop import Pool
 from tests.support.fakes import TickingClock
 from tests.support.profile import half_by_day
@@ -127,7 +127,7 @@ def opened() -> Iterator[Table]:
 
 
 def run(table: Table, load: list[Any], mode: Any, largest: int, pieces: int) -> BulkResult:
-    given = [Refused("unreadable") if record == "unreadable" else dict(record) for record in load]
+    given = [RefusedRecord("unreadable") if record == "unreadable" else dict(record) for record in load]
 
     async def lists() -> AsyncIterator[list[Any]]:
         for start in range(0, len(given), pieces):

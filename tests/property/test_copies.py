@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from svc.clock import FakeClock
 from svc.store import Store, Table
-from svc.store.caching import Fetched, State
+from svc.store.caching import FetchedAnswer, State
 from svc.store.expiry import PARTIAL
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, INVALIDATE, PATCH, PUT
@@ -155,7 +155,7 @@ class CopyMachine(RuleBasedStateMachine):
         lsn, step = self.one_asked(asked)
         expires_at = None if age is None else self.now_ms + age * 1000
         transaction = self.store.begin()
-        transaction.store_fetched(self.table(name), key, Fetched(State.NEW, lsn, version), dict(content), expires_at=expires_at)
+        transaction.store_fetched(self.table(name), key, FetchedAnswer(State.NEW, lsn, version), dict(content), expires_at=expires_at)
         transaction.apply()
         where, expiry = (name, key), self.now_ms + (100 if age is None else age) * 1000
         if not self.is_void(where, step):
@@ -171,7 +171,7 @@ class CopyMachine(RuleBasedStateMachine):
         lsn, step = self.one_asked(asked)
         expires_at = None if age is None else self.now_ms + age * 1000
         transaction = self.store.begin()
-        transaction.store_fetched(self.table(name), key, Fetched(State.UNCHANGED, lsn), expires_at=expires_at)
+        transaction.store_fetched(self.table(name), key, FetchedAnswer(State.UNCHANGED, lsn), expires_at=expires_at)
         transaction.apply()
         old = self.model.get((name, key))
         if old is not None and not old.partial and not self.is_void((name, key), step):
@@ -182,7 +182,7 @@ class CopyMachine(RuleBasedStateMachine):
     def find_missing(self, name: str, key: Any, asked: int) -> None:
         lsn, step = self.one_asked(asked)
         transaction = self.store.begin()
-        transaction.store_fetched(self.table(name), key, Fetched(State.MISSING, lsn))
+        transaction.store_fetched(self.table(name), key, FetchedAnswer(State.MISSING, lsn))
         transaction.apply()
         if (name, key) in self.model and not self.is_void((name, key), step):
             self.change((name, key), None, DELETE)

@@ -14,7 +14,7 @@ from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import duplicates, unique_proof
-from svc.store.writing.unique_proof import Unproved, prove
+from svc.store.writing.unique_proof import UnprovedChange, prove
 from svc.testing.loop import Pool
 from tests.support.fakes import TickingClock
 from tests.support.profile import examples
@@ -59,7 +59,7 @@ async def make_unique(table: Table) -> bool:
         shared = shares_values(table)
         try:
             table.database.define_table(wanted, proof=proof)
-        except Unproved:
+        except UnprovedChange:
             continue
         except SchemaError:
             assert proof is None and shared

@@ -14,9 +14,9 @@ from svc.protocol.websocket import (
     CloseReceived,
     DeflateOptions,
     Event,
-    Failed,
     PingReceived,
     PongReceived,
+    ProtocolFailed,
     WebSocketProtocol,
     encode_frame,
     negotiate,
@@ -111,14 +111,14 @@ def wsproto_alone(data: bytes) -> list[Event]:
             events.append(PongReceived(bytes(event.payload)))
         elif isinstance(event, wsproto.events.CloseConnection):
             if connection.state is ConnectionState.OPEN:
-                events.append(Failed(int(event.code), ""))
+                events.append(ProtocolFailed(int(event.code), ""))
                 break
             events.append(CloseReceived(int(event.code), event.reason or ""))
     return events
 
 
 def without_reasons(events: list[Event]) -> list[Event]:
-    return [Failed(event.code, "") if isinstance(event, Failed) else event for event in events]
+    return [ProtocolFailed(event.code, "") if isinstance(event, ProtocolFailed) else event for event in events]
 
 
 @given(streams)
@@ -155,7 +155,7 @@ def test_any_bytes(data: bytes, places: list[int], compressed: bool) -> None:
     agreement = AGREEMENT if compressed else None
     events = received(WebSocketProtocol(LIMIT, agreement), pieces_of(data, places))
     assert events == received(WebSocketProtocol(LIMIT, agreement), [data])
-    assert all(not isinstance(event, Failed | CloseReceived) for event in events[:-1])
+    assert all(not isinstance(event, ProtocolFailed | CloseReceived) for event in events[:-1])
 
 
 @given(st.lists(st.one_of(texts, st.binary(max_size=300), st.integers(65500, 65600).map(lambda size: "é" * size)), max_size=5))

@@ -17,7 +17,7 @@ from svc.analytics.recorder import IdleRecorder, Recorder
 from svc.api.caching.absences import Absences
 from svc.api.caching.directives import NONE, Directives, directives_of
 from svc.api.caching.entry import Entry, SourceContext
-from svc.api.caching.fetches import Fetches, Flight
+from svc.api.caching.fetches import Fetches, SourceCall
 from svc.api.caching.loading import Load
 from svc.api.caching.searches import Search
 from svc.api.caching.sources import (
@@ -244,7 +244,7 @@ class TableCache:
 
     async def _wait(
         self,
-        flight: Flight,
+        flight: SourceCall,
         own: bool,
         key: Key,
         stored: bytes,
@@ -290,11 +290,11 @@ class TableCache:
             else:
                 self.spawn(self._report_later(flight, key))
 
-    async def _report_later(self, flight: Flight, key: Key) -> None:
+    async def _report_later(self, flight: SourceCall, key: Key) -> None:
         await self.fetches.wait(flight, own=True)
         self._report(flight, key)
 
-    def _report(self, flight: Flight, key: Key) -> None:
+    def _report(self, flight: SourceCall, key: Key) -> None:
         """Log the error of a flight for which nobody has waited."""
         if flight.error is not None:
             problem = problem_of(flight.error, self.name_of(key))
@@ -303,7 +303,7 @@ class TableCache:
     # --- what the caller gets ----------------------------------------------------------------------------------------------------------
 
     def _outcome(
-        self, flight: Flight, key: Key, whole: bytes | None, directives: Directives, target: Any, context: AnyContext | None
+        self, flight: SourceCall, key: Key, whole: bytes | None, directives: Directives, target: Any, context: AnyContext | None
     ) -> bytes | None:
         error = flight.error
         if error is None:
@@ -358,7 +358,7 @@ class TableCache:
 
     def _flight(
         self, key: Key, stored: bytes, whole: bytes | None, directives: Directives, context: AnyContext | None
-    ) -> tuple[Flight, bool]:
+    ) -> tuple[SourceCall, bool]:
         """The flight for a record, and whether it was begun for this caller."""
         flight = self.fetches.find(stored)
         if flight is not None:
@@ -374,14 +374,14 @@ class TableCache:
         context: AnyContext | None,
         *,
         alone: bool = True,
-    ) -> Flight:
+    ) -> SourceCall:
         database = self.table.database
         since = database.log.newest_lsn(database.snapshot())
-        flight = Flight(stored, Load(self, key, whole, since, directives, context).run, self._known)
+        flight = SourceCall(stored, Load(self, key, whole, since, directives, context).run, self._known)
         self.fetches.start(flight, alone=alone)
         return flight
 
-    def _known(self, flight: Flight) -> bytes | None:
+    def _known(self, flight: SourceCall) -> bytes | None:
         """The record, if another process has refreshed it since the flight began."""
         raw = self.table.get_entry(flight.stored)
         if raw is None or is_partial(raw) or self._is_stale(raw, NONE):
@@ -426,7 +426,7 @@ class TableCache:
         """The same for records that are named, and that are loaded if they are not here."""
         return Search(self, plan, context).run_for(keys) if self.getters else plan()
 
-    def _flight_of(self, key: Key) -> Flight | None:
+    def _flight_of(self, key: Key) -> SourceCall | None:
         data = encode_key(key)
         return self.fetches.find(data if len(data) < MAX_STORED else storage_key(data))
 

@@ -36,7 +36,7 @@ LONGEST_PAUSE = 0.05
 _WEIGHT = 0.2  # of the newest call in the mean duration
 
 
-class Flight:
+class SourceCall:
     """One call of the source. `work`: makes it; returns the stored form of the record, None if there is none, or an awaitable of it. `is_known`: see below."""
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Flight:
         "work",
     )
 
-    def __init__(self, stored: bytes, work: Callable[[Flight], Any], is_known: Callable[[Flight], bytes | None]) -> None:
+    def __init__(self, stored: bytes, work: Callable[[SourceCall], Any], is_known: Callable[[SourceCall], bytes | None]) -> None:
         """`is_known`: asked after the wait for another process: the record, if that has refreshed it."""
         self.stored = stored
         self.work = work
@@ -87,18 +87,18 @@ class Fetches:
         self._clock = clock
         self._loop = loop
         self._on_call = on_call
-        self._flights: dict[bytes, Flight] = {}
-        self._queue: deque[tuple[Flight, float]] = deque()
+        self._flights: dict[bytes, SourceCall] = {}
+        self._queue: deque[tuple[SourceCall, float]] = deque()
         self._running = 0
         self._is_beginning = False  # calls of the queue are being begun
         self._mean: float | None = None  # seconds a call takes
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def find(self, stored: bytes) -> Flight | None:
+    def find(self, stored: bytes) -> SourceCall | None:
         """The flight for a record."""
         return self._flights.get(stored)
 
-    def start(self, flight: Flight, *, alone: bool = True) -> None:
+    def start(self, flight: SourceCall, *, alone: bool = True) -> None:
         """Begin a flight. It may be settled when this returns. `alone`: not while another process fetches the record; False: in any case. Raises Overloaded."""
         stored = flight.stored
         lock: FetchLock | None = None
@@ -122,10 +122,10 @@ class Fetches:
         self._enter(flight)
         self._begin(flight)
 
-    def _enter(self, flight: Flight) -> None:
+    def _enter(self, flight: SourceCall) -> None:
         self._flights[flight.stored] = self._table.loading[flight.stored] = flight
 
-    async def _wait_for_others(self, flight: Flight) -> None:
+    async def _wait_for_others(self, flight: SourceCall) -> None:
         locks, number = self._table.database.fetch_locks, self._table.number
         end = self._clock.monotonic() + PATIENCE
         pause = FIRST_PAUSE
@@ -154,7 +154,7 @@ class Fetches:
         if len(self._queue) >= MOST_QUEUED or max(waited, expected) > QUEUE_SECONDS:
             raise Overloaded(f"Service unavailable, the source of {self._table.name} is too slow for so many requests")
 
-    def _begin(self, flight: Flight) -> None:
+    def _begin(self, flight: SourceCall) -> None:
         if self._running >= MOST:
             self._queue.append((flight, self._clock.monotonic()))
         else:
@@ -172,7 +172,7 @@ class Fetches:
 
     # --- a call ----------------------------------------------------------------------------------------------------------------------
 
-    def _run(self, flight: Flight) -> None:
+    def _run(self, flight: SourceCall) -> None:
         self._running += 1
         flight.began = self._clock.monotonic()
         try:
@@ -189,7 +189,7 @@ class Fetches:
             flight.raw = result
             self._landed(flight, None)
 
-    async def _finish(self, flight: Flight, result: Any) -> None:
+    async def _finish(self, flight: SourceCall, result: Any) -> None:
         problem: BaseException | None = None
         limit = asyncio.timeout(LONGEST)
         try:
@@ -199,7 +199,7 @@ class Fetches:
             problem = ServerError(f"it has not answered for {LONGEST:.0f} s", 504) if limit.expired() else contained(error)
         self._landed(flight, problem)
 
-    def _landed(self, flight: Flight, error: BaseException | None) -> None:
+    def _landed(self, flight: SourceCall, error: BaseException | None) -> None:
         self._running -= 1
         seconds = self._clock.monotonic() - flight.began
         self._mean = seconds if self._mean is None else self._mean + _WEIGHT * (seconds - self._mean)
@@ -209,7 +209,7 @@ class Fetches:
         self._settle(flight)
         self._begin_next()
 
-    def _settle(self, flight: Flight) -> None:
+    def _settle(self, flight: SourceCall) -> None:
         """All callers have the result."""
         flight.is_settled = True
         flight.work = flight.is_known = _nothing  # what they refer to is needed no more
@@ -218,7 +218,7 @@ class Fetches:
         if not flight.storing:
             self.stored(flight, None)
 
-    def stored(self, flight: Flight, problem: Problem | None) -> None:
+    def stored(self, flight: SourceCall, problem: Problem | None) -> None:
         """What was found is on the disk, or is not going to be."""
         if problem is not None:
             logger.warning("a record of %s was loaded and could not be stored: %s", self._table.name, problem.message)
@@ -235,7 +235,7 @@ class Fetches:
             flight.when_stored.set_result(None)
 
     @staticmethod
-    def _release(flight: Flight) -> None:
+    def _release(flight: SourceCall) -> None:
         if flight.lock is not None:
             flight.lock.release()
             flight.lock = None
@@ -248,7 +248,7 @@ class Fetches:
 
     # --- waiting ---------------------------------------------------------------------------------------------------------------------
 
-    async def wait(self, flight: Flight, *, own: bool) -> bool:
+    async def wait(self, flight: SourceCall, *, own: bool) -> bool:
         """Wait until a flight is settled. False: a caller that has not begun it (not `own`) has waited for long enough, and may begin another."""
         if flight.is_settled:
             return True
@@ -260,19 +260,19 @@ class Fetches:
         done, _ = await asyncio.wait((flight.future,), timeout=PATIENCE)
         return bool(done)
 
-    async def wait_stored(self, flight: Flight) -> None:
+    async def wait_stored(self, flight: SourceCall) -> None:
         """Wait until what a flight has found can be read."""
         if not flight.is_stored:
             if flight.when_stored is None:
                 flight.when_stored = self._loop.create_future()
             await asyncio.shield(flight.when_stored)
 
-    def _spawn(self, flight: Flight, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, flight: SourceCall, work: Coroutine[Any, Any, None]) -> None:
         task = flight.task = self._loop.create_task(self._guarded(flight, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, flight: Flight, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, flight: SourceCall, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except BaseException as error:
@@ -291,5 +291,5 @@ def _stopping() -> Overloaded:
     return Overloaded("Service unavailable, the server is stopping")
 
 
-def _nothing(flight: Flight) -> None:
+def _nothing(flight: SourceCall) -> None:
     return None

@@ -16,7 +16,7 @@ from svc.clock import stamp_time
 from svc.errors import ClientError
 from svc.loop import contained
 from svc.store import Store, Table, Transaction
-from svc.store.caching import Fetched, State
+from svc.store.caching import FetchedAnswer, State
 from svc.store.values.conversion import check_key
 from svc.store.values.records import decode, version_of
 from svc.store.writing.commit import commit, wait_committed
@@ -32,7 +32,7 @@ LONGEST_PAUSE = 60.0
 _NEVER_VOID = 1 << 62  # LSN: what a source says by itself is not an answer that others may have overtaken; its time decides
 
 
-class Following:
+class SourceFollower:
     """The events of one source of a table."""
 
     def __init__(self, cache: TableCache, source: Source, store: Store) -> None:
@@ -104,7 +104,7 @@ class Following:
         if kind == "invalidate" or (kind in ("put", "patch") and self._has_own_get(table)):
             transaction.invalidate(table, key)
         elif kind == "delete":
-            transaction.store_fetched(table, key, Fetched(State.MISSING, _NEVER_VOID))
+            transaction.store_fetched(table, key, FetchedAnswer(State.MISSING, _NEVER_VOID))
         elif kind in ("put", "patch"):
             if kind == "patch":
                 if raw is None:
@@ -116,7 +116,7 @@ class Following:
             if table.stamps:
                 time = stamp_time(version, self._store.clock.wall() * 1000) if timestamp is None else version
                 table.validator.stamp(record, time, None if raw is None else decode(raw))
-            transaction.store_fetched(table, key, Fetched(State.NEW, _NEVER_VOID, version), record)
+            transaction.store_fetched(table, key, FetchedAnswer(State.NEW, _NEVER_VOID, version), record)
         else:
             raise ClientError(f"{kind!r} is no type of event: put, patch, delete, invalidate, message or transaction")
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from svc.api.caching.absences import Absence
 from svc.api.caching.directives import Directives
 from svc.api.caching.entry import SourceContext
-from svc.api.caching.fetches import Flight
+from svc.api.caching.fetches import SourceCall
 from svc.api.caching.sources import Answer, Source, to_version, understand
 from svc.api.context import AnyContext
 from svc.api.transactions import LATEST, Transaction
 from svc.awaitables import is_waiting, settled, then
 from svc.clock import stamp_time
 from svc.errors import Problem, ServerError
-from svc.store.blobs import Unsaved, blobs_in
-from svc.store.caching import Fetched, State
+from svc.store.blobs import UnsavedContent, blobs_in
+from svc.store.caching import FetchedAnswer, State
 from svc.store.values.keys import Key
 from svc.store.values.records import HAS_FILES, decode, encode, frame, lsn_of, raw_payload, version_of
 
@@ -45,7 +45,7 @@ class Load:
         self._directives = directives
         self._asking = context
 
-    def run(self, flight: Flight) -> Any:
+    def run(self, flight: SourceCall) -> Any:
         """The record as stored, None if there is none, or an awaitable of it. Raises what the sources raise."""
         self._flight = flight
         own = self._own = SourceContext(self._table, self._whole, self._asking, self._key)
@@ -121,7 +121,7 @@ class Load:
         is_stored = not (self._directives.no_store or own.state.no_cache_store)
         if answer.state is State.MISSING:
             if is_stored and table.get_entry(self._flight.stored) is not None:
-                writes.store_fetched(table, self._key, Fetched(State.MISSING, self._since))
+                writes.store_fetched(table, self._key, FetchedAnswer(State.MISSING, self._since))
             if is_stored and expires_at is not None:
                 self._cache.absences.add(self._flight.stored, Absence(self._since, now_ms, expires_at))
             self._apply()
@@ -132,7 +132,7 @@ class Load:
                 raise ServerError("its status is 304, and there is nothing here that could be unchanged", 502)
             expiry = table.expiry.time_for(decode(whole), expires_at, now_ms)
             if is_stored:
-                writes.store_fetched(table, self._key, Fetched(State.UNCHANGED, self._since, refreshed=now_ms), expires_at=expiry)
+                writes.store_fetched(table, self._key, FetchedAnswer(State.UNCHANGED, self._since, refreshed=now_ms), expires_at=expiry)
             self._apply()
             return frame(raw_payload(whole), version_of(whole), lsn_of(whole), expiry, whole[0] & HAS_FILES, now_ms)
         record = self._validated(answer)
@@ -141,9 +141,9 @@ class Load:
             time = version if self._says_version(answer) else stamp_time(version, now_ms)
             table.validator.stamp(record, time, None if self._whole is None else decode(self._whole))
         expiry = table.expiry.time_for(record, expires_at, now_ms)
-        has_files = Unsaved.alive and any(blob.unsaved is not None for blob in blobs_in(record))
+        has_files = UnsavedContent.alive and any(blob.unsaved is not None for blob in blobs_in(record))
         if is_stored or has_files:  # what is in files is served from the record that they belong to
-            writes.store_fetched(table, self._key, Fetched(State.NEW, self._since, version, now_ms), record, expires_at=expiry)
+            writes.store_fetched(table, self._key, FetchedAnswer(State.NEW, self._since, version, now_ms), record, expires_at=expiry)
         if has_files:
             return self._save_files(record, version, expiry, now_ms)
         raw = encode(record, version, 0, expiry, refreshed=now_ms)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from svc.api.caching.cache import TableCache
-from svc.api.caching.following import Following
+from svc.api.caching.following import SourceFollower
 from svc.api.caching.sources import Source
 from svc.api.table_settings import Undo, set_on_table
 from svc.errors import ClientError
@@ -61,7 +61,7 @@ def name_source(owner: type[Table], interface: CurrentInterface, given: Any, opt
         cache.add(source, owner, times)
         interface.caches.add(cache)
         if source.has("subscribe") and _is_here(source, interface):
-            cache.follow(source, Following(cache, source, interface.store).run())
+            cache.follow(source, SourceFollower(cache, source, interface.store).run())
         return partial(cache.remove, source)
 
     set_on_table((table.database.name, table.name, "source", source.name), setting, is_exclusive=True)

@@ -25,7 +25,7 @@ from svc.query.functions import Encoded, Filter, filter_of, values_reader
 from svc.query.links import Link, Links, back
 from svc.query.matching import reads_others
 from svc.query.nodes import Query, Select, SelectItem, SortKey
-from svc.query.plan import AllOf, AnyOf, Plan, Predicate, Related, iter_members
+from svc.query.plan import AllOf, AnyOf, Plan, Predicate, RelatedCondition, iter_members
 from svc.query.relations import Lookups, entries_of
 from svc.query.resolve import is_many, related_table, resolve_where
 from svc.query.select import Shape, enumerable_select
@@ -197,7 +197,7 @@ def _of_predicate(predicate: Predicate, table: AnyTable, before: Chain) -> Itera
     if isinstance(predicate, (AllOf, AnyOf)):
         for member in predicate.members:
             yield from _of_predicate(member, table, before)
-    elif isinstance(predicate, Related):
+    elif isinstance(predicate, RelatedCondition):
         chain = (*before, Hop(table, predicate.relationship, predicate.target, predicate.many))
         yield chain
         if predicate.where is not None:

@@ -27,7 +27,7 @@ _KEPT = 16  # documents
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedDocument:
     """`version`: of the registry; `generation`: of the content types; both when the document was begun."""
 
     version: int
@@ -48,7 +48,7 @@ class OpenApi:
         self._finish = finish
         self._resources = resources
         self._types = types
-        self._kept: dict[str, _Kept] = {}  # by `_key`; the one that was used last is the last
+        self._kept: dict[str, _CachedDocument] = {}  # by `_key`; the one that was used last is the last
         self._building: dict[str, asyncio.Task[None]] = {}
 
     def handle(self, request: Request) -> Any:
@@ -77,14 +77,14 @@ class OpenApi:
 
     # --- copies ----------------------------------------------------------------------------------------------------------------------
 
-    def _valid(self, key: str, user: User | None) -> _Kept | None:
+    def _valid(self, key: str, user: User | None) -> _CachedDocument | None:
         kept = self._kept.get(key)
         if kept is None or not self._is_current(kept, user):
             return None
         self._kept[key] = self._kept.pop(key)
         return kept
 
-    def _is_current(self, kept: _Kept, user: User | None) -> bool:
+    def _is_current(self, kept: _CachedDocument, user: User | None) -> bool:
         return (kept.version, kept.generation) == (self._resources.version, self._types.generation) and kept.document.is_current(user)
 
     async def _built(self, request: Request, user: User | None, form: str) -> Response:
@@ -101,7 +101,7 @@ class OpenApi:
     async def _build(self, key: str, user: User | None, form: str) -> None:
         """Gives way to other requests between two tables."""
         document = EncodedDocument(self._resources, __version__, self._types, user, form)
-        kept = _Kept(self._resources.version, self._types.generation, document)
+        kept = _CachedDocument(self._resources.version, self._types.generation, document)
         for _ in document:
             await asyncio.sleep(0)
         self._kept.pop(key, None)

@@ -17,15 +17,15 @@ from svc.store.backup.managed import BackupInfo, Backups, InUse, UnknownBackup
 from svc.store.backup.manifest import BadBackup
 from svc.store.backup.restore import restore_offline
 from svc.store.backup.source import BackupSource, copy_database
-from svc.store.backup.watch import Stopped, Watch
+from svc.store.backup.watch import CopyStopped, Watch
 
 __all__ = [
     "BackupInfo",
     "BackupSource",
     "Backups",
     "BadBackup",
+    "CopyStopped",
     "InUse",
-    "Stopped",
     "UnknownBackup",
     "Watch",
     "archive_pieces",

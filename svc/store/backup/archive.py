@@ -68,7 +68,7 @@ def stage_backup(
 ) -> StagedBackup:
     """Copy the database of `source`, which belongs to the stage_backup from now on, below the directory `path`.
 
-    `without`: tables that are left out. Raises NoSpace, StoreFailure and Stopped.
+    `without`: tables that are left out. Raises NoSpace, StoreFailure and CopyStopped.
     """
     watch = Watch() if watch is None else watch
     try:

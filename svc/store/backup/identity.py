@@ -23,7 +23,7 @@ _STEP = 1000  # rows between two checks for cancellation
 
 
 def change_identity(directory: Path, watch: Watch) -> None:
-    """Give the database in `directory`, which no process has open, another identity. Reads all its records. Raises lmdb.Error, Stopped."""
+    """Give the database in `directory`, which no process has open, another identity. Reads all its records. Raises lmdb.Error, CopyStopped."""
     env = open_private(directory)
     try:
         definitions, log = [env.open_db(name.encode(), create=False) for name in (DEFINITIONS_STORE, LOG_STORE)]

@@ -130,7 +130,7 @@ class Backups:
     # -- making
 
     def create(self, source: BackupSource, *, exclude_blobs: bool = False, watch: Watch | None = None) -> BackupInfo:
-        """Back up what `source` is, and close that. Raises NoSpace, StoreFailure and Stopped; then nothing is left of it."""
+        """Back up what `source` is, and close that. Raises NoSpace, StoreFailure and CopyStopped; then nothing is left of it."""
         watch = Watch() if watch is None else watch
         new = None
         try:
@@ -211,7 +211,7 @@ class Backups:
         return number
 
     def add(self, archive: Path, *, watch: Watch | None = None) -> BackupInfo:
-        """Take in an archive that `get_backup` has made, as the newest backup. Raises BadBackup, NoSpace, StoreFailure and Stopped."""
+        """Take in an archive that `get_backup` has made, as the newest backup. Raises BadBackup, NoSpace, StoreFailure and CopyStopped."""
         from svc.store.backup.archive import unpack
 
         watch = Watch() if watch is None else watch

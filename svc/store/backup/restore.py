@@ -56,7 +56,7 @@ class Restore:
         self.old: Path | None = None  # where the database has gone that was there before
 
     def prepare(self) -> None:
-        """Raises BadBackup, NoSpace, StoreFailure and Stopped; then the database is as it was."""
+        """Raises BadBackup, NoSpace, StoreFailure and CopyStopped; then the database is as it was."""
         try:
             verify(self._directory, self._manifest, checksum=False, watch=Watch())
             make_directory(self._storage)
@@ -148,7 +148,7 @@ def restore_offline(
 ) -> BackupInfo:
     """Restore a backup, default the newest, while no server runs on these files. `target`: another database, which must not exist.
 
-    Raises UnknownBackup, BadBackup, InUse (a process has the database open), Problem, Stopped.
+    Raises UnknownBackup, BadBackup, InUse (a process has the database open), Problem, CopyStopped.
     """
     number = backups.newest() if number is None else number
     database = backups.database if target is None else target

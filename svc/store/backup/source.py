@@ -110,7 +110,7 @@ class BackupSource:
         return found
 
     def write(self, directory: Path, watch: Watch) -> tuple[int, str]:
-        """Write the copy into this directory, once; returns (size, SHA-256). Raises lmdb.Error, OSError, Stopped."""
+        """Write the copy into this directory, once; returns (size, SHA-256). Raises lmdb.Error, OSError, CopyStopped."""
         path = directory / DATA_FILE
         try:
             written = write_file(path, self._copy, watch)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from svc.store.disk.database_copy import Stopped
+from svc.store.disk.database_copy import CopyStopped
 
-__all__ = ["Stopped", "Watch"]
+__all__ = ["CopyStopped", "Watch"]
 
 
 class Watch:
@@ -22,7 +22,7 @@ class Watch:
         self.is_stopped = True
 
     def add(self, size: int) -> None:
-        """Some bytes are done. Raises Stopped."""
+        """Some bytes are done. Raises CopyStopped."""
         self.done += size
         self.total = max(self.total, self.done)
         self._report(self.done, self.total)
@@ -30,4 +30,4 @@ class Watch:
 
     def check(self) -> None:
         if self.is_stopped:
-            raise Stopped
+            raise CopyStopped

@@ -6,7 +6,7 @@ from svc.store.blobs.files import BlobFile, BlobFiles
 from svc.store.blobs.helper import Helper, ThreadHelper
 from svc.store.blobs.ledger import BLOBS_STORE, Ledger
 from svc.store.blobs.saving import Upload, save, save_now
-from svc.store.blobs.sources import Chunks, Unsaved, is_stream
+from svc.store.blobs.sources import Chunks, UnsavedContent, is_stream
 from svc.store.blobs.sweep import Sweep
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "Ledger",
     "Sweep",
     "ThreadHelper",
-    "Unsaved",
+    "UnsavedContent",
     "Upload",
     "blobs_in",
     "create_blob",

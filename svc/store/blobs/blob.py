@@ -25,7 +25,7 @@ from typing import Any
 
 from svc.errors import BadValue, Problem, ServerError
 from svc.store.blobs.files import CHUNK, OPEN, BlobFile, BlobFiles
-from svc.store.blobs.sources import Chunks, Part, Unsaved, cut, is_stream
+from svc.store.blobs.sources import Chunks, Part, UnsavedContent, cut, is_stream
 
 logger = logging.getLogger("svc.store")
 
@@ -63,7 +63,7 @@ class Blob:
         self._files: BlobFiles | None = None
         self._number = 0
         self.is_bare = False  # made of bytes or a string that came without a type: in place of the same content it changes nothing
-        self.unsaved: Unsaved | None = None
+        self.unsaved: UnsavedContent | None = None
         self.file: BlobFile | None = None  # while the commit that makes it a record's is yet to come, or its content
         self._listeners: dict[str, list[Listener]] | None = None
         self._waiting: list[asyncio.Future[None]] = []
@@ -210,7 +210,7 @@ class Blob:
             return create_blob(content[start:stop], type=type)
         part = Blob(None, type)
         part._size = None if stop is None or size is None else stop - start
-        part.unsaved = Unsaved(Part(self, start, stop), save_before_commit=True)
+        part.unsaved = UnsavedContent(Part(self, start, stop), save_before_commit=True)
         return part
 
     # -- reading, without waiting
@@ -423,11 +423,11 @@ def create_blob(
             return Blob(bytes(data), type)
         blob = Blob(None, type)
         blob._size = len(data)
-        blob.unsaved = Unsaved(bytes(data), True)
+        blob.unsaved = UnsavedContent(bytes(data), True)
         return blob
     if not is_stream(data) and not hasattr(data, "__iter__"):
         raise BadValue("A blob is made of bytes, a string, a file or an iterable of bytes")
     blob = Blob(None, type)
     blob._size = size
-    blob.unsaved = Unsaved(data, save_before_commit or not hasattr(data, "__aiter__"))
+    blob.unsaved = UnsavedContent(data, save_before_commit or not hasattr(data, "__aiter__"))
     return blob

@@ -11,7 +11,7 @@ from svc.errors import BadValue
 from svc.store.blobs.files import CHUNK, BlobFiles
 
 
-class Unsaved:
+class UnsavedContent:
     """What an unsaved blob is made of. `alive`: how many there are, so that records need not be searched while there are none."""
 
     __slots__ = ("data", "save_before_commit")
@@ -20,10 +20,10 @@ class Unsaved:
     def __init__(self, data: Any, save_before_commit: bool) -> None:
         self.data = data
         self.save_before_commit = save_before_commit
-        Unsaved.alive += 1
+        UnsavedContent.alive += 1
 
     def __del__(self) -> None:
-        Unsaved.alive -= 1
+        UnsavedContent.alive -= 1
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The content, which can be read only once. Raises BadValue if it was, or if something else than bytes comes."""

@@ -7,7 +7,7 @@ is refreshed or evicted, and the code that resolves reads of the table decides w
 
 from __future__ import annotations
 
-from svc.store.caching.copies import Fetched, State
+from svc.store.caching.copies import FetchedAnswer, State
 from svc.store.caching.fetch_locks import FetchLock, FetchLocks
 
-__all__ = ["FetchLock", "FetchLocks", "Fetched", "State"]
+__all__ = ["FetchLock", "FetchLocks", "FetchedAnswer", "State"]

@@ -3,7 +3,7 @@
 A copy has the version that its source gives it, so its log entry, whose version is that of the transaction, and its header differ in that. Confirming
 and evicting change no content: they have no log entry, so subscribers and other nodes hear nothing of them.
 
-What a source says is worth less than what was written after it was asked: `Fetched.since` is the LSN of the newest log entry at that time, and a later
+What a source says is worth less than what was written after it was asked: `FetchedAnswer.since` is the LSN of the newest log entry at that time, and a later
 change, removal or invalidation of the record makes the answer void. It is neither stored nor an error.
 """
 
@@ -34,7 +34,7 @@ class State(IntEnum):
     MISSING = 2  # there is none
 
 
-class Fetched(msgspec.Struct, gc=False, frozen=True):
+class FetchedAnswer(msgspec.Struct, gc=False, frozen=True):
     """The answer of a source. `since`: see above. `version`: of a NEW record. `refreshed`: when the source was asked, ms; None: now."""
 
     state: State
@@ -44,7 +44,7 @@ class Fetched(msgspec.Struct, gc=False, frozen=True):
 
 
 def write_fetched(
-    writes: WriteSet, table: Table, key: bytes, record: dict[str, Any] | None, fetched: Fetched, expires_at: float | None
+    writes: WriteSet, table: Table, key: bytes, record: dict[str, Any] | None, fetched: FetchedAnswer, expires_at: float | None
 ) -> None:
     """Store what a source has said of the record under this encoded key, unless that is void. `record`: if it is NEW, validated and with its key."""
     stored = key if len(key) < MAX_STORED else storage_key(key)
@@ -93,7 +93,7 @@ def _refresh(
     table: Table,
     stored: bytes,
     raw: bytes,
-    fetched: Fetched,
+    fetched: FetchedAnswer,
     expires_at: float | None,
     record: dict[str, Any] | None = None,
 ) -> None:

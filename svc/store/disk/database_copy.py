@@ -41,7 +41,7 @@ _NUMBER = Layout("=Q")
 _ID_AT = 144
 
 
-class Stopped(Exception):
+class CopyStopped(Exception):
     """Ended from another thread; nothing is left of what was begun."""
 
 
@@ -134,7 +134,7 @@ class RawCopy:
             position += len(piece)
             yield piece
         if self._is_stopped:
-            raise Stopped
+            raise CopyStopped
 
     def stop(self) -> None:
         """The environment is about to be closed: pages are no longer kept. On its thread."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from svc.errors import ClientError, ValidationError
-from svc.store.blobs import Blob, BlobDescription, Unsaved, blobs_in, descriptions_in
+from svc.store.blobs import Blob, BlobDescription, UnsavedContent, blobs_in, descriptions_in
 from svc.store.log.entries import PATCH, PUT
 from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
 from svc.store.values.validation import Add
@@ -34,7 +34,7 @@ Mode = Literal["insert", "update", "upsert", "delete"]
 Record = dict[str, Any]
 
 
-class Refused(msgspec.Struct, gc=False):
+class RefusedRecord(msgspec.Struct, gc=False):
     """In place of a record: one that could not even be read. It is counted as failed. `key`, `attribute`: as of a `Failure`."""
 
     message: str
@@ -104,7 +104,7 @@ class BulkBatch:
 
     # -- preparing
 
-    def add(self, records: list[Record | Refused], number: int) -> Iterator[None]:
+    def add(self, records: list[Record | RefusedRecord], number: int) -> Iterator[None]:
         """Take records, the first of which has this number. In short steps."""
         # What inserts of complete records need is written out: they are many, and a call of `_add` costs each a tenth.
         is_plain = self.mode == "insert" and not self.definition.dynamic
@@ -113,7 +113,7 @@ class BulkBatch:
         for start in range(0, len(records), _PREPARED):
             for place, record in enumerate(records[start : start + _PREPARED], number + start):
                 try:
-                    if is_plain and type(record) is dict and not Unsaved.alive:
+                    if is_plain and type(record) is dict and not UnsavedContent.alive:
                         record = check(record, source=source)
                         if BlobDescription.alive:
                             _refuse_descriptions(record)
@@ -133,9 +133,9 @@ class BulkBatch:
             yield
         self.records += len(records)
 
-    def _add(self, record: Record | Refused, number: int) -> None:
+    def _add(self, record: Record | RefusedRecord, number: int) -> None:
         table, mode, source = self.table, self.mode, self.source
-        if type(record) is Refused:
+        if type(record) is RefusedRecord:
             raise ClientError(record.message)
         assert type(record) is dict
         if mode == "insert":
@@ -160,7 +160,7 @@ class BulkBatch:
                 return
             record[table.primary_key] = key = table.new_key()
         encoded = encode_primary(key)
-        if Unsaved.alive and mode != "delete":
+        if UnsavedContent.alive and mode != "delete":
             self.unsaved += [blob for blob in blobs_in(record) if blob.unsaved is not None]
         stored = encoded if len(encoded) < MAX_STORED else storage_key(encoded)
         if stored not in self._items:
@@ -327,7 +327,7 @@ class BulkBatch:
 
     def _failure(self, number: int, error: ClientError, record: object, item: BatchItem | None = None) -> Failure:
         """`record`: what was to be written, or its changes. `item`: that of the record, if there is one."""
-        if type(record) is Refused:
+        if type(record) is RefusedRecord:
             return Failure(number, record.message, record.key, record.attribute)
         if not isinstance(record, dict):
             return Failure(number, error.message, code=error.code)

@@ -30,12 +30,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import NotFound, Overloaded, ServerError, ValidationError
-from svc.store.blobs import Unsaved, blobs_in, save, save_now
+from svc.store.blobs import UnsavedContent, blobs_in, save, save_now
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.log.entries import OPERATIONS, PUT
 from svc.store.values.keys import MAX_STORED, encode_primary, storage_key
 from svc.store.writing.batch_write import BatchItem, BatchWriter
-from svc.store.writing.bulk_batch import BulkBatch, BulkResult, Mode, Record, Refused
+from svc.store.writing.bulk_batch import BulkBatch, BulkResult, Mode, Record, RefusedRecord
 from svc.store.writing.deferred_indexes import FEW, WORTHWHILE, DeferredIndexes
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.write_set import Decide, WriteSet
@@ -62,7 +62,7 @@ OnBatch = Callable[[BulkResult], Awaitable[None]]
 
 async def bulk_write(
     table: Table,
-    records: AsyncIterable[list[Record | Refused]] | Iterable[Record | Refused],
+    records: AsyncIterable[list[Record | RefusedRecord]] | Iterable[Record | RefusedRecord],
     *,
     mode: Mode,
     user: str | None = None,
@@ -112,7 +112,7 @@ class _BulkWriter:
         self._deferred: DeferredIndexes | None = None
         self._may_defer = mode in ("insert", "upsert") and self._record_count() <= FEW
 
-    async def run(self, records: AsyncIterable[list[Record | Refused]] | Iterable[Record | Refused]) -> BulkResult:
+    async def run(self, records: AsyncIterable[list[Record | RefusedRecord]] | Iterable[Record | RefusedRecord]) -> BulkResult:
         try:
             try:
                 await self._write_all(records)
@@ -125,7 +125,7 @@ class _BulkWriter:
                 self._deferred.close()
         return self.result
 
-    async def _write_all(self, records: AsyncIterable[list[Record | Refused]] | Iterable[Record | Refused]) -> None:
+    async def _write_all(self, records: AsyncIterable[list[Record | RefusedRecord]] | Iterable[Record | RefusedRecord]) -> None:
         writing: asyncio.Task[None] | None = None
         try:
             async with aclosing(self._batches(_lists(records))) as batches:
@@ -146,7 +146,7 @@ class _BulkWriter:
                 await asyncio.gather(writing, return_exceptions=True)
             raise
 
-    async def _batches(self, lists: AsyncGenerator[list[Record | Refused]]) -> AsyncGenerator[BulkBatch]:
+    async def _batches(self, lists: AsyncGenerator[list[Record | RefusedRecord]]) -> AsyncGenerator[BulkBatch]:
         """Prepared ones."""
         batch = self._new_batch()
         number, weight = 1, 0
@@ -232,7 +232,7 @@ class _BulkWriter:
         return OPERATIONS.index(self._mode) if self._mode in OPERATIONS else 0
 
 
-def _weight(records: list[Record | Refused]) -> int:
+def _weight(records: list[Record | RefusedRecord]) -> int:
     """Characters and bytes of the values of records, judged by some of them; large records come in short lists."""
     step = max(len(records) // _WEIGHED, 1)
     return step * sum(
@@ -244,7 +244,9 @@ def _weight(records: list[Record | Refused]) -> int:
     )
 
 
-async def _lists(records: AsyncIterable[list[Record | Refused]] | Iterable[Record | Refused]) -> AsyncGenerator[list[Record | Refused]]:
+async def _lists(
+    records: AsyncIterable[list[Record | RefusedRecord]] | Iterable[Record | RefusedRecord],
+) -> AsyncGenerator[list[Record | RefusedRecord]]:
     if isinstance(records, AsyncIterable):
         async for some in records:
             yield some
@@ -367,7 +369,7 @@ def _prepare(table: Table, chunk: list[dict[str, Any]], done: int, validate: boo
             record[primary_key] = key = table.new_key()
         encoded = encode_primary(key)
         stored = encoded if len(encoded) < MAX_STORED else storage_key(encoded)
-        if Unsaved.alive:
+        if UnsavedContent.alive:
             for blob in blobs_in(record):
                 save_now(blob, files)
         prepared[stored] = BatchItem(stored, encoded, record, number)

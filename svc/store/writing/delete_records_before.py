@@ -12,7 +12,7 @@ from svc.store.slices import SLICE
 from svc.store.values.keys import encode_key, kind_range
 from svc.store.values.records import projection, to_ms
 from svc.store.writing.transaction import Transaction
-from svc.store.writing.write_set import Found
+from svc.store.writing.write_set import RemovalReason
 
 if TYPE_CHECKING:
     from svc.store.table import Table
@@ -36,7 +36,7 @@ async def remove_records_before(
         await store.slices.take()
         transaction = Transaction(store, user)
         snapshot = table.database.snapshot()
-        why = Found(table.database.log.newest_lsn(snapshot), search.is_old)
+        why = RemovalReason(table.database.log.newest_lsn(snapshot), search.is_old)
         for stored, raw in search.batch(snapshot):
             transaction.delete_stored(table, stored, raw, why)
             found += 1

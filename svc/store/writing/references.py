@@ -7,7 +7,7 @@ name it are found by the index of the foreign key, within the same transaction:
     setNull    the foreign key becomes null; of a list the key is removed
     restrict   the transaction fails, unless at its end they are gone or the record is there again
 
-Cascades go depth first, CHUNK records at a time. What is still to be done is a stack of `_Deleted`: a record whose last chunk was not full is popped
+Cascades go depth first, CHUNK records at a time. What is still to be done is a stack of `_DeletedRecord`: a record whose last chunk was not full is popped
 before the records of that chunk are pushed. So the stack stays short in a chain of any length and below a record with any number of others, and a
 cycle ends, because a deleted record is not found again.
 
@@ -52,7 +52,7 @@ class NeedsLongWrite(Exception):
     """A transaction touches more records than the turn has time for: it can be repeated as a long write."""
 
 
-class _Deleted(NamedTuple):
+class _DeletedRecord(NamedTuple):
     """A record that was deleted, as far as its references have been followed. `number`: of the reference. `behind`: the last index entry that was seen."""
 
     table: Table
@@ -68,13 +68,13 @@ class ReferenceActions:
         self._set = write_set
         self._limit = limit
         self._may_repeat = may_repeat
-        self._deleted: list[_Deleted] = []
+        self._deleted: list[_DeletedRecord] = []
         self._restricted: list[tuple[Reference, Table, bytes]] = []
         self._touched = 0
 
     def deleted(self, table: Table, key: bytes) -> None:
         """A record that others may name is no longer there."""
-        self._deleted.append(_Deleted(table, key))
+        self._deleted.append(_DeletedRecord(table, key))
 
     def steps(self) -> Iterator[None]:
         """Carry out what the deletions so far entail, in short steps."""
@@ -91,7 +91,7 @@ class ReferenceActions:
             if behind is not None:
                 self._deleted.append(item._replace(behind=behind))
             elif item.number + 1 < len(references):
-                self._deleted.append(_Deleted(item.table, item.key, item.number + 1))
+                self._deleted.append(_DeletedRecord(item.table, item.key, item.number + 1))
             for stored, raw in found:
                 self._act(reference, item.key, stored, raw)
             yield
@@ -157,7 +157,7 @@ class ReferenceActions:
         rest = [element for element in value if not _names(element, key)] if isinstance(value, list) else None
         write_set.patch(table, encoded, record[table.primary_key], {reference.attribute: rest}, None)
 
-    def _restrict(self, reference: Reference, item: _Deleted, raw: bytes) -> None:
+    def _restrict(self, reference: Reference, item: _DeletedRecord, raw: bytes) -> None:
         """`raw`: a record that names the deleted one."""
         if len(self._restricted) >= MOST_RESTRICTED:
             raise self._refusal(reference, item.table, item.key, raw)

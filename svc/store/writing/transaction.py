@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, NotUnique, Problem
-from svc.store.blobs import Blob, BlobFiles, Unsaved, blobs_in, save, save_now
-from svc.store.caching.copies import Fetched
+from svc.store.blobs import Blob, BlobFiles, UnsavedContent, blobs_in, save, save_now
+from svc.store.caching.copies import FetchedAnswer
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
@@ -32,7 +32,7 @@ from svc.store.writing.long_write import LongWrite
 from svc.store.writing.preview import Preview
 from svc.store.writing.references import AT_ONCE, NeedsLongWrite
 from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, Write, WriteList, apply_write, assign_keys, place_of
-from svc.store.writing.write_set import Decide, Found, WriteSet
+from svc.store.writing.write_set import Decide, RemovalReason, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -194,7 +194,7 @@ class Transaction:
         """Remove the record if there is one; if not, the key is `skipped`."""
         self._collect(DELETE, table, key, None, precondition, None)
 
-    def delete_stored(self, table: Table, stored: bytes, raw: bytes, found: Found | None = None) -> None:
+    def delete_stored(self, table: Table, stored: bytes, raw: bytes, found: RemovalReason | None = None) -> None:
         """The same for a record that a scan has found; of it no more than the key is kept. `found`: if it is to stay when it has changed since."""
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
@@ -219,7 +219,7 @@ class Transaction:
         self._note(INVALIDATE, table, key, None)
 
     def store_fetched(
-        self, table: Table, key: Key, fetched: Fetched, record: dict[str, Any] | None = None, *, expires_at: float | None = None
+        self, table: Table, key: Key, fetched: FetchedAnswer, record: dict[str, Any] | None = None, *, expires_at: float | None = None
     ) -> None:
         """Store what the source of a caching table says of the record `key`, unless the record has been written or invalidated since it was asked.
 
@@ -287,7 +287,7 @@ class Transaction:
             expires_at = self.expires_at
         if data is not None and table.definition.dynamic:
             table.database.learn_attributes(table, data)
-        if data is not None and Unsaved.alive:
+        if data is not None and UnsavedContent.alive:
             self.unsaved += [(blob, table.database.blobs) for blob in blobs_in(data) if blob.unsaved is not None]
         if data is not None and key is not None and kind not in (PATCH, UPDATE):
             data[table.primary_key] = list(key) if type(key) is tuple else key

@@ -54,7 +54,7 @@ LOOKED_AT = 16  # records or values in one step
 Check = Generator[None, None, bool]  # short steps, and what came of them
 
 
-class Unproved(Exception):
+class UnprovedChange(Exception):
     """What a proof is about has changed since: it has to be proved again."""
 
 
@@ -230,7 +230,7 @@ class DefinitionProof:
         """Follow to the write transaction that stores the definition. Raises Unproved."""
         is_near = self._database.log.newest_lsn(writer) - self._lsn <= FEW
         if not (self.is_complete and is_near and self._basis == self._read_basis(writer) and _at_once(self._follow(writer, FEW))):
-            raise Unproved
+            raise UnprovedChange
 
 
 class _UnusedName:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from svc.errors import NotUnique
-from svc.store.caching.copies import Fetched, invalidate, write_fetched
+from svc.store.caching.copies import FetchedAnswer, invalidate, write_fetched
 from svc.store.entity_tags import Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, PUT
 from svc.store.values.keys import Key, encode_primary, storage_key
-from svc.store.writing.write_set import Decide, Found, WriteSet
+from svc.store.writing.write_set import Decide, RemovalReason, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.slices import Slices
@@ -41,8 +41,8 @@ class Write(msgspec.Struct, gc=False):
     expires_at: float | None = None
     payload: bytes | None = None  # of a message
     decide: Decide | None = None
-    found: Found | None = None
-    fetched: Fetched | None = None
+    found: RemovalReason | None = None
+    fetched: FetchedAnswer | None = None
 
     @property
     def adds(self) -> bool:

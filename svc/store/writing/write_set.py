@@ -40,7 +40,7 @@ happens, within its transaction, each time it is carried out; raises what preven
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RemovalReason:
     """Why records that a scan has found are to be removed. `lsn`: of the newest log entry that the scan could see. `holds`: whether a record
     (stored key, raw) that was written after it is still one of those."""
 
@@ -285,7 +285,7 @@ class WriteSet:
             partial=is_partial(raw),
         )
 
-    def delete(self, table: Table, key: bytes, precondition: Precondition | None, found: Found | None = None) -> bool:
+    def delete(self, table: Table, key: bytes, precondition: Precondition | None, found: RemovalReason | None = None) -> bool:
         """Remove a record; False, and nothing is written, if there is none, or none any more that `found` is about."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         raw = table.read(stored, self.txn)

@@ -40,7 +40,7 @@ class Answer:
     def json(self) -> Any:
         """The content as JSON. Raises AssertionError if it is none."""
 
-class Pending:
+class PendingRequest:
     """A request under way. `await` it in an `async` test, or ask for its `answer()`."""
 
     @property
@@ -161,7 +161,7 @@ class Requests:
         """Make a request and wait for its answer. `json`: a value for the body. `data`: bytes or text for the body, or a dict for a form."""
     def send(
         self, method: str, path: str, json: Any = ..., *, data: Any = None, headers: Mapping[str, str] | None = None, user: Caller = ...
-    ) -> Pending:
+    ) -> PendingRequest:
         """Begin a request: several may be under way."""
 
 class Application(Requests):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svc.apps.env_entry import read_variables
-from svc.apps.environment import PROCESS, Environment, Said
+from svc.apps.environment import PROCESS, Environment, EnvironmentLayer
 from tests.support.application import application
 from tests.support.node import Node
 
@@ -170,7 +170,7 @@ def test_variables_follow_from_what_is_said_and_go_back(
     environment = Environment(environ)
     said: dict[str, tuple[dict[str, str], bool]] = {}
     for entry, given_ in steps:
-        environment.set(entry, None if given_ is None else Said(*given_))
+        environment.set(entry, None if given_ is None else EnvironmentLayer(*given_))
         if given_ is None:
             said.pop(entry, None)
         else:

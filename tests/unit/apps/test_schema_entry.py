@@ -8,7 +8,7 @@ import pytest
 
 from svc.apps import schema_uniqueness
 from svc.store.writing import unique_proof
-from svc.store.writing.unique_proof import DefinitionProof, Unproved
+from svc.store.writing.unique_proof import DefinitionProof, UnprovedChange
 from tests.support.application import Application, application
 
 SCHEMA = "type Thing @table @export { id: ID @primaryKey  mail: String }"
@@ -38,7 +38,7 @@ def test_duplicates_are_an_error_and_the_table_is_served_as_before(tmp_path: Pat
 def test_a_proof_that_never_holds_is_made_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def complete(proof: DefinitionProof, writer: object) -> None:
         tries.append(proof)
-        raise Unproved
+        raise UnprovedChange
 
     tries: list[DefinitionProof] = []
     monkeypatch.setattr(unique_proof, "SMALL", 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from svc.auth.events import AuthEvents
-from svc.auth.identify import Pending
+from svc.auth.identify import PendingVerification
 from svc.auth.sessions import Sessions
 from svc.auth.token_keys import TokenKeys
 from svc.auth.tokens import Tokens
@@ -43,7 +43,7 @@ class Observed:
         request.peer = peer
         try:
             found = self.identifier.identify(request)
-            if type(found) is Pending:
+            if type(found) is PendingVerification:
                 found.finish(found.work())
         except Problem:
             pass

@@ -9,7 +9,7 @@ import pytest
 
 from svc.auth import verifier as verifier_module
 from svc.auth.fair_slots import FairSlots, network_of
-from svc.auth.identify import Pending
+from svc.auth.identify import PendingVerification
 from svc.auth.users import User
 from svc.auth.verifier import AT_ONCE
 from svc.errors import Problem
@@ -142,7 +142,7 @@ class Logins:
         answer: Any
         try:
             found = self.identifier.identify(request)
-            if type(found) is Pending:
+            if type(found) is PendingVerification:
                 found = await found.wait(asyncio.get_running_loop(), self.executor)
             assert isinstance(found, User)
             answer = found.username

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from svc.auth import verifier as verifier_module
-from svc.auth.identify import Identifier, Pending, challenge_headers, decode_basic, is_loopback
+from svc.auth.identify import Identifier, PendingVerification, challenge_headers, decode_basic, is_loopback
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.passwords import Verification
 from svc.errors import PreconditionFailed, Problem
@@ -36,16 +36,16 @@ def identifier(world: World, **options: Any) -> Identifier:
     return make_identifier(world.directory, clock=world.clock, **options)
 
 
-def pending(who: Identifier, made: Request) -> Pending:
+def pending(who: Identifier, made: Request) -> PendingVerification:
     found = who.identify(made)
-    assert type(found) is Pending
+    assert type(found) is PendingVerification
     return found
 
 
 def login(who: Identifier, made: Request) -> Any:
     """Identify, and verify where that is needed."""
     found = who.identify(made)
-    return found.finish(found.work()) if type(found) is Pending else found
+    return found.finish(found.work()) if type(found) is PendingVerification else found
 
 
 def refused(who: Identifier, made: Request) -> str:
@@ -129,15 +129,15 @@ def test_forgotten_in_time(world: World) -> None:
     made = request(basic("ann:ann"))
     login(who, made)
     world.clock.advance(29.9)
-    assert type(who.identify(made)) is not Pending
+    assert type(who.identify(made)) is not PendingVerification
     world.clock.advance(0.2)
-    assert type(who.identify(made)) is Pending
+    assert type(who.identify(made)) is PendingVerification
 
 
 def test_ttl_of_zero_remembers_nothing(world: World) -> None:
     who = identifier(world, cache_ttl=0)
     login(who, request(basic("ann:ann")))
-    assert type(who.identify(request(basic("ann:ann")))) is Pending
+    assert type(who.identify(request(basic("ann:ann")))) is PendingVerification
 
 
 def test_failures_are_not_remembered(world: World) -> None:
@@ -176,8 +176,8 @@ def test_cache_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None
         world.user(name, "gardener")
         login(who, request(basic(f"{name}:{name}")))
     assert len(who.verifier._verified) == 2
-    assert type(who.identify(request(basic("b:b")))) is Pending
-    assert type(who.identify(request(basic("d:d")))) is not Pending
+    assert type(who.identify(request(basic("b:b")))) is PendingVerification
+    assert type(who.identify(request(basic("d:d")))) is not PendingVerification
 
 
 def test_no_clear_text_is_kept(world: World) -> None:
@@ -203,7 +203,7 @@ def test_memo_of_another_directory_does_not_count(world: World) -> None:
     made = request(basic("ann:ann"))
     who = identifier(world)
     login(who, made), who.identify(made)
-    assert type(make_identifier(UserDirectory(world.store), clock=world.clock).identify(made)) is Pending
+    assert type(make_identifier(UserDirectory(world.store), clock=world.clock).identify(made)) is PendingVerification
 
 
 # --- verifications under way ---------------------------------------------------------------------------------------------------------

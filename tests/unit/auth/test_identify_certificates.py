@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svc.auth.events import AuthEvents
-from svc.auth.identify import Identifier, Pending
+from svc.auth.identify import Identifier, PendingVerification
 from svc.auth.logins import LoginWatches
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.users import User
@@ -48,7 +48,7 @@ def login(who: Identifier, shown: PeerCertificate | None, block: HeaderBlock | N
     request.peer = peer
     request.peer_certificate = shown
     found = who.identify(request)
-    return found.finish(found.work()) if type(found) is Pending else found
+    return found.finish(found.work()) if type(found) is PendingVerification else found
 
 
 def refused(who: Identifier, shown: PeerCertificate | None, block: HeaderBlock | None = None) -> str:
@@ -202,7 +202,7 @@ def test_streams_end_with_the_certificate(world: World, mtls: Mtls, fields: Any)
         request.peer_certificate = shown = certificate("ann")
         shown.not_after = world.clock.wall() + 10
         found = who.identify(request)
-        request.user = found.finish(found.work()) if type(found) is Pending else found
+        request.user = found.finish(found.work()) if type(found) is PendingVerification else found
         stream = Stream()
         who.watch_login(request, stream)
         logins._sweep()

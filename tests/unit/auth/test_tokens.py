@@ -10,7 +10,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from svc.auth.identify import Identifier, Pending
+from svc.auth.identify import Identifier, PendingVerification
 from svc.auth.token_keys import NO_KEYS, PASS_FILE, TokenKeys
 from svc.auth.tokens import Tokens, read_life
 from svc.auth.users import User
@@ -400,7 +400,7 @@ def test_bearer_before_the_keys_are_read(world: World, keys: TokenKeys, tmp_path
     tokens = Tokens(TokenKeys(tmp_path / "keys", bits=2048), world.directory, world.clock)
     who = identifier(world, tokens, refresh_tokens=True)
     pending = who.identify(bearer(made["operation_token"]))
-    assert type(pending) is Pending
+    assert type(pending) is PendingVerification
     assert world.run(lambda: pending.wait(_loop(), None)).username == "ann"
     assert type(who.identify(bearer(made["operation_token"]))) is User
 
@@ -408,12 +408,12 @@ def test_bearer_before_the_keys_are_read(world: World, keys: TokenKeys, tmp_path
     who = identifier(world, tokens, refresh_tokens=True)
     request = bearer(made["refresh_token"])
     pending = who.identify(request)
-    assert type(pending) is Pending
+    assert type(pending) is PendingVerification
     assert world.run(lambda: pending.wait(_loop(), None)) is None and request.refresh_token == made["refresh_token"]
 
     tokens = Tokens(TokenKeys(tmp_path / "keys", bits=2048), world.directory, world.clock)
     pending = identifier(world, tokens).identify(bearer("nonsense"))
-    assert type(pending) is Pending
+    assert type(pending) is PendingVerification
     assert refused(lambda: world.run(lambda: pending.wait(_loop(), None))) == "invalid token"
 
 

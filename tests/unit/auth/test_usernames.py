@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from svc.auth.first_super_user import ensure_first_super_user
-from svc.auth.identify import Pending
+from svc.auth.identify import PendingVerification
 from svc.auth.sessions import Sessions
 from svc.auth.usernames import canonical_username, skeleton, username_fault
 from svc.errors import ConfigError, Problem
@@ -70,7 +70,7 @@ def test_every_form_of_a_name_is_the_same_user(node: OperationsNode) -> None:
     basic = b64encode(f"{DECOMPOSED}:secret12".encode()).decode()
     request = Request("GET", "/", HeaderBlock([("authorization", f"Basic {basic}")]))
     found = who.identify(request)
-    assert (found.finish(found.work()) if type(found) is Pending else found).username == COMPOSED
+    assert (found.finish(found.work()) if type(found) is PendingVerification else found).username == COMPOSED
     request = Request("GET", "/", HeaderBlock([]))
     request.peer_certificate = PeerCertificate({"subject": ((("commonName", DECOMPOSED),),)}, b"der")
     assert who.identify(request).username == COMPOSED

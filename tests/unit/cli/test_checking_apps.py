@@ -10,7 +10,7 @@ import pytest
 from svc.apps.status import EntryStatus
 from svc.cli import main
 from svc.deploying import trying
-from svc.deploying.trying import Examined, LoadFailed, TrialRequest
+from svc.deploying.trying import LoadFailed, TrialFindings, TrialRequest
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "shop"
 
 
-def finds(monkeypatch: pytest.MonkeyPatch, found: Examined | LoadFailed) -> list[TrialRequest]:
+def finds(monkeypatch: pytest.MonkeyPatch, found: TrialFindings | LoadFailed) -> list[TrialRequest]:
     asked: list[TrialRequest] = []
 
-    def examine(request: TrialRequest, place: Path, watch: Any, on_line: Any) -> Examined:
+    def examine(request: TrialRequest, place: Path, watch: Any, on_line: Any) -> TrialFindings:
         asked.append(request)
         assert place.parent.is_dir() and not place.exists()
         on_line("said\x1b[2J")
@@ -36,12 +36,12 @@ def finds(monkeypatch: pytest.MonkeyPatch, found: Examined | LoadFailed) -> list
     return asked
 
 
-def faulty() -> Examined:
+def faulty() -> TrialFindings:
     entries = {"graphqlSchema": EntryStatus(), "data": EntryStatus()}
     entries["graphqlSchema"].warn("schema.graphql:1:2: odd")
     entries["graphqlSchema"].fail("schema.graphql:3:4: wrong")
     entries["data"].fail("nothing there")
-    return Examined(entries, "it was late", [], [])
+    return TrialFindings(entries, "it was late", [], [])
 
 
 def test_errors_and_warnings_with_their_places(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +87,7 @@ def test_several_are_loaded_one_after_the_other(shop: Path, monkeypatch: pytest.
 
 def test_warnings_alone_are_no_failure(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     entries = {"roles": EntryStatus()}
-    finds(monkeypatch, Examined(entries, "", [], []))
+    finds(monkeypatch, TrialFindings(entries, "", [], []))
     assert main(["check-app", "shop"]) == 0
     entries["roles"].warn("no file matches 'x'")
     assert main(["check-app", "shop"]) == 0
@@ -96,7 +96,7 @@ def test_warnings_alone_are_no_failure(shop: Path, monkeypatch: pytest.MonkeyPat
 
 def test_with_strict_warnings_are_a_failure(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     entries = {"roles": EntryStatus()}
-    finds(monkeypatch, Examined(entries, "", [], []))
+    finds(monkeypatch, TrialFindings(entries, "", [], []))
     assert main(["check-app", "--strict", "shop"]) == 0
     entries["roles"].warn("no file matches 'x'")
     assert main(["check-app", "--strict", "shop"]) == 1
@@ -106,13 +106,13 @@ def test_with_strict_warnings_are_a_failure(shop: Path, monkeypatch: pytest.Monk
 def test_a_name_that_is_not_known_is_an_error(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     entries = {"graphqlSchema": EntryStatus()}
     entries["graphqlSchema"].warn("schema.graphql:1:2: odd", unknown=True)
-    finds(monkeypatch, Examined(entries, "", [], []))
+    finds(monkeypatch, TrialFindings(entries, "", [], []))
     assert main(["check-app", "shop"]) == 1
     assert capsys.readouterr().out == "shop/schema.graphql:1:2: error: odd\nshop: 1 error\n"
 
 
 def test_what_is_there_and_not_loaded(shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    finds(monkeypatch, Examined({}, "", [], []))
+    finds(monkeypatch, TrialFindings({}, "", [], []))
     (shop / "config.yaml").write_text("graphql: true")
     assert main(["check-app", "shop"]) == 0
     assert capsys.readouterr().out.startswith(

@@ -4,7 +4,7 @@ import pytest
 
 from svc.content import csv_reader
 from svc.content.content_type import run
-from svc.content.csv_reader import SLICE_CELLS, Quoted, iter_rows
+from svc.content.csv_reader import SLICE_CELLS, QuotedCell, iter_rows
 from svc.content.csv_type import CsvType
 from svc.errors import BadBody, BadValue
 from svc.store.schema import Attribute
@@ -51,7 +51,7 @@ def test_lines_are_counted_also_within_cells() -> None:
 
 def test_quoted_cells_are_known() -> None:
     ((_, cells),) = iter_rows('1,"1",""')
-    assert [type(cell) is Quoted for cell in cells] == [False, True, True]
+    assert [type(cell) is QuotedCell for cell in cells] == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import zstandard
 from svc.deploying.archives import ArchiveLimits, unpack
 from svc.deploying.tar_reader import BadArchive, TarReader
 from svc.errors import NoSpace, Problem
-from svc.store.backup.watch import Stopped, Watch
+from svc.store.backup.watch import CopyStopped, Watch
 from tests.support.archives import member, tar, tar_of
 
 
@@ -283,7 +283,7 @@ def test_a_zip_bomb_is_refused(place: Path) -> None:
 
 def test_it_can_be_stopped(place: Path) -> None:
     watch = Watch(lambda done, total: watch.stop() if done > 1 << 20 else None)
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         unpack(io.BytesIO(tar_of({"a": os.urandom(8 << 20)})), place, watch=watch)
     assert (place / "a").stat().st_size < 2 << 20
 

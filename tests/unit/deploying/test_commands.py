@@ -13,7 +13,7 @@ import pytest
 
 from svc.deploying import commands
 from svc.deploying.commands import KEPT_LINES, LINE, CommandFailed, clean_environment, run_command
-from svc.store.backup.watch import Stopped, Watch
+from svc.store.backup.watch import CopyStopped, Watch
 
 pytestmark = pytest.mark.programs
 
@@ -73,7 +73,7 @@ def test_what_is_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
 def test_it_can_be_stopped(tmp_path: Path) -> None:
     watch = Watch()
     threading.Timer(0.2, watch.stop).start()
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         run("sleep 1000", tmp_path, watch=watch)
 
 

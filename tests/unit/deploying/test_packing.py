@@ -10,7 +10,7 @@ import pytest
 
 from svc.deploying.archives import unpack
 from svc.deploying.packing import CannotPack, pack, size_of
-from svc.store.backup.watch import Stopped, Watch
+from svc.store.backup.watch import CopyStopped, Watch
 
 
 @pytest.fixture
@@ -73,5 +73,5 @@ def test_names_that_would_be_refused_are_an_error(app: Path, name: str | bytes) 
 def test_it_can_be_stopped(app: Path) -> None:
     watch = Watch()
     watch.stop()
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         pack(app, io.BytesIO(), watch=watch)

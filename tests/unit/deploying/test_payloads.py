@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from svc.deploying import payloads
 from svc.deploying.payloads import Payload, store_payload
 from svc.errors import ValidationError
-from svc.store.backup.watch import Stopped, Watch
+from svc.store.backup.watch import CopyStopped, Watch
 
 
 @given(st.binary(min_size=1, max_size=200), st.integers(4, 40), st.sampled_from(["plain", "url", "unpadded", "lines"]))
@@ -49,6 +49,6 @@ def test_bytes_are_stored_as_they_are(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_one_that_is_stopped(tmp_path: Path) -> None:
     watch = Watch(lambda done, total: watch.stop())
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         store_payload(Payload.of(os.urandom(1 << 20)), tmp_path / "p", watch)
     assert not list(tmp_path.iterdir())

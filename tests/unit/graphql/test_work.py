@@ -12,7 +12,7 @@ from svc.content.values import json_form
 from svc.errors import ClientError
 from svc.graphql import reading
 from svc.graphql.answer import Answer, _held
-from svc.graphql.reading import Reading
+from svc.graphql.reading import FieldReading
 from svc.query.budget import QueryLimits, set_limits
 from svc.store import Table
 from tests.support.graphql import Shop, open_shop
@@ -214,15 +214,15 @@ def test_a_request_that_is_cancelled_before_it_goes_on(shop: Shop, monkeypatch: 
     instance = shop.app._instance
     snapshots = instance.server.store.snapshots
     before = snapshots.readers
-    start = Reading.start
+    start = FieldReading.start
     rest: list[Any] = []
 
-    def begin(self: Reading) -> Any:
+    def begin(self: FieldReading) -> Any:
         rest.append(start(self))
         assert snapshots.readers > before
         raise ClientError("gone")
 
-    monkeypatch.setattr(Reading, "start", begin)
+    monkeypatch.setattr(FieldReading, "start", begin)
     assert shop.ask("{ a: Product { id } Many { number } }")[0] == 400
     assert rest[0] is not None
     rest.clear()

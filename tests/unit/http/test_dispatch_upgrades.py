@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from svc.auth.verifier import Pending
+from svc.auth.verifier import PendingVerification
 from svc.errors import NotFound, Problem
 from svc.messages import HeaderBlock, Request, Response, Upgrade
 from tests.unit.http.test_dispatch import FakeExchange, World, problem, world
@@ -135,14 +135,14 @@ def test_listeners_learn_that_the_caller_is_refused(world: World) -> None:
 @pytest.mark.parametrize("outcome", ["ann", Problem("Login failed", 401)])
 def test_a_password_that_has_to_be_verified(world: World, outcome: Any) -> None:
     class Owner:
-        def finish(self, pending: Pending, result: Any) -> Any:
+        def finish(self, pending: PendingVerification, result: Any) -> Any:
             if isinstance(outcome, Problem):
                 raise outcome
             return outcome
 
-        def release(self, pending: Pending) -> None:
+        def release(self, pending: PendingVerification) -> None:
             pass
 
-    listeners, _, response = ask(world, UPGRADE, user=Pending(Owner(), b"", lambda: True))  # type: ignore[arg-type]
+    listeners, _, response = ask(world, UPGRADE, user=PendingVerification(Owner(), b"", lambda: True))  # type: ignore[arg-type]
     assert response is UPGRADE
     assert listeners.asked == ([(None, outcome)] if isinstance(outcome, Problem) else [(outcome, None)])

@@ -7,61 +7,61 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svc.errors import ClientError
-from svc.http.forwarded import MAX_HOPS, Forwarded, node_address, read_forwarded
+from svc.http.forwarded import MAX_HOPS, ForwardedAddress, node_address, read_forwarded
 
 
 def is_trusted(address: str) -> bool:
     return address.startswith("10.")
 
 
-def read(**fields: str) -> Forwarded:
+def read(**fields: str) -> ForwardedAddress:
     return read_forwarded({name.replace("_", "-"): value for name, value in fields.items()}, is_trusted)
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, Forwarded()),
-        ({"x_forwarded_for": "192.0.2.7"}, Forwarded("192.0.2.7")),
-        ({"x_forwarded_for": "1.1.1.1, 192.0.2.7"}, Forwarded("192.0.2.7")),
-        ({"x_forwarded_for": "1.1.1.1, 192.0.2.7, 10.0.0.2, 10.0.0.3"}, Forwarded("192.0.2.7")),
-        ({"x_forwarded_for": "10.0.0.9, 10.0.0.2"}, Forwarded("10.0.0.9")),
-        ({"x_forwarded_for": "192.0.2.7:1234"}, Forwarded("192.0.2.7")),
-        ({"x_forwarded_for": "[2001:DB8::7]:443"}, Forwarded("2001:db8::7")),
-        ({"x_forwarded_for": "2001:db8::7"}, Forwarded("2001:db8::7")),
-        ({"x_forwarded_for": "::ffff:192.0.2.7"}, Forwarded("192.0.2.7")),
-        ({"x_forwarded_for": " , ,192.0.2.7,,"}, Forwarded("192.0.2.7")),
-        ({"x_forwarded_for": "192.0.2.7, unknown"}, Forwarded()),
-        ({"x_forwarded_for": "192.0.2.7, unknown, 10.0.0.2"}, Forwarded("10.0.0.2")),
-        ({"x_forwarded_for": "unix:"}, Forwarded()),
-        ({"x_forwarded_for": ""}, Forwarded()),
-        ({"x_forwarded_proto": "https"}, Forwarded(scheme="https")),
-        ({"x_forwarded_proto": "WSS"}, Forwarded(scheme="https")),
-        ({"x_forwarded_host": "shop.example:8443"}, Forwarded(host="shop.example:8443")),
-        ({"x_forwarded_host": "[2001:db8::7]:80"}, Forwarded(host="[2001:db8::7]:80")),
-        ({"x_forwarded_for": "9.9.9.9, 192.0.2.7, 10.0.0.2", "x_forwarded_proto": "http, https, http"}, Forwarded("192.0.2.7", "https")),
-        ({"x_forwarded_for": "192.0.2.7, 10.0.0.2", "x_forwarded_proto": "http, x, https"}, Forwarded("192.0.2.7", "https")),
-        ({"x_forwarded_for": "192.0.2.7, 10.0.0.2", "x_forwarded_host": "a.example, b"}, Forwarded("192.0.2.7", None, "a.example")),
-        ({"forwarded": "for=192.0.2.7;proto=https;host=shop.example"}, Forwarded("192.0.2.7", "https", "shop.example")),
-        ({"forwarded": 'For="[2001:db8::7]:80" ; Proto=HTTPS;by=10.0.0.1'}, Forwarded("2001:db8::7", "https")),
-        ({"forwarded": "for=[2001:db8::7]"}, Forwarded("2001:db8::7")),
-        ({"forwarded": r'for="192.0.2\.7"'}, Forwarded("192.0.2.7")),
-        ({"forwarded": 'for=1.1.1.1;host=evil.example, for=192.0.2.7;host="a.example"'}, Forwarded("192.0.2.7", None, "a.example")),
-        ({"forwarded": "for=192.0.2.7;proto=https, for=10.0.0.2;proto=http"}, Forwarded("192.0.2.7", "https")),
-        ({"forwarded": "for=1.1.1.1, for=_hidden;proto=https"}, Forwarded(None, "https")),
-        ({"forwarded": "proto=https"}, Forwarded(None, "https")),
-        ({"forwarded": " ,; , "}, Forwarded()),
-        ({"x_forwarded_prefix": "/svc"}, Forwarded(prefix="/svc")),
-        ({"x_forwarded_prefix": "/a/b.c/"}, Forwarded(prefix="/a/b.c")),
-        ({"x_forwarded_prefix": "//evil.example, /svc"}, Forwarded(prefix="/svc")),
-        ({"x_forwarded_prefix": "/"}, Forwarded()),
-        ({"x_forwarded_prefix": ""}, Forwarded()),
-        ({"forwarded": "for=192.0.2.7", "x_forwarded_prefix": "/svc"}, Forwarded("192.0.2.7", prefix="/svc")),
-        ({"x_forwarded_for": "192.0.2.7", "x_forwarded_prefix": "/svc"}, Forwarded("192.0.2.7", prefix="/svc")),
-        ({"forwarded": "for=192.0.2.7;proto=https", "x_forwarded_for": "192.0.2.7", "x_forwarded_proto": "https"}, Forwarded("192.0.2.7", "https")),
+        ({}, ForwardedAddress()),
+        ({"x_forwarded_for": "192.0.2.7"}, ForwardedAddress("192.0.2.7")),
+        ({"x_forwarded_for": "1.1.1.1, 192.0.2.7"}, ForwardedAddress("192.0.2.7")),
+        ({"x_forwarded_for": "1.1.1.1, 192.0.2.7, 10.0.0.2, 10.0.0.3"}, ForwardedAddress("192.0.2.7")),
+        ({"x_forwarded_for": "10.0.0.9, 10.0.0.2"}, ForwardedAddress("10.0.0.9")),
+        ({"x_forwarded_for": "192.0.2.7:1234"}, ForwardedAddress("192.0.2.7")),
+        ({"x_forwarded_for": "[2001:DB8::7]:443"}, ForwardedAddress("2001:db8::7")),
+        ({"x_forwarded_for": "2001:db8::7"}, ForwardedAddress("2001:db8::7")),
+        ({"x_forwarded_for": "::ffff:192.0.2.7"}, ForwardedAddress("192.0.2.7")),
+        ({"x_forwarded_for": " , ,192.0.2.7,,"}, ForwardedAddress("192.0.2.7")),
+        ({"x_forwarded_for": "192.0.2.7, unknown"}, ForwardedAddress()),
+        ({"x_forwarded_for": "192.0.2.7, unknown, 10.0.0.2"}, ForwardedAddress("10.0.0.2")),
+        ({"x_forwarded_for": "unix:"}, ForwardedAddress()),
+        ({"x_forwarded_for": ""}, ForwardedAddress()),
+        ({"x_forwarded_proto": "https"}, ForwardedAddress(scheme="https")),
+        ({"x_forwarded_proto": "WSS"}, ForwardedAddress(scheme="https")),
+        ({"x_forwarded_host": "shop.example:8443"}, ForwardedAddress(host="shop.example:8443")),
+        ({"x_forwarded_host": "[2001:db8::7]:80"}, ForwardedAddress(host="[2001:db8::7]:80")),
+        ({"x_forwarded_for": "9.9.9.9, 192.0.2.7, 10.0.0.2", "x_forwarded_proto": "http, https, http"}, ForwardedAddress("192.0.2.7", "https")),
+        ({"x_forwarded_for": "192.0.2.7, 10.0.0.2", "x_forwarded_proto": "http, x, https"}, ForwardedAddress("192.0.2.7", "https")),
+        ({"x_forwarded_for": "192.0.2.7, 10.0.0.2", "x_forwarded_host": "a.example, b"}, ForwardedAddress("192.0.2.7", None, "a.example")),
+        ({"forwarded": "for=192.0.2.7;proto=https;host=shop.example"}, ForwardedAddress("192.0.2.7", "https", "shop.example")),
+        ({"forwarded": 'For="[2001:db8::7]:80" ; Proto=HTTPS;by=10.0.0.1'}, ForwardedAddress("2001:db8::7", "https")),
+        ({"forwarded": "for=[2001:db8::7]"}, ForwardedAddress("2001:db8::7")),
+        ({"forwarded": r'for="192.0.2\.7"'}, ForwardedAddress("192.0.2.7")),
+        ({"forwarded": 'for=1.1.1.1;host=evil.example, for=192.0.2.7;host="a.example"'}, ForwardedAddress("192.0.2.7", None, "a.example")),
+        ({"forwarded": "for=192.0.2.7;proto=https, for=10.0.0.2;proto=http"}, ForwardedAddress("192.0.2.7", "https")),
+        ({"forwarded": "for=1.1.1.1, for=_hidden;proto=https"}, ForwardedAddress(None, "https")),
+        ({"forwarded": "proto=https"}, ForwardedAddress(None, "https")),
+        ({"forwarded": " ,; , "}, ForwardedAddress()),
+        ({"x_forwarded_prefix": "/svc"}, ForwardedAddress(prefix="/svc")),
+        ({"x_forwarded_prefix": "/a/b.c/"}, ForwardedAddress(prefix="/a/b.c")),
+        ({"x_forwarded_prefix": "//evil.example, /svc"}, ForwardedAddress(prefix="/svc")),
+        ({"x_forwarded_prefix": "/"}, ForwardedAddress()),
+        ({"x_forwarded_prefix": ""}, ForwardedAddress()),
+        ({"forwarded": "for=192.0.2.7", "x_forwarded_prefix": "/svc"}, ForwardedAddress("192.0.2.7", prefix="/svc")),
+        ({"x_forwarded_for": "192.0.2.7", "x_forwarded_prefix": "/svc"}, ForwardedAddress("192.0.2.7", prefix="/svc")),
+        ({"forwarded": "for=192.0.2.7;proto=https", "x_forwarded_for": "192.0.2.7", "x_forwarded_proto": "https"}, ForwardedAddress("192.0.2.7", "https")),
     ],
 )  # fmt: skip
-def test_fields_of_proxies(fields: dict[str, str], expected: Forwarded) -> None:
+def test_fields_of_proxies(fields: dict[str, str], expected: ForwardedAddress) -> None:
     assert read(**fields) == expected
 
 
@@ -113,7 +113,7 @@ def test_what_is_not_an_address(text: str) -> None:
 
 def test_only_so_many_proxies_are_looked_at() -> None:
     far = ", ".join(["192.0.2.7", *(f"10.0.0.{number}" for number in range(MAX_HOPS))])
-    assert read(x_forwarded_for=far) == Forwarded("10.0.0.0")
+    assert read(x_forwarded_for=far) == ForwardedAddress("10.0.0.0")
 
 
 _CLAIM = st.text("for=host;prot,\"\\ []:.0127_x\t", max_size=40)  # fmt: skip
@@ -124,10 +124,10 @@ _CLAIM = st.text("for=host;prot,\"\\ []:.0127_x\t", max_size=40)  # fmt: skip
 @example('"')
 def test_what_a_client_sends_itself_does_not_count(claim: str) -> None:
     """A proxy adds its part behind that of the client."""
-    assert read(x_forwarded_for=f"{claim}, 192.0.2.7", x_forwarded_proto="https") == Forwarded("192.0.2.7", "https")
+    assert read(x_forwarded_for=f"{claim}, 192.0.2.7", x_forwarded_proto="https") == ForwardedAddress("192.0.2.7", "https")
     for added in ("for=192.0.2.7;proto=https", 'for="192.0.2.7";proto="https"', 'proto=https;for="192.0.2.7:80"'):
         try:
             found = read(forwarded=f"{claim}, {added}")
         except ClientError:
             continue
-        assert found == Forwarded("192.0.2.7", "https")
+        assert found == ForwardedAddress("192.0.2.7", "https")

@@ -16,7 +16,7 @@ from svc.clock import FakeClock
 from svc.config import Config
 from svc.logs import Logs
 from svc.logs.application_code import ApplicationCode
-from svc.logs.forgotten import Forgotten
+from svc.logs.forgotten import ForgottenCalls
 from tests.support.application_file import run_as_file
 
 SOURCE = """\
@@ -47,7 +47,7 @@ class Scene:
         self.logs = Logs.from_config(Config.from_document({"logging": {"level": "error"}}, self.root), clock=self.clock)
         code = ApplicationCode()
         code.add(tmp_path / "shop")
-        self.forgotten = Forgotten(self.logs, code)
+        self.forgotten = ForgottenCalls(self.logs, code)
         self.application = run_as_file(tmp_path / "shop" / "resources.py", SOURCE)
 
     def lines(self) -> list[str]:

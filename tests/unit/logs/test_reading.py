@@ -14,7 +14,7 @@ from svc.clock import FakeClock
 from svc.config import Config
 from svc.logs import Logs, reading
 from svc.logs.lines import json_entry, prefix, timestamp
-from svc.logs.reading import LogReader, Wanted, parse_head
+from svc.logs.reading import LogQuery, LogReader, parse_head
 
 BEGIN = 1_767_607_200.0  # 2026-01-05T10:00:00Z
 
@@ -28,7 +28,7 @@ def entry(seconds: float, level: str, text: str, *tags: str, thread: str = "http
 
 
 def read(path: Path, **wanted: Any) -> list[dict[str, Any]]:
-    reader = LogReader(path, Wanted(**wanted))
+    reader = LogReader(path, LogQuery(**wanted))
     found = []
     while not reader.done:
         found += reader.batch()
@@ -215,7 +215,7 @@ def test_a_large_file_is_read_from_about_the_time(tmp_path: Path, monkeypatch: p
 def test_batches_are_bounded_whatever_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "svc.log"
     path.write_text("".join(line(number, "info", "x" * 2000) + "\n" for number in range(2000)))
-    reader = LogReader(path, Wanted(limit=10**9))
+    reader = LogReader(path, LogQuery(limit=10**9))
     sizes = []
     while not reader.done:
         sizes.append(len(reader.batch()))
@@ -229,7 +229,7 @@ def test_batches_are_bounded_whatever_the_limit(tmp_path: Path, monkeypatch: pyt
 def test_a_file_cut_off_while_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "svc.log"
     path.write_text("".join(line(number, "info", "x" * 2000) + "\n" for number in range(2000)))
-    reader = LogReader(path, Wanted(limit=10**9))
+    reader = LogReader(path, LogQuery(limit=10**9))
     assert reader.batch()
     path.write_text("")
     while not reader.done:

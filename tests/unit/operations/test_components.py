@@ -16,7 +16,7 @@ import pytest
 
 from svc.deploying import deployment, files
 from svc.deploying.switching import begin, finish, go_back
-from svc.deploying.trying import Tried
+from svc.deploying.trying import TrialResult
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
 from svc.operations.deployment_records import MAX_EVENTS
@@ -268,7 +268,7 @@ def test_deployments_that_are_refused(node: OperationsNode, fields: dict[str, An
 
 def test_records(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the processes that load a version first, of which the other tests have enough."""
-    monkeypatch.setattr(deployment, "try_load", lambda *arguments: Tried())
+    monkeypatch.setattr(deployment, "try_load", lambda *arguments: TrialResult())
     good = base64.b64encode(tar_of({"config.yaml": "rest: true\n"})).decode()
     for number in range(7):
         node.clock.advance(10)

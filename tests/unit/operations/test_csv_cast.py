@@ -13,7 +13,7 @@ from svc.operations.csv_cast import CsvColumns, autocast, column_name_fault
 from svc.operations.csv_rows import CsvRowParser
 from svc.store.schema import Attribute
 from svc.store.values.conversion import text_to_value
-from svc.store.writing.bulk_batch import Refused
+from svc.store.writing.bulk_batch import RefusedRecord
 
 CASTS: list[tuple[str, Any]] = [
     ("true", True), ("TRUE", True), ("True", "True"), ("false", False), ("FALSE", False), ("tRUE", "tRUE"), ("t", "t"),
@@ -75,7 +75,7 @@ def test_a_column_says_what_each_of_its_cells_does(kind: str, cells: list[str]) 
         try:
             value = text_to_value(Attribute("a", kind), cell)
         except BadValue as error:
-            assert record == Refused(error.message, None, "a")
+            assert record == RefusedRecord(error.message, None, "a")
         else:
             assert record == {"a": value}
 
@@ -84,9 +84,9 @@ def test_what_a_type_cannot_take_refuses_its_row() -> None:
     columns = CsvColumns(["id", "i", "f"], TYPED, "id", frozenset())
     found = columns.records([["a", "x", "1.5"], ["b", "2", ""], ["null", "3", "y"]], [2, 3, 4])
     assert found == [
-        Refused('Invalid value for attribute i: "x", expecting Int', "a", "i"),
+        RefusedRecord('Invalid value for attribute i: "x", expecting Int', "a", "i"),
         {"id": "b", "i": 2},
-        Refused(
+        RefusedRecord(
             "Invalid hash value: 'null' is not a valid hash attribute value, check log for more info. "
             'Invalid value for attribute f: "y", expecting Float',
             None,

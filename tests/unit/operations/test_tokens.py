@@ -8,7 +8,7 @@ from typing import Any
 import jwt
 import pytest
 
-from svc.auth.identify import Pending
+from svc.auth.identify import PendingVerification
 from svc.auth.users import User
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request
@@ -51,7 +51,7 @@ class Caller:
         request = Request("POST", "/", HeaderBlock(pairs))
         request.peer = peer
         who = self.identifier.identify(request)
-        request.user = who.finish(who.work()) if type(who) is Pending else who
+        request.user = who.finish(who.work()) if type(who) is PendingVerification else who
         self.user = None if request.user is None else request.user.username
 
         async def run() -> Any:

@@ -15,9 +15,9 @@ from svc.protocol.websocket import (
     CloseReceived,
     DeflateOptions,
     Event,
-    Failed,
     PingReceived,
     PongReceived,
+    ProtocolFailed,
     WebSocketProtocol,
     WebSocketState,
     negotiate,
@@ -113,7 +113,7 @@ def test_what_is_wrong_fails_with_its_code_and_nothing_follows(sent: bytes, code
         driver = WebSocketProtocol()
         before, failed = receive(driver, *pieces)
         assert before == "before"
-        assert isinstance(failed, Failed) and failed.code == code and failed.reason
+        assert isinstance(failed, ProtocolFailed) and failed.code == code and failed.reason
         assert driver.can_send  # an answer to what came before
         driver.answer_close()
         [(first, payload)] = parse(driver.data_to_send())
@@ -124,7 +124,7 @@ def test_what_is_wrong_fails_with_its_code_and_nothing_follows(sent: bytes, code
 def test_bad_utf8_is_found_before_the_message_is_complete() -> None:
     driver = WebSocketProtocol()
     [failed] = receive(driver, text(INVALID + b"x" * 200)[: 8 + len(INVALID)])
-    assert failed == Failed(1007, "Invalid data")
+    assert failed == ProtocolFailed(1007, "Invalid data")
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 3000, 3999, 4000, 4999])
@@ -162,7 +162,7 @@ def test_what_is_wrong_while_closing_ends_it() -> None:
     driver.close()
     driver.data_to_send()
     [failed] = receive(driver, frame(3))
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ProtocolFailed)
     assert driver.state is WebSocketState.CLOSED
     assert driver.data_to_send() == b""
 
@@ -211,7 +211,7 @@ def test_a_payload_is_as_large_as_allowed_and_no_larger() -> None:
         assert receive(WebSocketProtocol(1000), make(1000)) == [b"x" * 1000]
         for pieces in ([make(1001)], byte_by_byte(make(1001))):
             driver = WebSocketProtocol(1000)
-            assert receive(driver, *pieces) == [Failed(1009, "A message may have 1000 bytes")]
+            assert receive(driver, *pieces) == [ProtocolFailed(1009, "A message may have 1000 bytes")]
             assert driver.collected == 0
 
 
@@ -222,25 +222,25 @@ def test_another_limit_holds_for_the_messages_that_come() -> None:
         driver.limit(1000)
         assert receive(driver, binary(b"x" * 1000)) == [b"x" * 1000]
         [failed] = receive(driver, bytes([0x82, 0xFE]) + struct.pack("!H", 1001) + b"abcd")
-        assert isinstance(failed, Failed) and failed.code == 1009
+        assert isinstance(failed, ProtocolFailed) and failed.code == 1009
     agreement = negotiate("permessage-deflate", DeflateOptions())
     driver = WebSocketProtocol(5000, agreement)
     driver.limit(1000)
     packer = zlib.compressobj(wbits=-12)
     packed = packer.compress(b"x" * 1001) + packer.flush(zlib.Z_SYNC_FLUSH)
     [failed] = receive(driver, binary(packed[:-4], rsv=4))
-    assert isinstance(failed, Failed) and failed.code == 1009
+    assert isinstance(failed, ProtocolFailed) and failed.code == 1009
 
 
 @pytest.mark.parametrize("size", [100 * 1024 * 1024 + 1, 1 << 40, (1 << 63) - 1])
 def test_a_header_alone_is_refused(size: int) -> None:
     head = bytes([0x82, 0xFF]) + struct.pack("!Q", size) + b"abcd"
-    assert receive(WebSocketProtocol(), head) == [Failed(1009, "A message may have 104857600 bytes")]
+    assert receive(WebSocketProtocol(), head) == [ProtocolFailed(1009, "A message may have 104857600 bytes")]
 
 
 def test_a_header_is_judged_before_its_length() -> None:
     [failed] = receive(WebSocketProtocol(1000), binary(b"x" * 2000, rsv=2))
-    assert isinstance(failed, Failed) and failed.code == 1002
+    assert isinstance(failed, ProtocolFailed) and failed.code == 1002
 
 
 def test_a_promised_message_costs_nothing_until_it_comes() -> None:
@@ -274,7 +274,7 @@ def test_empty_fragments_are_counted() -> None:
     start = text("a", fin=False)
     assert receive(WebSocketProtocol(), start + more("", fin=False) * EMPTY_FRAGMENTS + more("b")) == ["ab"]
     flood = start + more("", fin=False) * (EMPTY_FRAGMENTS + 1)
-    assert receive(WebSocketProtocol(), flood) == [Failed(1008, "Too many empty fragments")]
+    assert receive(WebSocketProtocol(), flood) == [ProtocolFailed(1008, "Too many empty fragments")]
     two = (start + more("", fin=False) * EMPTY_FRAGMENTS + more("b")) * 2
     assert receive(WebSocketProtocol(), two) == ["ab", "ab"]  # each message begins anew
 
@@ -376,7 +376,7 @@ def test_compressed_messages(sent: bytes, events: list[Event]) -> None:
 def test_compressed_messages_that_are_wrong(sent: bytes, code: int) -> None:
     for pieces in ([sent], byte_by_byte(sent)):
         [failed] = receive(compressing(), *pieces)
-        assert isinstance(failed, Failed) and failed.code == code
+        assert isinstance(failed, ProtocolFailed) and failed.code == code
 
 
 def test_a_bomb_is_not_inflated() -> None:
@@ -387,7 +387,7 @@ def test_a_bomb_is_not_inflated() -> None:
     try:
         before = tracemalloc.get_traced_memory()[0]
         assert receive(driver, binary(bomb[:90_000], rsv=4, fin=False)) == [
-            Failed(1009, "A message may have 100000 bytes, a compressed one 100 for each that is sent")
+            ProtocolFailed(1009, "A message may have 100000 bytes, a compressed one 100 for each that is sent")
         ]
         assert tracemalloc.get_traced_memory()[1] - before < 1_500_000
     finally:
@@ -397,7 +397,7 @@ def test_a_bomb_is_not_inflated() -> None:
 def test_a_compressed_message_is_as_large_as_allowed() -> None:
     for size, expected in (
         (1000, [b"\0" * 1000]),
-        (1001, [Failed(1009, "A message may have 1000 bytes, a compressed one 100 for each that is sent")]),
+        (1001, [ProtocolFailed(1009, "A message may have 1000 bytes, a compressed one 100 for each that is sent")]),
     ):
         compressed = deflated(b"\0" * size)
         assert receive(compressing(1000), binary(compressed, rsv=4)) == expected
@@ -407,7 +407,7 @@ def test_a_compressed_message_is_as_large_as_allowed() -> None:
 
 def test_a_compressed_message_is_no_more_than_a_hundred_times_what_was_sent() -> None:
     bomb = deflated(b"\0" * (8 << 20))
-    too_big = [Failed(1009, f"A message may have {64 << 20} bytes, a compressed one 100 for each that is sent")]
+    too_big = [ProtocolFailed(1009, f"A message may have {64 << 20} bytes, a compressed one 100 for each that is sent")]
     assert receive(compressing(64 << 20), binary(bomb, rsv=4)) == too_big
     assert receive(compressing(64 << 20), binary(bomb[:3000], rsv=4, fin=False) + more(bomb[3000:])) == too_big
     assert receive(compressing(64 << 20), binary(deflated(b"\0" * (1 << 20)), rsv=4)) == [b"\0" * (1 << 20)]

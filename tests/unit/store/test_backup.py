@@ -21,8 +21,8 @@ from svc.store.backup import (
     Backups,
     BackupSource,
     BadBackup,
+    CopyStopped,
     InUse,
-    Stopped,
     UnknownBackup,
     Watch,
     archive_pieces,
@@ -183,7 +183,7 @@ def test_writers_go_on_while_it_is_copied(
 def test_a_copy_can_be_ended(data: Database, backups: Backups) -> None:
     watch = Watch()
     watch.stop()
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         backups.create(BackupSource.of(data), watch=watch)
     assert backups.infos() == []
     assert [path for path in backups.path.iterdir() if path.is_dir()] == []
@@ -196,7 +196,7 @@ def test_closing_the_database_ends_its_copies(store: Store, data: Database, back
         if data.name in store.databases:
             store.close()
 
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         backups.create(source, watch=Watch(report))
     assert backups.infos() == []
 

@@ -11,14 +11,14 @@ import pytest
 
 from svc.api.caching import TableCache, fetches, following
 from svc.api.caching.directives import Directives, directives_of, parse_directives
-from svc.api.caching.following import Following
+from svc.api.caching.following import SourceFollower
 from svc.api.caching.sources import Source, is_unreachable, understand
 from svc.api.context import Context
 from svc.errors import Overloaded, ServerError
 from svc.messages import Response
 from svc.store import Table
 from svc.store.blobs import create_blob
-from svc.store.caching import Fetched, FetchLocks, State
+from svc.store.caching import FetchedAnswer, FetchLocks, State
 from svc.store.expiry import ExpiryTimes
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
@@ -109,7 +109,7 @@ def test_what_another_process_has_fetched_is_taken(world: World) -> None:
         await asyncio.sleep(0.02)
         assert not reading.done() and encode_key("a") in world.table.loading
         transaction = world.node.store.begin()  # as the other process would
-        transaction.store_fetched(world.table, "a", Fetched(State.NEW, 0, 5.0), {"value": 7})
+        transaction.store_fetched(world.table, "a", FetchedAnswer(State.NEW, 0, 5.0), {"value": 7})
         transaction.apply()
         await asyncio.sleep(0.01)
         lock.release()
@@ -237,7 +237,7 @@ def test_following_goes_on_after_errors(world: World, monkeypatch: pytest.Monkey
             return [{"type": "transaction", "writes": writes}, {"type": "dance", "id": "l", "table": "Log"}]
 
     async def follow() -> None:
-        task = asyncio.ensure_future(Following(world.cache, Source(Active()), world.node.store).run())
+        task = asyncio.ensure_future(SourceFollower(world.cache, Source(Active()), world.node.store).run())
         await enough.wait()
         task.cancel()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from svc.errors import BadValue, ServerError
-from svc.store.blobs import INLINE_BELOW, Blob, BlobFiles, Helper, Unsaved, blobs_in, create_blob, save, save_now
+from svc.store.blobs import INLINE_BELOW, Blob, BlobFiles, Helper, UnsavedContent, blobs_in, create_blob, save, save_now
 from svc.store.blobs import blob as blob_module
 from svc.store.values.records import decode, decode_json, encode, has_files, lsn_of, projection, raw_payload
 
@@ -88,12 +88,12 @@ class TestMaking:
             create_blob("\ud800")
 
     def test_unsaved_blobs_are_counted(self, files: BlobFiles) -> None:
-        before = Unsaved.alive
+        before = UnsavedContent.alive
         one, other = create_blob(LARGE), create_blob(LARGE)
-        assert Unsaved.alive == before + 2
+        assert UnsavedContent.alive == before + 2
         save_now(one, files)
         del other
-        assert Unsaved.alive == before
+        assert UnsavedContent.alive == before
 
     def test_blobs_are_found_at_any_depth(self) -> None:
         blob = create_blob(b"x")

@@ -7,7 +7,7 @@ from pathlib import Path
 from svc.clock import FakeClock
 from svc.store import Store
 from svc.store.blobs import create_blob
-from svc.store.caching import Fetched, FetchLocks, State
+from svc.store.caching import FetchedAnswer, FetchLocks, State
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
@@ -59,14 +59,14 @@ def test_the_files_of_an_evicted_record_go(tmp_path: Path) -> None:
     table = database.define_table(CACHED)
     table.cache(store)
     transaction = store.begin()
-    transaction.store_fetched(table, "a", Fetched(State.NEW, 0, 5.0), {"name": "x", "image": create_blob(b"x" * 100_000)})
+    transaction.store_fetched(table, "a", FetchedAnswer(State.NEW, 0, 5.0), {"name": "x", "image": create_blob(b"x" * 100_000)})
     transaction.apply()
     store.commit_turn()
     files = [number for number, _ in database.ledger.files(database.snapshot())]
     assert len(files) == 1 and database.blobs.exists(files[0])
     clock.advance(60)
     transaction = store.begin()
-    transaction.store_fetched(table, "a", Fetched(State.UNCHANGED, 1 << 40))
+    transaction.store_fetched(table, "a", FetchedAnswer(State.UNCHANGED, 1 << 40))
     transaction.apply()
     store.commit_turn()
     store.check()

@@ -16,7 +16,7 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.values.validation import Validator
 from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
-from svc.store.writing.bulk_batch import BulkResult, Refused
+from svc.store.writing.bulk_batch import BulkResult, RefusedRecord
 from tests.support.fakes import HeldBack, TickingClock
 from tests.unit.store.writing.test_long_write import Turns, put, writing
 
@@ -167,7 +167,7 @@ def test_who_fails_hinders_nobody(turns: Turns, seats: Table) -> None:
     records: list[Any] = rows(30)
     records[3]["price"] = "dear"
     records[7]["code"] = "k" * 700
-    records[9] = Refused("Bad cell")
+    records[9] = RefusedRecord("Bad cell")
     result = write(turns, seats, records)
     assert counts(result) == (27, 0, 3)
     assert [(each.number, each.message) for each in result.errors] == [
@@ -175,7 +175,7 @@ def test_who_fails_hinders_nobody(turns: Turns, seats: Table) -> None:
         (8, "Primary key is too long, at most 659 characters and 1978 bytes are allowed"),
         (10, "Bad cell"),
     ]
-    many = write(turns, seats, [Refused("no")] * 300, largest=64)
+    many = write(turns, seats, [RefusedRecord("no")] * 300, largest=64)
     assert counts(many) == (0, 0, 300) and [each.number for each in many.errors] == list(range(1, 101))
 
 
@@ -275,7 +275,7 @@ def test_batches(turns: Turns, store: Store, seats: Table) -> None:
     async def on_batch(result: BulkResult) -> None:
         told.append(result.total)
 
-    async def lists() -> AsyncIterator[list[dict[str, Any] | Refused]]:
+    async def lists() -> AsyncIterator[list[dict[str, Any] | RefusedRecord]]:
         for start in range(0, 100, 7):
             yield rows(100)[start : start + 7]  # type: ignore[misc]
 

@@ -11,7 +11,7 @@ from svc.apps.schema_files import load_schema_files
 from svc.clock import FakeClock
 from svc.errors import CheckFailed, ClientError, NotUnique, SchemaError, ServerError
 from svc.store import Store, Table
-from svc.store.caching.copies import Fetched, State
+from svc.store.caching.copies import FetchedAnswer, State
 from svc.store.schema import Attribute, Check, TableDefinition
 from svc.store.values import checks
 from svc.store.values.records import decode
@@ -292,7 +292,7 @@ def test_copies_of_what_a_source_has_are_not_tested(table: Table) -> None:
     write(table, "1", mail="a", n=1)
     transaction = begin(table)
     for key in ("2", "3"):
-        transaction.store_fetched(table, key, Fetched(State.NEW, 1 << 40, 5.0), {"id": key, "mail": "a", "n": -1})
+        transaction.store_fetched(table, key, FetchedAnswer(State.NEW, 1 << 40, 5.0), {"id": key, "mail": "a", "n": -1})
     table.database.store.commit_now(transaction)
     assert keys(table) == ["1", "2", "3"]
 

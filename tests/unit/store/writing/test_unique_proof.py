@@ -15,7 +15,7 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import after, decode_key, index_key
 from svc.store.values.records import decode
 from svc.store.writing import duplicates, unique_proof
-from svc.store.writing.unique_proof import DefinitionProof, Unproved, prove
+from svc.store.writing.unique_proof import DefinitionProof, UnprovedChange, prove
 from tests.support.fakes import TickingClock
 from tests.support.indexes import rebuild_index
 from tests.unit.store.writing.test_long_write import Turns
@@ -78,7 +78,7 @@ async def make_unique(table: Table, wanted: TableDefinition = UNIQUE, between: C
         between()
         try:
             return table.database.define_table(wanted, proof=proof)
-        except Unproved:
+        except UnprovedChange:
             continue
         finally:
             proof.close()
@@ -269,7 +269,7 @@ def test_many_duplicates_end_the_search(turns: Turns, table: Table, monkeypatch:
 def test_only_a_complete_proof_counts(table: Table) -> None:
     proof = unique_proof._proof_of(table.database, UNIQUE)
     assert isinstance(proof, DefinitionProof)
-    with pytest.raises(Unproved):
+    with pytest.raises(UnprovedChange):
         table.database.define_table(UNIQUE, proof=proof)
     proof.close()
     assert table.definition != UNIQUE
