@@ -5,22 +5,24 @@ A string is decoded and written in one call, however long it is.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator, Iterator
 from typing import Any
 
 from svc.content.content_type import ContentType
 from svc.content.heavy_rows import PIECE_ROWS, row_pieces
-from svc.content.msgpack_reader import REFUSED, MsgpackReading
-from svc.store.values.records import COMPRESSED, decode, decode_json, payload_size, raw_payload, stored_decoders
+from svc.content.msgpack_reader import REFUSED, MsgpackReading, end_of
+from svc.store.values.records import decode, decode_json, payload_size, raw_payload, stored_decoders
 
 LONG = 1 << 16  # bytes of the payload of a record; a shorter one is decoded and written within a slice
+MANY = 5000  # values of a record; fewer are, too, however long they are
 _CHARACTERS = 64  # of a string, or bytes, that count as one more value
 
 
 def is_long(raw: bytes) -> bool:
-    """Whether a stored record is long. Quickly where it is not: one that is compressed is looked at."""
-    return len(raw) > LONG or (bool(raw[0] & COMPRESSED) and payload_size(raw) > LONG)
+    """Whether a stored record has so many values that it takes more than a slice. Quickly where it is short."""
+    if payload_size(raw) <= LONG:
+        return False
+    return end_of(raw_payload(raw), 0, MANY) == (0, None)
 
 
 def decode_record_slices(raw: bytes, *, native: bool) -> Generator[None, None, dict[str, Any]]:
@@ -51,8 +53,8 @@ def count_values(value: object) -> int:
 
 
 def record_pieces(raw: bytes, kind: ContentType, visible: frozenset[str] | None) -> Iterator[bytes]:
-    """A long stored record as one document of a type with a `style`; b"" while nothing is to be sent yet. `visible`: the attributes that are written,
-    None: all."""
+    """A long stored record as one document of a type with a `style`, to be pulled by a connection; b"" while nothing is to be sent yet.
+    `visible`: the attributes that are written, None: all."""
     value = yield from _empty_while(decode_record_slices(raw, native=kind.native))
     if visible is not None:
         value = {name: member for name, member in value.items() if name in visible}
@@ -67,12 +69,3 @@ def _empty_while(steps: Generator[None, None, Any]) -> Generator[bytes, None, An
         except StopIteration as done:
             return done.value
         yield b""
-
-
-async def encode_long_record(raw: bytes, kind: ContentType, visible: frozenset[str] | None) -> bytes:
-    """The document of `record_pieces`, others served in between."""
-    found = []
-    for piece in record_pieces(raw, kind, visible):
-        found.append(piece)
-        await asyncio.sleep(0)
-    return b"".join(found)

@@ -116,7 +116,7 @@ class MsgpackReading:
         self._items += 1
         if self._items > MAX_VALUES:
             raise ValueError(f"more than {MAX_VALUES} values")
-        end, fault = _end_of(self._body, offset, most)
+        end, fault = end_of(self._body, offset, most)
         if fault is not None:
             raise ValueError("truncated, or not MessagePack")
         return end
@@ -149,7 +149,7 @@ def decode_sequence(body: bytes) -> Slices:
         if start - paused > SLICE_BYTES // 8:  # the longest small values are read no faster
             paused = start
             yield
-        end, fault = _end_of(body, start, LARGE)
+        end, fault = end_of(body, start, LARGE)
         try:
             if fault is not None:
                 raise ValueError("truncated, or not MessagePack")
@@ -343,11 +343,11 @@ def _bad_body(body: bytes, error: Exception, places: tuple[int | None, ...]) -> 
 
 
 def _fault(body: bytes) -> int | None:
-    end, fault = _end_of(body, 0, MAX_LOOKED_AT)
+    end, fault = end_of(body, 0, MAX_LOOKED_AT)
     return fault if fault is not None else end if 0 < end < len(body) else None
 
 
-def _end_of(body: bytes, start: int, items: int) -> tuple[int, int | None]:
+def end_of(body: bytes, start: int, items: int) -> tuple[int, int | None]:
     """(end of the value at `start`, None), or (0, offset of the first invalid item); (0, None) if it has more than `items` of them.
 
     Only the structure is checked: containers are not entered but counted, so there is no depth.

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 from svc.content.content_type import ContentType, Shape
-from svc.content.long_records import LONG, encode_long_record, is_long
+from svc.content.long_records import LONG, is_long, record_pieces
 from svc.content.values import is_blob
 from svc.errors import NotAcceptable, NotFound
 from svc.http.compression import VARY
@@ -56,8 +56,9 @@ class RecordResponses(ResponseParts):
         if writer is None:
             raise NotAcceptable(preferences.refusal)
         if (len(raw) > LONG or raw[0] & COMPRESSED) and writer.style is not None and is_long(raw):
-            body: Any = encode_long_record(raw, writer, record.visible)
-        elif record.visible is None and writer.name != TABULAR:
+            response = Response(record_pieces(raw, writer, record.visible), 200, pairs=pairs)  # holds nothing while it is not read
+            return self._compression.apply(request, response, writer.compressible)
+        if record.visible is None and writer.name != TABULAR:
             body = writer.encode_stored(raw)
         else:
             rows = writer.row_writer(_shape_of(record), 1)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from svc.content.content_type import ContentType, RowWriter, SlowRowWriter
 from svc.content.heavy_rows import PIECE_ROWS, row_pieces
-from svc.content.long_records import LONG, count_values, decode_record_slices
+from svc.content.long_records import count_values, decode_record_slices, is_long
 from svc.errors import Problem, QueryTooLarge, SnapshotLost
 from svc.freeing import free_later
 from svc.loop import contained
@@ -278,10 +278,11 @@ class QueryExecution:
         start = size = 0
         for end, raw in enumerate(batch):
             length = payload_size(raw)
-            if size and (size + length > LARGE or length > LONG):
+            has_many = is_long(raw)
+            if size and (size + length > LARGE or has_many):
                 yield self.write(writer, batch[start:end])
                 start, size = end, 0
-            if length > LONG:
+            if has_many:
                 yield from self._write_long(writer, raw)
                 start = end + 1
             else:

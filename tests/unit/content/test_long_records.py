@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +14,7 @@ from svc.content import long_records
 from svc.content.cbor_type import CborType
 from svc.content.content_type import ContentType
 from svc.content.json_type import JsonType
-from svc.content.long_records import LONG, count_values, decode_record_slices, encode_long_record, is_long
+from svc.content.long_records import LONG, count_values, decode_record_slices, is_long, record_pieces
 from svc.content.msgpack_reader import decode_msgpack
 from svc.content.msgpack_type import MsgpackType
 from svc.store.values.records import decode, decode_json, encode
@@ -52,7 +51,7 @@ def decoded(raw: bytes, *, native: bool) -> tuple[int, Any]:
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_same_values_in_steps(name: str) -> None:
     raw = stored(RECORDS[name])
-    assert is_long(raw)
+    assert is_long(raw) == (name not in ("text", "keys"))  # which have few values
     for native, whole in ((True, decode(raw)), (False, decode_json(raw))):
         pauses, record = decoded(raw, native=native)
         assert record == whole and list(record) == list(whole)
@@ -64,11 +63,11 @@ def test_the_same_values_in_steps(name: str) -> None:
 def test_the_same_bytes_in_pieces(name: str, kind: ContentType) -> None:
     raw = stored(RECORDS[name])
     whole = kind.encode_stored(raw)
-    body = asyncio.run(encode_long_record(raw, kind, None))
+    body = b"".join(record_pieces(raw, kind, None))
     read = {"application/json": kind.decode, "application/cbor": lambda body, _: cbor2.loads(body)}
     decode_body = read.get(kind.name, lambda body, _: decode_msgpack(body))
     assert len(body) == len(whole) and decode_body(body, {}) == decode_body(whole, {})
-    one = asyncio.run(encode_long_record(raw, kind, frozenset({"id"})))
+    one = b"".join(record_pieces(raw, kind, frozenset({"id"})))
     assert decode_body(one, {}) == {"id": RECORDS[name]["id"]}
 
 
@@ -105,4 +104,4 @@ def test_any_record(record: dict[str, Any], times: int) -> None:
     assert decoded(raw, native=True)[1] == decode(raw)
     assert decoded(raw, native=False)[1] == decode_json(raw)
     for kind in KINDS:
-        assert asyncio.run(encode_long_record(raw, kind, None)) == kind.encode_stored(raw)
+        assert b"".join(record_pieces(raw, kind, None)) == kind.encode_stored(raw)

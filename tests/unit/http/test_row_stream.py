@@ -90,3 +90,19 @@ def test_many_short_rows_of_a_slow_type(node: Node, monkeypatch: pytest.MonkeyPa
     assert status == 200 and not node.errors and "content-length" not in fields
     assert [row["id"] for row in yaml.safe_load(whole(body))] == [f"short{at:04}" for at in range(1000)]
     assert len(values) > 10 and max(values) <= yaml_type.LIGHT
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_a_record_with_very_many_values(node: Node, kind: str) -> None:
+    many = [{"n": number, "text": f"text {number}"} for number in range(15_000)]
+    body = json.dumps({"name": "many", "many": many}).encode()
+    assert node.connect().ask("PUT", "/Product/many", body, {"Content-Type": "application/json"})[0] == 204
+    for target in ("/Product/many", "/Product/?id=many"):
+        status, fields, body = node.connect().ask("GET", target, b"", {"Accept": kind})
+        assert status == 200 and "content-length" not in fields and not node.errors
+        found = READ[kind](whole(body))
+        record = found[0] if isinstance(found, list) else found
+        assert record["name"] == "many" and record["many"] == many
+    status, fields, body = node.connect().ask("GET", "/Product/many", b"", {"Accept": kind})
+    again = node.connect().ask("GET", "/Product/many", b"", {"Accept": kind, "If-None-Match": fields["etag"]})
+    assert (again[0], again[2]) == (304, b"")
