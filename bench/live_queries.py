@@ -22,7 +22,7 @@ from svc.clock import SYSTEM_CLOCK
 from svc.query import parse_query
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.live import LiveQueries
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.schema import Attribute, TableDefinition
 
 ROUNDS = 15
@@ -65,7 +65,7 @@ def record(source: random.Random, number: int) -> dict[str, object]:
 
 class Run:
     def __init__(self, path: Path) -> None:
-        self.store = Store(path, write_async=True)
+        self.store = Store(path, StoreSettings(write_async=True))
         self.loop = asyncio.new_event_loop()
         self.feed = CommitFeed(self.store, self.loop, SYSTEM_CLOCK)
         self.live = LiveQueries(self.store, self.feed, self.loop, SYSTEM_CLOCK, None)

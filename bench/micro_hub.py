@@ -20,7 +20,7 @@ from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.hub import Hub
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
-from svc.store import LogEntry, Store
+from svc.store import LogEntry, Store, StoreSettings
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ensure_system
 
@@ -33,7 +33,7 @@ PRODUCT = TableDefinition(
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        store = Store(Path(directory), write_async=True)
+        store = Store(Path(directory), StoreSettings(write_async=True))
         ensure_system(store)
         table = store.open_database("data").define_table(PRODUCT)
         loop = asyncio.new_event_loop()

@@ -17,7 +17,7 @@ from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.root.data_version import ensure_version
 from svc.scheduler import Scheduler
-from svc.store import Store
+from svc.store import Store, StoreSettings
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
 from svc.store.snapshots import SnapshotLimits
@@ -31,9 +31,7 @@ def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper
     """
     set_limits(QueryLimits(config.query.max_related_rows, config.query.max_bytes, config.query.max_time))
     storage = config.storage
-    store = Store(
-        storage.path,
-        node=config.node.hostname,
+    settings = StoreSettings(
         write_async=storage.write_async,
         audit=config.logging.audit_log,
         log_retention=config.logging.audit_retention,
@@ -42,9 +40,8 @@ def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper
         reclamation=ReclamationSettings(storage.reclamation.threshold, storage.reclamation.interval, storage.reclamation.eviction_factor),
         blob_paths=storage.blob_paths,
         compression=storage.compression,
-        make_helper=make_helper,
-        clock=reactor.clock,
     )
+    store = Store(storage.path, settings, node=config.node.hostname, make_helper=make_helper, clock=reactor.clock)
     store.helper = ThreadHelper(reactor.loop, executor)
     ensure_version(store, reactor.clock)
     return store

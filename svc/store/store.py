@@ -8,36 +8,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import NotFound, Problem, SchemaError, StoreFailure
 from svc.store.database import Database
 from svc.store.database_drops import DirectoryRemover, EnvironmentCloser, leftovers, move_away
 from svc.store.definitions import check_database_name
-from svc.store.disk.faults import MAP_BYTES
-from svc.store.disk.reclamation import Reclamation, ReclamationSettings
+from svc.store.disk.reclamation import Reclamation
 from svc.store.disk.restore_mark import InterruptedRestore, interrupted_restore, marked_databases
 from svc.store.env import new_helper
 from svc.store.maintenance import Maintenance
-from svc.store.snapshots import SnapshotLimits
+from svc.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 from svc.store.turn import Turn
-from svc.store.values.records import COMPRESS_ABOVE, NEVER
 from svc.store.writing.transaction import Transaction
-from svc.store.writing.writer_queue import QueueLimits
 
 logger = logging.getLogger("svc.store")
 
-CACHE_BYTES = 64 << 20
-LOG_RETENTION = 3 * 86400.0  # seconds
-QUEUE_LIMITS = QueueLimits()
-SNAPSHOT_LIMITS = SnapshotLimits()
-RECLAMATION = ReclamationSettings()
 _CLOCK_TOLERANCE_MS = 10.0  # a step of the clock this small is none
 _PAUSE = 0.002  # polling interval, seconds: whether another process still writes
 _SETTLED = 2.0  # seconds after which a directory's time of change proves that nothing has changed since
@@ -63,52 +54,30 @@ class StoreStats:
 class Store(Turn):
     """The databases under the directory `path`, each opened at once: that reads definitions, no records.
 
-    `node`: name of this node in the log. `write_async`: do not wait for the disk at commit. `cache_bytes`: budget of the index caches.
-    `map_bytes`: largest size of a database; address space, not disk. `audit`: whether the log keeps images where the table does not say.
-    `log_retention`: seconds that log entries are kept. `queue_limits`: of writers that wait for long writes. `snapshot_limits`: of results that are
-    read slowly. `reclamation`: of what may go when the volume becomes full. `make_helper`: the executor of a
-    single thread that the long writer of a database lives on. `compression`: of large records, as the setting says it
-    (spec: configuration §2.8); whatever it is, compressed records can be read. Raises StoreFailure if a database cannot be opened.
+    `node`: name of this node in the log. `make_helper`: the executor of a single thread that the long writer of a database lives on. Raises StoreFailure
+    if a database cannot be opened.
     """
 
     def __init__(
         self,
         path: Path,
+        settings: StoreSettings = DEFAULT_SETTINGS,
         *,
         node: str = "localhost",
-        write_async: bool = False,
-        cache_bytes: int = CACHE_BYTES,
-        map_bytes: int = MAP_BYTES,
-        audit: bool = True,
-        log_retention: float = LOG_RETENTION,
-        queue_limits: QueueLimits = QUEUE_LIMITS,
-        snapshot_limits: SnapshotLimits = SNAPSHOT_LIMITS,
-        reclamation: ReclamationSettings = RECLAMATION,
         make_helper: Callable[[], Executor] = new_helper,
-        blob_paths: tuple[Path, ...] = (),
-        compression: bool | Mapping[str, Any] = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        threshold = compression.get("threshold", COMPRESS_ABOVE) if isinstance(compression, Mapping) else COMPRESS_ABOVE
         super().__init__(
-            node=node,
-            audit=audit,
-            compress_above=NEVER if compression is False else threshold,
-            cache_bytes=cache_bytes,
-            blob_paths=blob_paths or default_blob_paths(path),
-            queue_limits=queue_limits,
-            snapshot_limits=snapshot_limits,
-            make_helper=make_helper,
-            clock=clock,
+            settings, node=node, blob_paths=settings.blob_paths or default_blob_paths(path), make_helper=make_helper, clock=clock
         )
         self.path = path
-        self.log_retention = log_retention
-        self.reclamation = Reclamation(path, reclamation, clock)
+        self.log_retention = settings.log_retention
+        self.reclamation = Reclamation(path, settings.reclamation, clock)
         self._remover = DirectoryRemover()
         self._closing = EnvironmentCloser()
         self._looked_at = 0  # time of change of the directory, when it was last looked through
-        self._write_async = write_async
-        self._map_bytes = map_bytes
+        self._write_async = settings.write_async
+        self._map_bytes = settings.map_bytes
         self._maintenance = Maintenance(self)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)

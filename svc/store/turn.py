@@ -25,14 +25,15 @@ from svc.store.blobs import Helper
 from svc.store.env import Holder, WriterBusy
 from svc.store.indexes.cache import IndexCaches
 from svc.store.slices import Slices
-from svc.store.snapshots import LONG, SnapshotLimits, Snapshots
+from svc.store.snapshots import LONG, Snapshots
 from svc.store.time_ordered_uuids import TimeOrderedUuids
-from svc.store.writing.writer_queue import FOREIGN_PAUSE, QueueLimits, WriterQueue
+from svc.store.writing.writer_queue import FOREIGN_PAUSE, WriterQueue
 
 if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.log.entries import LogEntry
     from svc.store.schema import TableDefinition
+    from svc.store.store_settings import StoreSettings
     from svc.store.table import Table
 
 logger = logging.getLogger("svc.store")
@@ -54,41 +55,36 @@ class AppliedTransaction(Protocol):
 class Turn:
     """The writers and the commit of a turn, and what all databases of a store share. Base class of `Store`.
 
-    `node`: name of this node in the log. `audit`: whether the log keeps images where the table does not say. `compress_above`: bytes of a record's
-    payload. `make_helper`: see `Environment`. `helper`: for what blocks, the files of blobs; a server gives it threads. `on_drop` is called with each
-    table that is no longer there.
+    `node`: name of this node in the log. `audit`: whether the log keeps images where the table does not say. `make_helper`: see `Environment`.
+    `helper`: for what blocks, the files of blobs; a server gives it threads. `on_drop` is called with each table that is no longer there.
     """
 
     def __init__(
         self,
+        settings: StoreSettings,
         *,
         node: str,
-        audit: bool,
-        compress_above: int,
-        cache_bytes: int,
         blob_paths: tuple[Path, ...],
-        queue_limits: QueueLimits,
-        snapshot_limits: SnapshotLimits,
         make_helper: Callable[[], Executor],
         clock: Clock,
     ) -> None:
         self.node = node
-        self.audit = audit
-        self.compress_above = compress_above
+        self.audit = settings.audit
+        self.compress_above = settings.compress_above
         self.blob_paths = blob_paths
         self.make_helper = make_helper
         self.clock = clock
         self.helper = Helper()
         self.slices = Slices(clock)
-        self.snapshots = Snapshots(clock, snapshot_limits)
-        self.caches = IndexCaches(cache_bytes)
+        self.snapshots = Snapshots(clock, settings.snapshot_limits)
+        self.caches = IndexCaches(settings.cache_bytes)
         self.uuids = TimeOrderedUuids(clock)
         self.databases: dict[str, Database] = {}
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []
         self.anonymous_role: Callable[[], Any] = lambda: None  # auth.Role of callers without a user, kept here by auth.UserDirectory
         self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
-        self._queue_limits = queue_limits
+        self._queue_limits = settings.queue_limits
         self._version = 0.0
         self._writing: list[Database] = []  # whose writers are open, in the order of their names
         self._applied: list[AppliedTransaction] = []  # wait for a commit

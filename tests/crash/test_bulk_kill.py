@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from svc.store import Store
+from svc.store import Store, StoreSettings
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -58,7 +58,7 @@ def rows(load: int) -> Iterator[dict[str, Any]]:
 
 def write(path: Path) -> None:
     """Load again and again until killed. Output: `7 300`: of load 7, 300 records are on the disk."""
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     table = store.open_database("data").define_table(NOTE)
     loop = asyncio.new_event_loop()
     last, done = progress(table_content(store))
@@ -105,7 +105,7 @@ def test_batches_are_whole_or_absent(tmp_path: Path) -> None:
         told = [(int(load), int(done)) for load, done in map(str.split, Child(write, path).kill_after(source.uniform(0.0, 0.3)))]
         assert told, "nothing was ever written: the test has shown nothing"
         assert check_database(path / "data").findings == [], f"round {round_}"
-        store = Store(path, map_bytes=MAP_BYTES)
+        store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
         try:
             store.check()
             found = progress(table_content(store))

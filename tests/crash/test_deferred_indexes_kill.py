@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.indexes import sorted_runs
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
@@ -52,7 +52,7 @@ def rows() -> Iterator[dict[str, Any]]:
 def write(path: Path) -> None:
     """Load table after table until killed. Output: `7 300`: of table 7, 300 records are on the disk; `7 done`: the load has ended."""
     bulk_write.WORTHWHILE, deferred_indexes.CHUNK, sorted_runs.BLOCK = 2 * BATCH, 1000, 16
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     database = store.open_database("data")
     loop = asyncio.new_event_loop()
     first = max((int(name.removeprefix("Note")) for name in database.tables), default=0) + 1
@@ -86,7 +86,7 @@ def test_indexes_are_complete_or_known_not_to_be(tmp_path: Path) -> None:
         told = [line.split() for line in Child(write, path).kill_after(source.uniform(0.0, 0.5))]
         assert told, "nothing was ever written: the test has shown nothing"
         assert check_database(path / "data").findings == [], f"round {round_}"
-        store = Store(path, map_bytes=MAP_BYTES)
+        store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
         try:
             store.check()
             tables = store.databases["data"].tables

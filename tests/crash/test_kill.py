@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from svc.errors import Problem
-from svc.store import Precondition, Store, Table, database
+from svc.store import Precondition, Store, StoreSettings, Table, database
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
@@ -67,7 +67,7 @@ def write_turns(path: Path, seed: int) -> None:
     """Write until killed. Each line of the output is `{"turn": [transactions]}` or `{"done": true}`."""
     source = random.Random(seed)
     database.BUILD_AT_ONCE = 0  # type: ignore[attr-defined]
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     tables = {name: store.open_database(name).define_table(replace(DEFINITION, database=name)) for name in DATABASES}
     for counter in range(1_000_000):
         if counter % 10 == 5:
@@ -128,7 +128,7 @@ def carry_out(content: Content, turn: list[list[Write]]) -> Content:
 
 
 def read(path: Path) -> Content:
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     try:
         store.check()
         content: Content = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.store import Store, Transaction
+from svc.store import Store, StoreSettings, Transaction
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -47,7 +47,7 @@ def seat_of(record: int, number: int) -> int:
 
 def write(path: Path) -> None:
     """Write until killed. Output: `long 7` or `short 7` before a transaction, `done` after it."""
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     table = store.open_database("data").define_table(NOTE)
     raw = table.get_raw("short")
     first = 1 if raw is None else decode(raw)["n"] + 1
@@ -88,7 +88,7 @@ def write(path: Path) -> None:
 
 def read(path: Path) -> tuple[int, int]:
     """(number of the short transaction, of the long one) that the records tell."""
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     try:
         store.check()
         table = store.databases["data"].tables["Note"]

@@ -35,7 +35,7 @@ from svc.auth.writes import write
 from svc.clock import SYSTEM_CLOCK
 from svc.errors import Problem
 from svc.loop import new_loop
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE
 from svc.store.schema import Attribute, TableDefinition
@@ -115,7 +115,7 @@ async def write_lists(store: Store, table: Table, name: str, source: random.Rand
 def write_all(path: Path, name: str, seed: int, pauses: tuple[float, float]) -> None:
     source = random.Random(seed)
     loop, selector = new_loop(SYSTEM_CLOCK)
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     table = store.open_database("data").define_table(NOTE)
 
     def end_turn() -> bool:
@@ -216,7 +216,7 @@ class Campaign:
     def verify(self) -> None:
         report = check_database(self.path / "data")
         assert report.findings == [], report.findings[:5]
-        store = Store(self.path, map_bytes=MAP_BYTES)
+        store = Store(self.path, StoreSettings(map_bytes=MAP_BYTES))
         try:
             store.check()
             database = store.databases["data"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.store import Database, Store, Table, moves
+from svc.store import Database, Store, StoreSettings, Table, moves
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -37,7 +37,7 @@ def definition(number: int) -> TableDefinition:
 
 def open_table(path: Path) -> tuple[Store, Database, Table]:
     moves.SLICE = 7
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     database = store.open_database("data")
     return store, database, next(iter(database.tables.values()))
 
@@ -96,7 +96,7 @@ def follow(path: Path) -> None:
 def test_every_record_has_one_name(tmp_path: Path) -> None:
     source = random.Random(SEED)
     path = tmp_path / "database"
-    store = Store(path, map_bytes=MAP_BYTES)
+    store = Store(path, StoreSettings(map_bytes=MAP_BYTES))
     table = store.open_database("data").define_table(definition(0))
     made = store.begin()
     for key in range(RECORDS):

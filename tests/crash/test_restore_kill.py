@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from svc.errors import Problem
-from svc.store import Store, create_blob
+from svc.store import Store, StoreSettings, create_blob
 from svc.store.backup import Backups, BackupSource, restore_offline
 from svc.store.backup.restore import Restore
 from svc.store.backup.restore_online import swap_online
@@ -33,7 +33,7 @@ COUNTED = ("rename", "replace", "fsync", "unlink")
 
 
 def open_store(root: Path) -> Store:
-    return Store(root / "database", map_bytes=MAP_BYTES)
+    return Store(root / "database", StoreSettings(map_bytes=MAP_BYTES))
 
 
 def backups_of(root: Path) -> Backups:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from svc.clock import FakeClock
 from svc.errors import ClientError, StoreFailure
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.blobs import Blob, blobs_in, create_blob
 from svc.store.env import Environment
 from svc.store.integrity.check import check_database
@@ -53,7 +53,9 @@ class BlobMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.store = Store(
-            self.path / "database", clock=self.clock, log_retention=RETENTION, blob_paths=(self.path / "one", self.path / "two")
+            self.path / "database",
+            StoreSettings(log_retention=RETENTION, blob_paths=(self.path / "one", self.path / "two")),
+            clock=self.clock,
         )
 
     def define(self, name: str) -> None:

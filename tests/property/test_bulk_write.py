@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -117,7 +117,7 @@ def opened() -> Iterator[Table]:
             (bulk_batch, "_RUN", 3),
         ):
             patch.setattr(module, name, value)
-        store = Store(path, clock=TickingClock(3), map_bytes=64 << 20, make_helper=Pool)
+        store = Store(path, StoreSettings(map_bytes=64 << 20), clock=TickingClock(3), make_helper=Pool)
         yield store.open_database("data").define_table(NOTE)
         store.close()
         assert check_database(path / "data").findings == []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from svc.clock import FakeClock
 from svc.query import parse_query, plan_query
 from svc.query.execution import execute
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.profile import half_by_day
 from tests.support.rows import next_rows
@@ -71,7 +71,7 @@ class Shop:
     """Three tables with the same records: computed and indexed, computed, and with the values stored."""
 
     def __init__(self, path: Path) -> None:
-        self.store = Store(path, clock=FakeClock(), write_async=True)
+        self.store = Store(path, StoreSettings(write_async=True), clock=FakeClock())
         self.database = self.store.open_database("data")
         computed = tuple(COMPUTED.values())
         self.indexed = self.define("Indexed", *[with_index(attribute) for attribute in computed])

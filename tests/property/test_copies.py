@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from svc.clock import FakeClock
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.caching import FetchedAnswer, State
 from svc.store.expiry import PARTIAL
 from svc.store.integrity.check import check_database
@@ -91,7 +91,7 @@ class CopyMachine(RuleBasedStateMachine):
         self.expected: list[int] = []
 
     def _open(self) -> None:
-        self.store = Store(self.path / "database", clock=self.clock, log_retention=RETENTION)
+        self.store = Store(self.path / "database", StoreSettings(log_retention=RETENTION), clock=self.clock)
         self.store.on_commit.append(lambda database, entries: self.entries.extend(entry.kind for entry in entries))
         for definition in (INDEXED, PLAIN):
             table = self.store.open_database("data").define_table(replace(definition, audit=self.audit))

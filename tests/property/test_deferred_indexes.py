@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.env import WriterBusy
 from svc.store.indexes import sorted_runs
 from svc.store.integrity.check import check_database
@@ -79,7 +79,7 @@ def opened(largest_changed: int) -> Iterator[Table]:
             (bulk_write, "TRY_AGAIN_AFTER", 0.0),
         ):
             patch.setattr(module, name, value)
-        store = Store(path, clock=TickingClock(3), map_bytes=64 << 20, make_helper=Pool)
+        store = Store(path, StoreSettings(map_bytes=64 << 20), clock=TickingClock(3), make_helper=Pool)
         database = store.open_database("data")
         database.define_table(OTHER)
         yield database.define_table(NOTE)

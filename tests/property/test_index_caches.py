@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from svc.clock import FakeClock
 from svc.errors import PreconditionFailed
-from svc.store import Precondition, Store, Table
+from svc.store import Precondition, Store, StoreSettings, Table
 from svc.store.disk.faults import LmdbError
 from svc.store.indexes import cache
 from svc.store.schema import Attribute, TableDefinition
@@ -119,7 +119,7 @@ class CacheMachine(RuleBasedStateMachine):
         for name, size in SIZES.items():
             self.patch.setattr(cache, name, size)
         self.path = Path(tempfile.mkdtemp(prefix="index-caches-"))
-        self.store = Store(self.path, clock=FakeClock(), cache_bytes=1 << 20, map_bytes=64 << 20)
+        self.store = Store(self.path, StoreSettings(cache_bytes=1 << 20, map_bytes=64 << 20), clock=FakeClock())
         self.table: Table = self.store.open_database("data").define_table(THING)
         self.committed: Content = {}
         self.written: Content = {}  # with what the turn has written

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from svc.errors import Overloaded, Problem, RecordExists, ServerError
-from svc.store import Database, LogEntry, Store, Table, Transaction, WriterBusy
+from svc.store import Database, LogEntry, Store, StoreSettings, Table, Transaction, WriterBusy
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -97,7 +97,10 @@ class LongWrites(RuleBasedStateMachine):
     def start(self, limit: int, cache_bytes: int, looks: int) -> None:
         self.patch.setattr(long_write, "CACHE_CHANGES", limit)
         self.store = Store(
-            self.path, clock=TickingClock(looks), cache_bytes=cache_bytes, map_bytes=64 << 20, make_helper=lambda: self.helper
+            self.path,
+            StoreSettings(cache_bytes=cache_bytes, map_bytes=64 << 20),
+            clock=TickingClock(looks),
+            make_helper=lambda: self.helper,
         )
         self.store.on_commit.append(self.listen)
         self.table = self.store.open_database("data").define_table(NOTE)

@@ -18,7 +18,7 @@ from svc.query import plan_query
 from svc.query.execution import execute
 from svc.query.explain import explain
 from svc.query.nodes import Query
-from svc.store import Store
+from svc.store import Store, StoreSettings
 from svc.store.indexes.cache import IndexCache
 from svc.store.values.records import decode, decode_payload_json, encode_payload
 from tests.support import plans
@@ -256,7 +256,7 @@ class Stored:
     """One store with some pairs of tables, emptied and filled for each example."""
 
     def __init__(self, path) -> None:
-        self.store = Store(path, write_async=True)
+        self.store = Store(path, StoreSettings(write_async=True))
         self.databases = []
         for number in range(4):
             definitions = plans.definitions(random.Random(number))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.errors import StillReferenced
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.schema import ON_DELETE, Attribute, Relationship, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import references, transaction
@@ -85,7 +85,7 @@ def carry_out(content: Content, schema: dict[str, list[tuple[str, str]]], todo: 
 @contextmanager
 def opened(schema: dict[str, list[tuple[str, str]]]) -> Iterator[dict[str, Table]]:
     with tempfile.TemporaryDirectory(prefix="references-") as directory:
-        store = Store(Path(directory), clock=TickingClock(3), map_bytes=64 << 20, make_helper=Pool)
+        store = Store(Path(directory), StoreSettings(map_bytes=64 << 20), clock=TickingClock(3), make_helper=Pool)
         try:
             database = store.open_database("data")
             yield {name: database.define_table(definition(name, given_links)) for name, given_links in schema.items()}

@@ -22,7 +22,7 @@ from svc.query.nodes import Bound, Condition, Conversion, Group
 from svc.query.shape_cache import ShapeCache
 from svc.query.shaped_plan import UNRESTRICTED
 from svc.query.shapes import cut, decoded, filled, template_of
-from svc.store import Store
+from svc.store import Store, StoreSettings
 from svc.store.schema import Attribute
 from tests.property.test_query import PIECES
 from tests.support import plans
@@ -286,7 +286,7 @@ class World:
     """A store with two tables, in which everything changes, and one cache."""
 
     def __init__(self, path) -> None:
-        self.store = Store(path, write_async=True)
+        self.store = Store(path, StoreSettings(write_async=True))
         self.count = 0
 
     def begin(self, source):

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from svc.clock import FakeClock
 from svc.errors import IndexRebuilding, PreconditionFailed, Problem, RecordExists
-from svc.store import Database, LogEntry, Precondition, Store, Table, database
+from svc.store import Database, LogEntry, Precondition, Store, StoreSettings, Table, database
 from svc.store.entity_tags import etag_of_version
 from svc.store.indexes import build, cache
 from svc.store.integrity.check import check_database
@@ -210,7 +210,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.open(cache_bytes)
 
     def open(self, cache_bytes: int) -> None:
-        self.store = Store(self.path, clock=self.clock, cache_bytes=cache_bytes, map_bytes=MAP_BYTES, compression={"threshold": 200})
+        self.store = Store(
+            self.path, StoreSettings(cache_bytes=cache_bytes, map_bytes=MAP_BYTES, compression={"threshold": 200}), clock=self.clock
+        )
         self.store.on_commit.append(self.replay)
         self.tables = {
             name: self.store.open_database(definition.database).define_table(definition) for name, definition in self.definitions.items()

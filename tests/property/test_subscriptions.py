@@ -28,7 +28,7 @@ from svc.realtime.hub import Hub
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.realtime.targets import is_child
-from svc.store import Database, Store, Table
+from svc.store import Database, Store, StoreSettings, Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ensure_system
 from svc.store.values.keys import encode_key, storage_key
@@ -212,7 +212,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     def _open(self) -> None:
         self.loop = StillLoop()
-        self.store = Store(self.path, clock=self.clock, write_async=True)
+        self.store = Store(self.path, StoreSettings(write_async=True), clock=self.clock)
         self.feed = CommitFeed(self.store, self.loop.as_loop(), self.clock)
         self.hub = Hub(self.store, self.feed, self.loop.as_loop(), self.clock, UserDirectory(self.store))
 

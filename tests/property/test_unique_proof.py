@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.errors import SchemaError
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.writing import duplicates, unique_proof
@@ -79,7 +79,7 @@ def test_it_agrees_with_the_records(indexed: bool, first: list[object], later: l
         patch.multiple(unique_proof, SMALL=0, FEW=1, LOOKED_AT=1),
         patch.object(duplicates, "STEP", 1),
     ):
-        store = Store(Path(directory), clock=TickingClock(looks_a_slice=2), write_async=True, make_helper=Pool)
+        store = Store(Path(directory), StoreSettings(write_async=True), clock=TickingClock(looks_a_slice=2), make_helper=Pool)
         turns = Turns(store)
         try:
             table = store.open_database("data").define_table(definition(indexed=indexed, unique=False))

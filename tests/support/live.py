@@ -15,7 +15,7 @@ from svc.query.select import enumerable_select
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.event import EndReason
 from svc.realtime.live import LiveQueries, LiveSubscription
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.values.records import decode, encode_payload
 
 TURNS = 100_000  # of the loop, after which something never comes to rest
@@ -40,7 +40,7 @@ class LiveStore:
 
     def __init__(self, path: Path, *, users: Any = None) -> None:
         self.clock = TickingClock()
-        self.store = Store(path, write_async=True, clock=self.clock)
+        self.store = Store(path, StoreSettings(write_async=True), clock=self.clock)
         self.loop = asyncio.new_event_loop()
         self.feed = CommitFeed(self.store, self.loop, self.clock)
         self.live = LiveQueries(self.store, self.feed, self.loop, self.clock, users)

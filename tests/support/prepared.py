@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,7 +15,7 @@ from svc.auth import users
 from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.token_keys import TokenKeys
 from svc.clock import FakeClock
-from svc.store import Store
+from svc.store import Store, StoreSettings
 from svc.store.system import ensure_system
 
 _HASH_PASSWORD = users.hash_password
@@ -24,10 +25,16 @@ def open_prepared(path: Path, **options: Any) -> Store:
     """The store in `path`; a new one is a copy of the prepared one."""
     if not path.exists():
         shutil.copytree(prepared_database(), path, ignore=shutil.ignore_patterns("lock.mdb"))
-    store = Store(path, **options)
+    store = open_with(path, **options)
     ensure_system(store)
     ensure_first_super_user(store, "admin", "password")
     return store
+
+
+def open_with(path: Path, **options: Any) -> Store:
+    """A store, by fields of its settings and by what it takes itself."""
+    settings = {name: options.pop(name) for name in {field.name for field in fields(StoreSettings)} & options.keys()}
+    return Store(path, StoreSettings(**settings), **options)
 
 
 @functools.cache

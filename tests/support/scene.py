@@ -12,7 +12,7 @@ from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.hub import Hub
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
-from svc.store import Store, Table, Transaction
+from svc.store import Store, StoreSettings, Table, Transaction
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from tests.support.hub import StillLoop
@@ -34,7 +34,7 @@ class Scene:
     def __init__(self, path: Path) -> None:
         self.clock = FakeClock()
         self.loop = StillLoop()
-        self.store = Store(path, clock=self.clock, write_async=True)
+        self.store = Store(path, StoreSettings(write_async=True), clock=self.clock)
         ensure_system(self.store)
         self.database = self.store.open_database("data")
         self.table: Table = self.database.define_table(NOTE)

@@ -6,7 +6,7 @@ from pathlib import Path
 from svc.graphql.names import Names, graphql_name
 from svc.query import QueryCache
 from svc.resources import Resource, Resources, table_resource
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.schema import Attribute, Structure, TableDefinition
 
 
@@ -66,7 +66,7 @@ def define(store: Store, definition: TableDefinition) -> Table:
 
 
 def test_types_have_names_of_their_own(tmp_path: Path) -> None:
-    with closing(Store(tmp_path, write_async=True)) as store:
+    with closing(Store(tmp_path, StoreSettings(write_async=True))) as store:
         place = Structure("Brand", (Attribute("city", "String"),))
         first = define(store, TableDefinition("Brand", attributes=(Attribute("id", "ID", primary_key=True),)))
         second = define(store, TableDefinition("Brand", "other", attributes=(Attribute("id", "ID", primary_key=True),)))

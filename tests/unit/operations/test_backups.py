@@ -17,7 +17,7 @@ import pytest
 from svc.apps.app import App
 from svc.errors import Problem, SnapshotLost, StoreFailure
 from svc.messages import Response
-from svc.store import Store, Table, Transaction, create_blob
+from svc.store import Store, StoreSettings, Table, Transaction, create_blob
 from svc.store.backup.restore import Restore
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
@@ -88,7 +88,7 @@ def opened(node: OperationsNode, archive: bytes, path: Path) -> Store:
     if (path / "blobs").exists():
         (path / ".blobs").mkdir()
         (path / "blobs").rename(path / ".blobs" / "data")
-    return Store(path, clock=node.clock, map_bytes=1 << 30)
+    return Store(path, StoreSettings(map_bytes=1 << 30), clock=node.clock)
 
 
 # --- get_backup --------------------------------------------------------------------------------------------------------------------------

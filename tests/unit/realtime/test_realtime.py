@@ -16,14 +16,14 @@ from svc.realtime.event import EndReason
 from svc.realtime.realtime import Realtime
 from svc.realtime.resume import RECONNECTED
 from svc.realtime.subscription_request import SubscriptionRequest
-from svc.store import Store, Table
+from svc.store import Store, StoreSettings, Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ensure_system
 
 
 class World:
     def __init__(self, path: Path) -> None:
-        self.store = Store(path, write_async=True, clock=FakeClock())
+        self.store = Store(path, StoreSettings(write_async=True), clock=FakeClock())
         ensure_system(self.store)
         self.loop = asyncio.new_event_loop()
         self.realtime = Realtime(self.store, self.loop, self.store.clock, UserDirectory(self.store))

@@ -16,7 +16,7 @@ from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.event import EndReason
 from svc.realtime.hub import Hub
 from svc.realtime.live import LiveQueries
-from svc.store import Store, Transaction
+from svc.store import Store, StoreSettings, Transaction
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE, ensure_system
 from tests.support.hub import Sibling
 from tests.support.scene import NOTE, Scene
@@ -51,7 +51,7 @@ class World(Scene):
     def __init__(self, path: Path, other: Sibling) -> None:
         self.clock = FakeClock()
         self.turns = asyncio.new_event_loop()
-        self.store = Store(path, clock=self.clock, write_async=True)
+        self.store = Store(path, StoreSettings(write_async=True), clock=self.clock)
         ensure_system(self.store)
         self.database = self.store.open_database("data")
         self.table = self.database.define_table(NOTE)

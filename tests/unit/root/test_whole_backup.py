@@ -19,7 +19,7 @@ from svc.config import Config
 from svc.config.document import read_document, write_document
 from svc.errors import ConfigError
 from svc.root.whole_backup import make_backup, restore_backup
-from svc.store import Store
+from svc.store import Store, StoreSettings
 from svc.store.backup import BadBackup, Watch
 from svc.store.blobs import create_blob
 from svc.store.schema import Attribute, TableDefinition
@@ -51,7 +51,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "components" / "link").symlink_to(".deployments/shop/1")
     (root / "keys" / "privateKey.pem").chmod(0o600)
     write_document(root / "svc-config.yaml", {"rootPath": str(root), "storage": {"path": str(root / "database")}})
-    store = Store(root / "database", blob_paths=(root / "blobs",))
+    store = Store(root / "database", StoreSettings(blob_paths=(root / "blobs",)))
     for name in ("system", "data"):
         table = store.open_database(name).define_table(DOG)
         transaction = store.begin()
@@ -78,7 +78,7 @@ def restored(directory: Path, root: Path) -> Any:
 def content(root: Path) -> dict[str, Any]:
     """What is in all databases."""
     found = {}
-    store = Store(root / "database", blob_paths=(root / "blobs",))
+    store = Store(root / "database", StoreSettings(blob_paths=(root / "blobs",)))
     try:
         for name, database in store.databases.items():
             table = database.tables["Dog"]

@@ -9,6 +9,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.store import Store, Table
 from svc.store.schema import Attribute, TableDefinition
+from tests.support.prepared import open_with
 
 SEAT = TableDefinition(
     "Seat",
@@ -36,7 +37,7 @@ def open_store(tmp_path: Path, clock: FakeClock) -> Iterator[Callable[..., Store
     def open_(**settings: Any) -> Store:
         if opened:
             opened.pop().close()
-        opened.append(Store(tmp_path / "database", clock=clock, **settings))
+        opened.append(open_with(tmp_path / "database", clock=clock, **settings))
         return opened[0]
 
     yield open_

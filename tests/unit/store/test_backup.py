@@ -16,7 +16,7 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import BadValue, Problem, StoreFailure
-from svc.store import Database, Store, Table, create_blob
+from svc.store import Database, Store, StoreSettings, Table, create_blob
 from svc.store.backup import (
     Backups,
     BackupSource,
@@ -87,7 +87,7 @@ def restored(tmp_path: Path, clock: FakeClock) -> Iterator[Callable[..., Store]]
     stores: list[Store] = []
 
     def open_() -> Store:
-        stores.append(Store(tmp_path / "other", clock=clock, map_bytes=1 << 30))
+        stores.append(Store(tmp_path / "other", StoreSettings(map_bytes=1 << 30), clock=clock))
         return stores[-1]
 
     yield open_

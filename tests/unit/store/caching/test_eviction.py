@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from svc.clock import FakeClock
-from svc.store import Store
+from svc.store import Store, StoreSettings
 from svc.store.blobs import create_blob
 from svc.store.caching import FetchedAnswer, FetchLocks, State
 from svc.store.integrity.check import check_database
@@ -54,7 +54,7 @@ def test_a_record_that_another_process_fetches_is_not_evicted(tmp_path: Path) ->
 
 def test_the_files_of_an_evicted_record_go(tmp_path: Path) -> None:
     clock = FakeClock()
-    store = Store(tmp_path / "database", clock=clock, log_retention=1000.0)
+    store = Store(tmp_path / "database", StoreSettings(log_retention=1000.0), clock=clock)
     database = store.open_database("data")
     table = database.define_table(CACHED)
     table.cache(store)
