@@ -52,7 +52,6 @@ class App:
         directory: Path,
         config: Mapping[str, Any] | None = None,
         entries: Mapping[str, EntryStatus] | None = None,
-        definitions: Sequence[TableDefinition] = (),
         *,
         runtime: Runtime | None = None,
         known: Known | None = None,
@@ -63,7 +62,7 @@ class App:
         self.directory = directory
         self.config: Mapping[str, Any] = config or {}
         self.entries: dict[str, EntryStatus] = dict(entries or {})
-        self.definitions: list[TableDefinition] = list(definitions)
+        self.definitions: list[TableDefinition] = []
         self.url_path = url_path
         self.host = host
         self.known: Known = known or {}

@@ -54,10 +54,9 @@ class Sessions:
         life: float | None = None,
         domains: Sequence[str] = (),
         executor: Executor | None = None,
-        has_other_sites: Callable[[str], bool] = lambda host: False,
     ) -> None:
         """`life` in seconds, None: 30 days, renewed by use. `domains`: that cookies are set for, where the host is below one. `executor`: for what
-        blocks. `has_other_sites`: whether pages of other sites than that of this host name use the sessions (`OriginPolicy`)."""
+        blocks."""
         self.enabled = enabled
         self.verifier = verifier or Verifier(directory, clock=clock)
         self._directory = directory
@@ -67,7 +66,8 @@ class Sessions:
         self._life = DEFAULT_LIFE if life is None else min(life, LONGEST_LIFE)
         self._domains = tuple(domain.lstrip(".").lower() for domain in domains if domain and domain.lstrip("."))
         self._executor = executor
-        self._has_other_sites = has_other_sites
+        self.has_other_sites: Callable[[str], bool] = lambda host: False
+        """Whether pages of other sites than that of this host name use the sessions (`OriginPolicy`)."""
         self._renewing: set[str] = set()  # ids whose renewal is being committed
 
     @classmethod
@@ -80,7 +80,6 @@ class Sessions:
         *,
         verifier: Verifier | None = None,
         executor: Executor | None = None,
-        has_other_sites: Callable[[str], bool] = lambda host: False,
     ) -> Sessions:
         return cls(
             store,
@@ -91,7 +90,6 @@ class Sessions:
             life=config.authentication.cookie.expires,
             domains=tuple(domain for domain in config.authentication.cookie.domains or () if domain is not None),
             executor=executor,
-            has_other_sites=has_other_sites,
         )
 
     # --- what a request has ----------------------------------------------------------------------------------------------------------
@@ -258,7 +256,7 @@ class Sessions:
             parts.append(f"Domain={domain}")
         parts.append("HttpOnly")
         if request.scheme == "https":
-            parts += ["SameSite=None" if self._has_other_sites(_name_of(request.host)) else "SameSite=Lax", "Secure"]
+            parts += ["SameSite=None" if self.has_other_sites(_name_of(request.host)) else "SameSite=Lax", "Secure"]
         else:
             parts.append("SameSite=Lax")
         return "; ".join(parts)

@@ -68,7 +68,6 @@ class Call:
         arguments: dict[str, Any],
         user: User | None,
         *,
-        caller: User | None = None,
         request: Request | None = None,
         authorized: bool = True,
     ) -> None:
@@ -78,7 +77,7 @@ class Call:
         self.body = body
         self.arguments = arguments
         self.user = user
-        self.caller = user if caller is None else caller
+        self.caller = user  # who sent it, if that is not who it is made for
         self.request = request
         self.authorized = authorized
         self.rights: TableRights = ALL_RIGHTS

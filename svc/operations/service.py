@@ -66,7 +66,8 @@ class Operations:
             user = self._impersonated(body["impersonate"], user, name, authorized=authorized)
         if authorized and user is not None and row.permission.kind != "none" and not is_own_change(row, body, user):
             authorize(row, name, body, user, self.node)
-        call = Call(self.node, row, name, body, read_fields(body, row.fields), user, caller=caller, request=request, authorized=authorized)
+        call = Call(self.node, row, name, body, read_fields(body, row.fields), user, request=request, authorized=authorized)
+        call.caller = user if caller is None else caller
         if not isinstance(body.get("replicated", False), bool):
             raise ValidationError("'replicated' must be a boolean")
         table = call.arguments.get(TABLE.name)

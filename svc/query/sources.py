@@ -209,14 +209,14 @@ class OrderedSource:
         table: AnyTable,
         index: AnyIndex,
         txn: Any,
-        low: bytes | None,
-        high: bytes | None,
+        bounds: tuple[bytes | None, bytes | None],
         *,
         descending: bool,
         sort_keys: SortKeys,
         sort_all: bool,
         behind: Pair | None = None,
     ) -> None:
+        low, high = bounds
         self._table = table
         self._index = index
         self._txn = txn

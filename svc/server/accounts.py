@@ -68,8 +68,8 @@ class Accounts:
             clock,
             verifier=self.verifier,
             executor=reactor.executor,
-            has_other_sites=self.origins.has_other_sites,
         )
+        self.sessions.has_other_sites = self.origins.has_other_sites
         self.tickets = Tickets(self.directory, clock)
         self._events = AuthEvents.from_config(config, logs, clock)
         self._logins: LoginWatches | None = None

@@ -113,7 +113,7 @@ class PortCertificates:
 
     def make_contexts(self, what: str, *, http2: bool) -> ServerContexts:
         """`what`: the port as messages name it."""
-        return ServerContexts(
+        contexts = ServerContexts(
             what,
             of_section(self._entries, self._row.purpose),
             log=self.logger,
@@ -122,8 +122,9 @@ class PortCertificates:
             stored=self._stored,
             authorities=self._authorities,
             mtls=self._mtls,
-            http2=http2,
         )
+        contexts.http2 = http2
+        return contexts
 
 
 @dataclass(frozen=True, slots=True)

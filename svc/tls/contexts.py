@@ -62,7 +62,6 @@ class ServerContexts:
         stored: StoredCertificates | None = None,
         authorities: Sequence[Path] = (),
         mtls: Mtls | None = None,
-        http2: bool = True,
     ) -> None:
         """`what`: the setting that names the port, for messages. `authorities`: files, of which those that exist count, at least one with `mtls`."""
         self._what = what
@@ -73,7 +72,8 @@ class ServerContexts:
         self._stored = stored
         self._authority_files = tuple(authorities)
         self.mtls = mtls
-        self._protocols = ["h2", "http/1.1"] if http2 else ["http/1.1"]
+        self.http2 = True
+        """Whether clients may choose HTTP/2; to be set before `open`."""
         self._made: dict[Entry, _MadeContext] = {}
         self._authorities: tuple[Any, str] | None = None  # what they were read from, PEM
         self._reported_authorities: dict[Path, str] = {}
@@ -207,7 +207,7 @@ class ServerContexts:
             raise Unusable(reason.format(key=entry.key)) from None
         except (OSError, ValueError) as error:
             raise Unusable(f"it cannot be loaded: {error}") from None
-        context.set_alpn_protocols(self._protocols)
+        context.set_alpn_protocols(["h2", "http/1.1"] if self.http2 else ["http/1.1"])
         context.sni_callback = self._choose
         if self.mtls is not None:
             context.verify_mode = ssl.CERT_REQUIRED if self.mtls.required else ssl.CERT_OPTIONAL

@@ -35,7 +35,8 @@ class Browser:
         self.scheme = scheme
         self.cookies: dict[str, str] = {}
         policy = OriginPolicy(origins)
-        self.sessions = Sessions(world.store, world.directory, world.clock, has_other_sites=policy.has_other_sites, **settings)
+        self.sessions = Sessions(world.store, world.directory, world.clock, **settings)
+        self.sessions.has_other_sites = policy.has_other_sites
         self.identifier = make_identifier(world.directory, clock=world.clock, sessions=self.sessions, origins=policy)
         self.set_cookie: list[str] = []
         self.answer = Request("GET", "/", HeaderBlock([]))

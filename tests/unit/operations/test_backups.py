@@ -322,7 +322,9 @@ def test_a_database_that_was_dropped_comes_back(node: OperationsNode) -> None:
 
 def test_a_component_that_holds_the_database_open(node: OperationsNode) -> None:
     job(node, "create_backup")
-    node.node.apps = [App("shop", Path("/shop"), {}, definitions=[DOG])]
+    app = App("shop", Path("/shop"), {})
+    app.definitions = [DOG]
+    node.node.apps = [app]
     record = job(node, "restore_backup")
     assert (record["status"], record["message"]) == (
         "ERROR",

@@ -79,8 +79,9 @@ class World:
         World._times += 1_000_000
         return World._times
 
-    def open(self, entries: Sequence[Entry], **options: Any) -> bool:
+    def open(self, entries: Sequence[Entry], http2: bool = True, **options: Any) -> bool:
         self.contexts = ServerContexts("http.securePort 9927", entries, log=self.log, clock=self.clock, stored=self.stored, **options)  # type: ignore[arg-type]
+        self.contexts.http2 = http2
         return self.contexts.open()
 
     def refresh(self) -> None:
