@@ -101,6 +101,15 @@ class MountLog:
         pass
 
 
+def whole(body: bytes) -> bytes:
+    """The content of a chunked body."""
+    found = b""
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        found, body = found + body[: int(size, 16)], body[int(size, 16) + 2 :]
+    return found
+
+
 class Node:
     """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
 

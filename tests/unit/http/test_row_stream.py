@@ -13,7 +13,7 @@ from svc.content import yaml_type
 from svc.content.msgpack_reader import decode_msgpack
 from svc.http import row_stream
 from svc.store.values.records import payload_size
-from tests.support.node import Node
+from tests.support.node import Node, whole
 
 READ = {"application/json": json.loads, "application/cbor": cbor2.loads, "application/x-msgpack": decode_msgpack}
 
@@ -25,15 +25,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     assert node.connect().ask("PUT", "/Product/", body, {"Content-Type": "application/json"})[0] == 204
     yield node
     node.close()
-
-
-def whole(body: bytes) -> bytes:
-    """The content of a chunked body."""
-    found = b""
-    while body:
-        size, _, body = body.partition(b"\r\n")
-        found, body = found + body[: int(size, 16)], body[int(size, 16) + 2 :]
-    return found
 
 
 @pytest.mark.parametrize("query", ["", "?limit(30)", "?name=ne=x&id=gt=0&limit(25)"])
