@@ -34,10 +34,10 @@ logger = logging.getLogger("svc.applications")
 
 
 class RecordCount(dict[str, Any]):
-    """`record_count`, `estimated_range`: also as attributes, and in camelCase."""
+    """`record_count`, `estimated_range`: also as attributes."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(record_count=count, estimated_range=[count, count], recordCount=count, estimatedRange=[count, count])
+        super().__init__(record_count=count, estimated_range=[count, count])
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -224,22 +224,6 @@ class TableAdministration:
     async def delete_history(cls, end_time: float, cleanup_deleted_records: bool = False) -> int:
         """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries."""
         return await remove_log_entries(_of(cls), float(end_time))
-
-    getRecordCount = get_record_count
-    getSize = get_size
-    getAuditSize = get_audit_size
-    getStorageStats = get_storage_stats
-    getNewId = get_new_id
-    coerceId = coerce_id
-    setTTLExpiration = set_ttl_expiration
-    setComputedAttribute = set_computed_attribute
-    addAttributes = add_attributes
-    removeAttributes = remove_attributes
-    dropTable = drop_table
-    enableAuditing = enable_auditing
-    getHistory = get_history
-    getHistoryOfRecord = get_history_of_record
-    deleteHistory = delete_history
 
 
 class _Computation:

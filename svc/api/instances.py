@@ -333,18 +333,6 @@ class Instance(AlreadyThere):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {'collection' if self._id is None else repr(self._id)}>"
 
-    getId = get_id
-    getContext = get_context
-    getCurrentUser = get_current_user
-    doesExist = does_exist
-    wasLoadedFromSource = was_loaded_from_source
-    getProperty = get_property
-    deleteProperty = delete_property
-    getUpdatedTime = get_updated_time
-    getExpiresAt = get_expires_at
-    addTo = add_to
-    subtractFrom = subtract_from
-
 
 def _keep_bounds(
     bounds: dict[str, tuple[float | None, float | None]], table: str, changes: dict[str, Any], stored: Mapping[str, Any] | None

@@ -107,10 +107,6 @@ class Record(Mapping[str, Any]):
         """Ms since the epoch; None if it stays."""
         return None if self._raw is None else expiry_of(self._raw)
 
-    getUpdatedTime = get_updated_time
-    getExpiresAt = get_expires_at
-    getId = get_id
-
 
 _set = object.__setattr__
 

@@ -145,11 +145,6 @@ class Items(AlreadyThere):
         """All items."""
         return [item async for item in self]
 
-    flatMap = flat_map
-    mapError = map_error
-    forEach = for_each
-    toList = to_list
-
 
 class _again(AsyncIterable[Any]):
     """Calls an async generator function for each iteration."""

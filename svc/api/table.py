@@ -251,13 +251,9 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         loading = self._load()
         return Ready(self) if loading is None else loading
 
-    ensureLoaded = ensure_loaded
-
     def allow_stale_while_revalidate(self, entry: Any, id: Any) -> bool:
         """Whether a stale record, `entry`, is served while it is loaded behind the answer. For tables with a source; subclasses say otherwise."""
         return False
-
-    allowStaleWhileRevalidate = allow_stale_while_revalidate
 
     @classmethod
     def _select(cls, target: RequestTarget, key: Any, context: AnyContext | None) -> Any:

@@ -254,8 +254,6 @@ class RequestTarget(addresses.RequestTarget):
         self.delete(name)
         self.append(name, value)
 
-    getAll = get_all
-
 
 _TAKEN = frozenset(name for name in dir(RequestTarget) if name != "id")
 

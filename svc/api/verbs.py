@@ -36,7 +36,7 @@ VERBS = (
 )  # fmt: skip
 WITH_DATA = frozenset(("put", "patch", "post", "publish", "create", "query", "copy", "move", "update"))
 _WRITING = frozenset(("put", "patch", "post", "create", "delete", "publish", "invalidate"))
-_KEY_NAMES = frozenset(("get_id", "getId", "id"))
+_KEY_NAMES = frozenset(("get_id", "id"))
 _PREPARED = frozenset(("connect", "subscribe"))  # their second argument may be left out
 
 

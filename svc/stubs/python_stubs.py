@@ -375,8 +375,6 @@ class _Writer:
                     f"    def {method}(self, name: {_literal(numbers)}, amount: _b.float, *, at_least: _b.float | None = None,"
                     " at_most: _b.float | None = None) -> None: ..."
                 )
-            yield "    addTo = add_to"
-            yield "    subtractFrom = subtract_from"
         data = f"{names.data} | {names.record} | _t.Table[{types.key}]"
         changes = f"{names.changes} | {names.record} | _t.Table[{types.key}]"
         selecting = f"{names.selection} | {names.aggregation}"

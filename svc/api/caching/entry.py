@@ -39,9 +39,6 @@ class Entry:
     def value(self) -> Record:
         return Record(self._table, self._raw, None, self._context)
 
-    localTime = local_time
-    expiresAt = expires_at
-
     def __repr__(self) -> str:
         return f"<Entry {self.value!r}>"
 
@@ -86,6 +83,3 @@ class SourceContext(Context):
         return None if self._entry is None else self._entry.version
 
     requestContext = property(lambda self: self.request_context)
-    replacingEntry = replacing_entry
-    replacingRecord = replacing_record
-    replacingVersion = replacing_version

@@ -41,9 +41,6 @@ class Options:
         """All of config.yaml."""
         return copy.deepcopy(dict(self._root))
 
-    getAll = get_all
-    getRoot = get_root
-
     def on(self, event: str, callback: Callable[..., Any]) -> Options:
         """`callback(key, value, config)` for each option that changes: its path as a list, its new value (None: it is gone), all options."""
         self._callbacks.add(event, callback)

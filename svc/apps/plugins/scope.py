@@ -60,8 +60,6 @@ class Scope:
         self._deliver(found)
         return found
 
-    handleEntry = handle_entry
-
     def on(self, event: str, callback: Callable[..., Any]) -> Scope:
         """`callback()` for "ready" (the application is in effect) and "close" (the plugin ends); `callback(error)` for "error"."""
         self._callbacks.add(event, callback)
@@ -73,15 +71,11 @@ class Scope:
         """Have the application loaded once more; where that waits for a restart, the status says so."""
         self._entry.request_restart()
 
-    requestRestart = request_restart
-
     def set_status(self, status: str, message: str = "") -> None:
         """Report how the plugin is: "healthy", "warning", "error", "loading" or "unknown". Raises ValueError."""
         if status not in STATUSES:
             raise ValueError(f"a status is one of {', '.join(STATUSES)}, not {status!r}")
         self._entry.set_status(status, str(message))
-
-    setStatus = set_status
 
     @property
     def status(self) -> str:

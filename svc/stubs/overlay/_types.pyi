@@ -125,10 +125,6 @@ class Items(Generic[_T_co]):
         """Call `function` with each item."""
     async def to_list(self) -> list[_T_co]:
         """All items."""
-    flatMap = flat_map
-    mapError = map_error
-    forEach = for_each
-    toList = to_list
 
 class Results(Items[_T_co]):
     """The records that a search finds: `async for record in results`, or `await results.to_list()`."""
@@ -214,12 +210,10 @@ class HistoryEntry(dict[str, Any]):
     operation: str | None
 
 class RecordCount(dict[str, Any]):
-    """`record_count`, `estimated_range`: also as attributes, and in camelCase."""
+    """`record_count`, `estimated_range`: also as attributes."""
 
     record_count: int
     estimated_range: list[int]
-    recordCount: int
-    estimatedRange: list[int]
 
 # --- queries ----------------------------------------------------------------------------------------------------------------------------
 
@@ -362,7 +356,6 @@ class RequestTarget:
         """Remove all values of a parameter, with the conditions that they are."""
     def set(self, name: str, value: Any) -> None:
         """Replace all values of a parameter by one."""
-    getAll = get_all
 
 # --- records ----------------------------------------------------------------------------------------------------------------------------
 
@@ -378,9 +371,6 @@ class Record(Mapping[str, Any], Generic[_Key]):
         """The version: ms since the epoch. None for a selection."""
     def get_expires_at(self) -> float | None:
         """Ms since the epoch; None if it stays."""
-    getId = get_id
-    getUpdatedTime = get_updated_time
-    getExpiresAt = get_expires_at
 
 # --- verbs ------------------------------------------------------------------------------------------------------------------------------
 # On a class, a verb is called with what it addresses and is awaited. A class of an application writes it as a method, with the arguments that it
@@ -589,11 +579,6 @@ class Instance:
         """Whether the record exists."""
     def was_loaded_from_source(self) -> bool | None:
         """Whether reading the record has asked the source of a caching table; None without one."""
-    getId = get_id
-    getContext = get_context
-    getCurrentUser = get_current_user
-    doesExist = does_exist
-    wasLoadedFromSource = was_loaded_from_source
 
 class Resource(Instance):
     """Something with an address, or a source of data. Subclasses write verbs (`get`, `put`, `post`, ...) as methods, plain or async.

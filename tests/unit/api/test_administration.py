@@ -24,7 +24,7 @@ async def work(app: Application) -> None:
     await seats.publish("a", {"hello": 1})
     await seats.put("b", {"stock": 5})
     await seats.delete("b")
-    assert dict(await seats.get_record_count())["record_count"] == (await seats.getRecordCount()).recordCount == 1
+    assert dict(await seats.get_record_count())["record_count"] == (await seats.get_record_count()).record_count == 1
     assert await seats.get_size() > 0 and await seats.get_audit_size() == 5
     assert (await seats.get_storage_stats())["record_count"] == 1
     history = await seats.get_history().to_list()

@@ -115,7 +115,7 @@ CODE = """
         async def get(self, target=None):
             name = target.get("name")
             one = await tables.Rate.get({"id": name, "ensure_loaded": False})
-            found = await tables.Rate.search({"conditions": [{"attribute": "value", "comparator": "ge", "value": 0}], "ensureLoaded": False}).to_list()
+            found = await tables.Rate.search({"conditions": [{"attribute": "value", "comparator": "ge", "value": 0}], "ensure_loaded": False}).to_list()
             return {"one": one and one.value, "found": [rate.value for rate in found], "asked": len(asked)}
 """
 

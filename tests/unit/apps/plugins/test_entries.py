@@ -47,7 +47,7 @@ def test_an_async_plugin_may_wait_for_its_files(tmp_path: Path, seen: list[Any])
         async def on(event):
             await asyncio.sleep(0)
             seen.seen.append(event.url_path)
-        handler = scope.handleEntry({"source": "words/*.txt", "only": "files"}, on)
+        handler = scope.handle_entry({"source": "words/*.txt", "only": "files"}, on)
         other = scope.handle_entry({"files": ["*.graphql"], "urlPath": "schemas"}, on)
         await handler.ready()
         await other.ready()
@@ -61,7 +61,7 @@ def test_an_async_plugin_may_wait_for_its_files(tmp_path: Path, seen: list[Any])
                 return sorted(seen.seen)
         scope.resources.set("words", Words)
         scope.server.resources.set("more/words", Words)
-        assert scope.options.get("limits.words") == 3 == scope.options.get(["limits", "words"]) and scope.options.getAll()["files"] == "words/**"
+        assert scope.options.get("limits.words") == 3 == scope.options.get(["limits", "words"]) and scope.options.get_all()["files"] == "words/**"
         assert scope.options.get_root()["rest"] is True and scope.options.get("nothing") is None
         assert scope.name == "badwords" and scope.directory.endswith("/app")
         try:

@@ -30,7 +30,7 @@ def test_own_statuses_and_restarts(tmp_path: Path, seen: list[Any]) -> None:
         with pytest.raises(ValueError, match="one of healthy"):
             scope.set_status("fine")
         scope.request_restart()
-        scope.requestRestart()
+        scope.request_restart()
         assert messages(app) == ["asks for a restart of the service"] and node.app.restart_wanted == ["badwords"]
         node.applications.reloads_code = True
         scope.request_restart()
