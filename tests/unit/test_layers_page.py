@@ -1,4 +1,4 @@
-"""docs/architecture.md names each layer of the contract in pyproject.toml, and in its order."""
+"""docs/architecture.md names each layer that import-linter checks, and in their order."""
 
 from __future__ import annotations
 
