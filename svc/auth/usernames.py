@@ -1,7 +1,7 @@
 """Names of users: how they are written, and which look alike (spec: security §5.1).
 
 One name has one form: Unicode's NFC, in which `e` with an accent is one character. What is looked up is brought to it, so that a name typed on one
-machine is that of another. Names that only look alike, `admin` with a Cyrillic a for example, are different users: whoever adds one is warned.
+machine is that of another. Names that only look alike, `admin` with a Cyrillic a for example, are different users: adding the second one gives a warning.
 """
 
 from __future__ import annotations

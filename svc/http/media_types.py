@@ -19,7 +19,7 @@ def media_type_of(content_type: str | None) -> str:
 
 
 def check_content_type(content_type: str) -> None:
-    """Raise BadBody for the value of a `Content-Type` field that is none: as a type that nobody knows it would make the body raw content.
+    """Raise BadBody if the value of a `Content-Type` field is not a media type: taken for an unknown type it would make the body raw content.
 
     >>> check_content_type('text/csv; charset="utf-8"; header=present;')
     >>> check_content_type("application/json charset=utf-8")

@@ -218,5 +218,5 @@ def expected_rows(rows: PlannedQuery) -> int | None:
     query: Any = rows.plan.query
     if query.where is not None or query.aggregate is not None:
         return None
-    found: int = max(rows.table.stored_count(rows.table.database.snapshot()) - query.offset, 0)
+    found: int = max(rows.table.entry_count(rows.table.database.snapshot()) - query.offset, 0)
     return found if query.limit is None else min(found, int(query.limit))

@@ -98,7 +98,7 @@ _OF_DATABASES: Final[tuple[tuple[str, str, str, Callable[[Store, Database, Txn],
 _OF_TABLES: Final[tuple[tuple[str, str, str, Callable[[Table, Txn], int]], ...]] = (
     ("svc_table_bytes", "Size of the records of a table.", "bytes", lambda table, txn: table.size(txn)),
     ("svc_table_records", "Records of a table, with those that have expired and are not yet removed.", "",
-     lambda table, txn: table.stored_count(txn)),
+     lambda table, txn: table.entry_count(txn)),
 )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ class HeldSnapshot:
             self.let_go()
 
     def let_go(self) -> None:
-        """Have the reader let go of what it has of a transaction that has ended."""
+        """Have the reader drop what it has of a transaction that has ended."""
         on_lost, self.on_lost = self.on_lost, None
         if on_lost is not None:
             on_lost()
@@ -227,7 +227,7 @@ class Snapshots:
         self._end(shared)
 
     def let_go(self) -> None:
-        """Have readers of given up snapshots let go of them, a bounded number; to be called once a turn."""
+        """Have readers drop the snapshots that were given up, a bounded number; to be called once a turn."""
         lost, left = self.lost, LET_GO_AT_ONCE
         while lost and left:
             readers = lost[0].readers

@@ -340,11 +340,7 @@ class Table:
     def record_count(self, txn: Txn | None = None) -> int:
         """The exact number of records. O(1), but for records that have expired and are not yet removed: these are counted off."""
         txn = self.database.env.snapshot() if txn is None else txn
-        return self.stored_count(txn) - sum(self.expired_counts(txn))
-
-    def stored_count(self, txn: Txn) -> int:
-        """The number of records with those that have expired and are not yet removed. O(1)."""
-        return txn.stat(self.primary)["entries"]
+        return self.entry_count(txn) - sum(self.expired_counts(txn))
 
     def expired_counts(self, txn: Txn) -> Iterator[int]:
         """The numbers of records that have expired and are not yet removed: one for each time of expiry. None in a caching table, which has

@@ -54,7 +54,7 @@ class Blob:
     __slots__ = ("__weakref__", "_content", "_files", "_listeners", "_number", "_size", "_type", "_waiting", "file", "is_bare", "unsaved")
 
     def __init__(self, content: Content | None = None, type: str | None = None) -> None:
-        """A blob that holds its content, however long; most callers want `create_blob`. Raises BadValue for a type that is none."""
+        """A blob that holds its content, however long; most callers want `create_blob`. Raises BadValue if `type` is not a media type."""
         if type is not None and not (type.isascii() and type.isprintable() and 0 < len(type) < 256):
             raise BadValue("The type of a blob must be a media type of at most 255 characters")
         self._type = type

@@ -162,7 +162,7 @@ class Upload:
     )
 
     def __init__(self, files: BlobFiles, helper: Helper, type: str | None) -> None:
-        """`type`: of the content. Raises BadValue for one that is none."""
+        """`type`: of the content. Raises BadValue if it is not a media type."""
         Blob(b"", type)
         self._files = files
         self._helper = helper
