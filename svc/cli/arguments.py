@@ -83,11 +83,11 @@ def _take_option(result: Arguments, word: str, waiting: list[str]) -> None:
 
 
 def _check_option(name: str) -> None:
-    from svc.config.settings import override_names
+    from svc.config.settings import override_names, without_effect
 
     known = override_names()
     flat = name.lower().replace(".", "_")  # http.port is how the file and the documentation name it
-    if flat in known or flat in FIRST_RUN_OPTIONS:
+    if flat in known or flat in FIRST_RUN_OPTIONS or flat in without_effect():
         return
     near = nearest(flat, [*known, *FIRST_RUN_OPTIONS, *FLAGS])
     hint = f" Did you mean --{near if near in FLAGS else near.upper()}?" if near else " svc help settings lists all settings."

@@ -122,7 +122,7 @@ def effective_values(examined: ExaminedConfig) -> Iterator[dict[str, Any]]:
 
     for name in config.values:
         row = BY_NAME.get(name)
-        if row is None or not row.applies:
+        if row is None:
             continue
         if is_given(document, name.split(".")):
             source = examined.origins.of(name) or "file"

@@ -36,6 +36,7 @@ from svc.config.settings import (
     SETTINGS,
     SWITCHED_OFF,
     TLS_FIELDS,
+    WITHOUT_EFFECT,
     From,
     Setting,
     attribute_name,
@@ -247,8 +248,6 @@ def _resolve(setting: Setting, document: Document, root: Path, values: dict[str,
     elif given is None:
         values[setting.name] = default_of(setting, root)
     else:
-        if not setting.applies and given != setting.default:
-            found.note("info", f"'{setting.name}' has no effect: {setting.sentence}", setting.name)
         try:
             values[setting.name] = parse(given, setting, root)
         except ValueError as error:
@@ -309,7 +308,7 @@ def _databases(section: object, root: Path, values: dict[str, Any], found: Diagn
                 except ValueError as error:
                     found.fault(fault_text(full_name, error), full_name)
             elif key in ("auditPath", "tables"):
-                found.note("info", f"'{full_name}' has no effect: {BY_NAME['databases.<db>.auditPath'].sentence}", full_name)
+                found.note("warn", f"'{full_name}' has no effect: {WITHOUT_EFFECT['databases.<db>.auditPath']}", full_name)
             elif key != "path":
                 meant = nearest(key, ("path", "auditPath", "tables"))
                 found.unknown(full_name, f"databases.{name}.{meant}" if meant else "")

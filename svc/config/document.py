@@ -198,13 +198,17 @@ def migrate_names(document: Document) -> tuple[Document, list[tuple[str, str]]]:
     # `https_on` moves the port that another former name may set, so it comes last.
     for name, value in sorted(former, key=lambda pair: pair[0].lower() == "https_on"):
         if name.lower() not in _FORMER:
-            notes.append((name, f"'{name}' has no effect any more"))
+            notes.append((name, f"'{name}' has no effect: {_IGNORED[name.lower()]}"))
             continue
         changes = translated(result, name, value)
         for new, moved in changes.items():
             if name.lower() == "https_on" or not is_given(result, new.split(".")):
                 set_value(result, new, moved)
         notes.append((name, f"'{name}' is now called '{_FORMER[name.lower()]}'"))
+    for name, sentence in WITHOUT_EFFECT.items():
+        if "." in name and is_given(result, name.split(".")):
+            remove_value(result, name.split("."))
+            notes.append((name, f"'{name}' has no effect: {sentence}"))
     return result, notes
 
 
@@ -222,7 +226,7 @@ def translated(document: Document, old: str, value: object) -> dict[str, object]
 
 
 _FORMER = {old.lower(): new for old, new in LEGACY.items()}
-_IGNORED = {name.lower() for name in WITHOUT_EFFECT}
+_IGNORED = {name.lower(): sentence for name, sentence in WITHOUT_EFFECT.items() if "." not in name}
 
 
 def _leaves(name: str, value: object) -> list[tuple[str, object]]:

@@ -89,7 +89,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def nearest_setting(name: str) -> str:
     """The setting, or section, that an unknown dotted name means: one beside it that is spelt alike; else one of the same path written flat,
-    or of the same last part, if only one has it.
+    or of the same last part, if only one has it; or what a former name is called today.
 
     >>> nearest_setting("http.prot"), nearest_setting("logging_level"), nearest_setting("http.retention"), nearest_setting("colour")
     ('http.port', 'logging.level', 'logging.rotation.retention', '')
@@ -99,10 +99,12 @@ def nearest_setting(name: str) -> str:
     beside = nearest(last, {row.name.removeprefix(prefix).partition(".")[0] for row in SETTINGS if row.name.startswith(prefix)})
     if beside:
         return prefix + beside
+    if not section and (former := nearest(last, LEGACY)):
+        return LEGACY[former]
     by_flat = {flat_name((row.name,)): row.name for row in SETTINGS}
     if not section and flat_name((name,)) in by_flat:
         return by_flat[flat_name((name,))]
-    alike = [row.name for row in SETTINGS if row.applies and row.name.rpartition(".")[2].lower() == last.lower()]
+    alike = [row.name for row in SETTINGS if row.name.rpartition(".")[2].lower() == last.lower()]
     return alike[0] if len(alike) == 1 else ""
 
 

@@ -18,12 +18,12 @@ from svc.config.document import Document, MarkedDocument, changed, read_marked, 
 from svc.config.origins import Origins, nearest
 from svc.config.patching import patched_text
 from svc.config.relocation import relocated
-from svc.config.settings import ACCESS_LISTS, BY_NAME, DEVELOPMENT, LEGACY, LOOPBACK_ORIGINS, SECTIONS, override_names
+from svc.config.settings import ACCESS_LISTS, BY_NAME, DEVELOPMENT, LEGACY, LOOPBACK_ORIGINS, SECTIONS, override_names, without_effect
 from svc.config.values import cast_text
 from svc.errors import ConfigError
 
-_FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp", re.IGNORECASE)
-"""Variables of other programs that begin like ours: of proxies, and those of Kubernetes for a service with the name of a section."""
+_FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp|^node_env$", re.IGNORECASE)
+"""Variables of other programs that begin like ours: of proxies, of Node.js, and those of Kubernetes for a service with the name of a section."""
 
 
 _LINK = re.compile(r"(?:tcp|udp|sctp)://", re.IGNORECASE)
@@ -65,7 +65,7 @@ def examine(
     sources = {".".join(leaf): variable for leaf, variable in (merged.state.sources.items() if merged.state else ())}
     origins = Origins(file.name, marked.lines, single_sources(environ or {}, options or {}) | sources)
     config = build(merged.document, root, file=file, origins=origins)
-    notes = (*_doubled_notes(marked, file), *config.notes, *_misspelt_variables(environ or {}), *_link_notes(environ or {}))
+    notes = (*_doubled_notes(marked, file), *config.notes, *_unknown_names(environ or {}, options or {}), *_link_notes(environ or {}))
     forced = merged.leaves_of_variable(layers.SET)
     overrides = {name: value for name, value in singles.items() if tuple(name.split(".")) not in forced}
     return ExaminedConfig(replace(config, notes=notes, overrides=overrides), origins, file, marked, merged, stored, singles)
@@ -194,14 +194,18 @@ def single_sources(environ: Mapping[str, str], options: Mapping[str, str]) -> di
     return result
 
 
-def _misspelt_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """A `warn` note per variable that begins like a section and is spelt much like a setting, without being one."""
+def _unknown_names(environ: Mapping[str, str], options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A `warn` note per variable that begins like a section and is spelt much like a setting, without being one, and per variable and option
+    that has no effect any more."""
     sections = tuple(f"{section.lower()}_" for section in SECTIONS)
-    known = override_names()
-    notes = []
+    known, ineffective = override_names(), without_effect()
+    notes = [("warn", f"The option --{name} has no effect: {ineffective[name.lower()]}") for name in options if name.lower() in ineffective]
     for name in environ:
         flat = name.lower()
         if flat in known or not flat.startswith(sections) or _FOREIGN.search(flat):
+            continue
+        if flat in ineffective:
+            notes.append(("warn", f"The environment variable {name} has no effect: {ineffective[flat]}"))
             continue
         meant = nearest(flat, known)
         if meant and meant.partition("_")[0] == flat.partition("_")[0]:

@@ -97,12 +97,12 @@ def reference() -> str:
 
 
 def has_effect(setting: Setting) -> bool:
-    return setting.applies and section_of(setting) not in UNSERVED and setting.name not in UNSERVED
+    return section_of(setting) not in UNSERVED and setting.name not in UNSERVED
 
 
 def former_reference() -> str:
     """The whole of docs/former-settings.md."""
-    unserved = [setting for setting in SETTINGS if setting.applies and not has_effect(setting)]
+    unserved = [setting for setting in SETTINGS if not has_effect(setting)]
     parts = [_FORMER_INTRODUCTION, "## Former names\n"]
     parts += [
         "Accepted in the file, the environment, on the command line and by `set_configuration`. If both names are given, the one of today counts.\n"
@@ -110,8 +110,7 @@ def former_reference() -> str:
     parts += ["`disable_transaction_log` is inverted; `https_on` moves the port.\n"]
     parts += ["| Former | Today |", "|---|---|", *[f"| `{old}` | `{new}` |" for old, new in LEGACY.items()]]
     parts += ["\n## Settings without effect\n", "| Setting | Why |", "|---|---|"]
-    parts += [f"| `{row.name}` | {row.sentence} |" for row in SETTINGS if not row.applies]
-    parts += [f"| `{name}` | Belongs to a part that no longer exists. |" for name in WITHOUT_EFFECT]
+    parts += [f"| `{name}` | {sentence} |" for name, sentence in WITHOUT_EFFECT.items()]
     parts += ["\n## Settings of parts that this version does not have\n"]
     parts += ["They are checked for their type and kept.\n", _table(unserved)]
     return "\n".join(parts) + "\n"
@@ -123,7 +122,7 @@ PAGES = {"settings.md": reference, "former-settings.md": former_reference}
 def settings_text(section: str = "") -> str:
     """The settings as plain text for a terminal; those of one section, or whose name begins with `section`."""
     wanted = section.lower().replace("_", ".")
-    chosen = [row for row in SETTINGS if row.applies and row.name.lower().startswith(wanted)]
+    chosen = [row for row in SETTINGS if row.name.lower().startswith(wanted)]
     if not chosen:
         return f'No setting begins with "{section}".'
     lines = []

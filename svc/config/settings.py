@@ -1,9 +1,10 @@
 """SETTINGS: one row per setting of the service. Parsing, validation, overrides, help and `docs/settings.md` follow from it.
 
-Spec: configuration §2. A row that `applies` to nothing here is accepted and checked for its type, and has no effect.
+Spec: configuration §2.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -35,7 +36,6 @@ class Setting:
     high: float | None = None
     choices: tuple[str, ...] = ()
     fields: tuple["Setting", ...] = ()
-    applies: bool = True
 
     def within(self, section: str) -> "Setting":
         """The same row with the section in front of its name, for messages about a field of a mapping."""
@@ -44,10 +44,6 @@ class Setting:
 
 def _level(name: str, default: object, sentence: str) -> Setting:
     return Setting(name, "level", default, sentence, choices=LEVELS)
-
-
-def _unused(name: str, kind: str, sentence: str, default: object = None) -> Setting:
-    return Setting(name, kind, default, sentence, applies=False)
 
 
 LOGGING_FIELDS = (
@@ -128,8 +124,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("node.hostname", "string", "localhost", "Name of this node in analytics, certificates and the cluster."),
     Setting("node.url", "string", None, "Address of this node for others.", null=True),
     Setting("instances", "integer", 1, "Processes of this node. This version runs one: it is not started with another value.", low=1),
-    _unused("ignoreScripts", "bool", "Packages run no scripts here.", True),
-    _unused("serialization.bigInt", "any", "Integers keep all their digits."),
     # http
     Setting("http.port", "port", 9926, "Plain HTTP for applications; null: not opened.", null=True),
     Setting(
@@ -184,7 +178,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("http.requestQueueLimit", "duration", 20_000, "Writes that would wait longer than this get 503.", "ms", low=0),
     Setting("http.mtls", "switch", False, "Client certificates on the HTTPS port.", fields=MTLS_FIELDS),
     Setting("http.http2", "bool", True, "HTTP/2: by ALPN on TLS, by prior knowledge on the plain port."),
-    _unused("http.sessionAffinity", "string", "No request depends on the instance that answers it."),
     Setting("http.logging", "mapping", None, "Access log; its presence switches it on.", fields=ACCESS_LOG_FIELDS, null=True),
     # operationsApi
     Setting("operationsApi.network.port", "port", 9925, "Plain HTTP for operations; null: not opened.", null=True),
@@ -345,7 +338,7 @@ SETTINGS: tuple[Setting, ...] = (
         "switch",
         True,
         "Compress records above `threshold` (4 KB).",
-        fields=(Setting("threshold", "size", 4096, "Smaller records are stored as they are."), _unused("dictionary", "any", "Not used.")),
+        fields=(Setting("threshold", "size", 4096, "Smaller records are stored as they are."),),
     ),
     Setting("storage.compactOnStart", "bool", False, "Rewrite all databases once at the next start."),
     Setting("storage.compactOnStartKeepBackup", "bool", False, "Keep the old files in `backup/` when doing so."),
@@ -366,18 +359,8 @@ SETTINGS: tuple[Setting, ...] = (
         low=0,
     ),
     Setting("storage.debugLongTransactions", "bool", False, "A `warn` line for each transaction open over 5 seconds."),
-    _unused("storage.engine", "string", "The engine is fixed."),
-    _unused("storage.noReadAhead", "bool", "Specific to another engine."),
-    _unused("storage.prefetchWrites", "bool", "Specific to another engine."),
-    _unused("storage.pageSize", "integer", "Specific to another engine."),
-    _unused("storage.overlappingSync", "bool", "Specific to another engine."),
-    _unused("storage.maxFreeSpaceToLoad", "integer", "Specific to another engine."),
-    _unused("storage.maxFreeSpaceToRetain", "integer", "Specific to another engine."),
-    _unused("storage.rocks", "mapping", "Specific to another engine."),
     _log("storage", "the store"),
     Setting("databases.<db>.path", "path", From("storage.path"), "Directory of this database; set it before the database exists."),
-    _unused("databases.<db>.auditPath", "path", "A database has one directory."),
-    _unused("databases.<db>.tables.<t>.path", "path", "A database has one directory."),
     # analytics, tracing, localStudio
     Setting(
         "analytics.aggregatePeriod",
@@ -449,23 +432,45 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("models", "mapping", None, "Models for embedding and generation.", null=True),
     Setting("scheduler", "mapping", None, "Jobs that run at given times.", null=True),
     Setting("waf", "mapping", None, "Filter for requests.", null=True),
-    # accepted without effect
-    _unused("threads.maxHeapMemory", "number", "Memory is not divided between threads."),
-    _unused("threads.heapSnapshotNearLimit", "bool", "Memory is not divided between threads."),
-    _unused("threads.debug", "switch", "Use a Python debugger."),
-    _unused("threads.preload", "any", "Use an application instead."),
-    _unused("threads.preloadRequire", "any", "Use an application instead."),
-    _unused("applications.lockdown", "any", "Applications run in the same interpreter."),
-    _unused("applications.moduleLoader", "any", "Applications run in the same interpreter."),
-    _unused("applications.dependencyLoader", "any", "Applications run in the same interpreter."),
-    _unused("applications.allowedSpawnCommands", "list", "Applications run in the same interpreter."),
-    _unused("license.region", "string", "There are no licences."),
-    _unused("license.mode", "string", "There are no licences."),
 )
 
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
-SECTIONS = frozenset(setting.name.partition(".")[0] for setting in SETTINGS) | {"databases"}
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "ignoreScripts": "Packages run no scripts here.",
+    "serialization.bigInt": "Integers keep all their digits.",
+    "http.sessionAffinity": "No request depends on the instance that answers it.",
+    "storage.engine": "The engine is fixed.",
+    "storage.noReadAhead": "Specific to another engine.",
+    "storage.prefetchWrites": "Specific to another engine.",
+    "storage.pageSize": "Specific to another engine.",
+    "storage.overlappingSync": "Specific to another engine.",
+    "storage.maxFreeSpaceToLoad": "Specific to another engine.",
+    "storage.maxFreeSpaceToRetain": "Specific to another engine.",
+    "storage.rocks": "Specific to another engine.",
+    "databases.<db>.auditPath": "A database has one directory.",
+    "databases.<db>.tables.<t>.path": "A database has one directory.",
+    "threads.maxHeapMemory": "Memory is not divided between threads.",
+    "threads.heapSnapshotNearLimit": "Memory is not divided between threads.",
+    "threads.debug": "Use a Python debugger.",
+    "threads.preload": "Use an application instead.",
+    "threads.preloadRequire": "Use an application instead.",
+    "applications.lockdown": "Applications run in the same interpreter.",
+    "applications.moduleLoader": "Applications run in the same interpreter.",
+    "applications.dependencyLoader": "Applications run in the same interpreter.",
+    "applications.allowedSpawnCommands": "Applications run in the same interpreter.",
+    "license.region": "There are no licences.",
+    "license.mode": "There are no licences.",
+    "storage.compression.dictionary": "Not used.",
+    "clustering": "Belongs to a part that no longer exists.",
+    "customFunctions_enabled": "Belongs to a part that no longer exists.",
+    "ipc_server_port": "Belongs to a part that no longer exists.",
+    "run_in_foreground": "Belongs to a part that no longer exists.",
+    "node_env": "Belongs to a part that no longer exists.",
+}
+"""Names that other products, or earlier versions, have -> what became of them. They are told of, and ignored."""
+
+SECTIONS = frozenset(name.partition(".")[0] for name in (*BY_NAME, *WITHOUT_EFFECT) if name in BY_NAME or "." in name)
 """The top-level names that are ours; any other that holds a mapping is a component."""
 
 OPTIONAL_SECTIONS = frozenset({"replication"})
@@ -538,8 +543,6 @@ LEGACY: dict[str, str] = {
 }
 """Former names -> today's (spec: configuration §2.12). `disable_transaction_log` is inverted, `https_on` moves the port."""
 
-WITHOUT_EFFECT = ("clustering", "customFunctions_enabled", "ipc_server_port", "run_in_foreground", "node_env")
-
 
 @cache
 def override_names() -> dict[str, str]:
@@ -547,6 +550,12 @@ def override_names() -> dict[str, str]:
     names = {old.lower(): old for old in LEGACY}
     names.update((setting.name.replace(".", "_").lower(), setting.name) for setting in SETTINGS if "<" not in setting.name)
     return names
+
+
+@cache
+def without_effect() -> dict[str, str]:
+    """Lower-case name with underscores -> what became of the setting of that name (`WITHOUT_EFFECT`)."""
+    return {name.replace(".", "_").lower(): sentence for name, sentence in WITHOUT_EFFECT.items() if "<" not in name}
 
 
 def attribute_name(part: str) -> str:

@@ -19,7 +19,7 @@ from svc.config.document import read_document, set_value
 from svc.config.editing import Edit, edit_file, waiting_for_restart
 from svc.config.origins import flat_name, hint, nearest
 from svc.config.overrides import changes_of
-from svc.config.settings import BY_NAME, SECTIONS, WITHOUT_EFFECT, Setting, override_names
+from svc.config.settings import BY_NAME, SECTIONS, Setting, override_names, without_effect
 from svc.config.values import cast_text, fault_text, is_given, lookup, parse
 from svc.errors import ConfigError, ServerError
 from svc.operations.call import Call
@@ -36,7 +36,6 @@ _SHOWN_NAME = 100  # characters of an unknown name in a message
 
 _NO_PARAMETERS = frozenset({"operation", "replicated", "impersonate", "svc_user", "bypass_auth", "parsed_sql_object"})
 _COMPONENT = re.compile(r"([A-Za-z0-9_-]+)_(package|port)", re.IGNORECASE | re.ASCII)
-_IGNORED = tuple(name.lower() for name in WITHOUT_EFFECT)
 _SECURE_PORTS = {"http.securePort": "http.port", "operationsApi.network.securePort": "operationsApi.network.port"}
 """Setting the first to what the second is moves the port: the second is closed."""
 
@@ -138,7 +137,7 @@ def with_wishes(wishes: Mapping[str, Any], apps: frozenset[str], document: Docum
         setting = override_names().get(name.lower())
         if setting is not None:
             (current if setting in BY_NAME else former).update(changes_of(document, setting, value))
-        elif name.lower() in _IGNORED or name.lower().startswith("clustering_"):
+        elif name.lower() in without_effect() or name.lower().startswith("clustering_"):
             continue
         elif (found := _component(name, document, apps, packaged)) is not None:
             components.append((*found, value))

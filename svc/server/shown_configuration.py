@@ -16,7 +16,7 @@ def shown_configuration(config: Config) -> Mapping[str, Any]:
     shown = _copy(config.document)
     for setting in SETTINGS:
         section, _, _ = setting.name.partition(".")
-        if not setting.applies or (section == "replication" and config.replication is None):
+        if section == "replication" and config.replication is None:
             continue
         value = config.values.get(setting.name)
         if isinstance(value, Path):

@@ -134,10 +134,15 @@ def test_unknown_keys_are_noted_and_components_are_not() -> None:
     ]
 
 
-def test_settings_without_effect_are_checked_and_noted() -> None:
+def test_settings_without_effect_are_noted_and_left_out() -> None:
     config = config_of(storage={"pageSize": 4096}, threads={"maxHeapMemory": 5}, ignoreScripts=True, databases={"d": {"auditPath": "/x"}})
-    assert [level for level, _ in config.notes] == ["info"] * 3
-    assert faults_of(storage={"pageSize": "big"}) == ["'storage.pageSize' must be a whole number"]
+    assert sorted(config.notes) == [
+        ("warn", "'databases.d.auditPath' has no effect: A database has one directory."),
+        ("warn", "'ignoreScripts' has no effect: Packages run no scripts here."),
+        ("warn", "'storage.pageSize' has no effect: Specific to another engine."),
+        ("warn", "'threads.maxHeapMemory' has no effect: Memory is not divided between threads."),
+    ]
+    assert not {"storage.pageSize", "threads.maxHeapMemory", "ignoreScripts"} & config.values.keys()
 
 
 def test_a_section_can_be_switched_off() -> None:
@@ -216,5 +221,5 @@ def test_former_names_without_effect_are_only_noted() -> None:
     config = config_of(clustering={"enabled": True}, node_env="production", ipc_server_port=1)
     assert not config.components
     assert [sentence for _, sentence in config.notes] == [
-        f"'{name}' has no effect any more" for name in ("clustering", "node_env", "ipc_server_port")
+        f"'{name}' has no effect: Belongs to a part that no longer exists." for name in ("clustering", "node_env", "ipc_server_port")
     ]

@@ -227,7 +227,7 @@ def test_unknown_keys_name_their_line_and_the_nearest_setting(root: Path) -> Non
     assert [sentence for level, sentence in load(root).notes if level == "warn"] == [
         "Unknown setting 'htpp' is taken for a component, did you mean 'http'? (svc-config.yaml line 1)",
         "Unknown setting 'logging_level' is ignored, did you mean 'logging.level'? (svc-config.yaml line 6)",
-        "Unknown setting 'thread' is ignored, did you mean 'threads'? (svc-config.yaml line 7)",
+        "Unknown setting 'thread' is ignored, did you mean 'instances'? (svc-config.yaml line 7)",
         "Unknown setting 'databases.data.pth' is ignored, did you mean 'databases.data.path'? (svc-config.yaml line 13)",
         "Unknown setting 'http.prot' is ignored, did you mean 'http.port'? (svc-config.yaml line 4)",
         "Unknown setting 'http.nonsense' is ignored (svc-config.yaml line 5)",
@@ -301,3 +301,11 @@ def test_the_link_of_a_container_is_no_port(root: Path) -> None:
 
 def test_operations_are_for_this_machine_whatever_applications_listen_on(root: Path) -> None:
     assert load(root, {"HTTP_HOST": "10.0.0.7"}).operations_api.network.host == ("127.0.0.1",)
+
+
+def test_variables_and_options_without_effect_are_told_of(root: Path) -> None:
+    notes = load(root, {"STORAGE_ENGINE": "x", "NODE_ENV": "production"}, {"LICENSE_mode": "x"}).notes
+    assert [note for note in notes if "no effect" in note[1]] == [
+        ("warn", "The option --LICENSE_mode has no effect: There are no licences."),
+        ("warn", "The environment variable STORAGE_ENGINE has no effect: The engine is fixed."),
+    ]

@@ -20,7 +20,7 @@ TYPES: Mapping[str, Any] = {
     "duration": float, "mapping": Fields, "switch": Switch, "any": Any,
 }  # fmt: skip
 
-ROWS = [row for row in SETTINGS if row.applies and "." in row.name and "<" not in row.name]
+ROWS = [row for row in SETTINGS if "." in row.name and "<" not in row.name]
 
 
 def section_type(row: Setting) -> type[Section]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from svc.config.reference import PAGES, former_reference, reference, settings_text
-from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SETTINGS, From, override_names
+from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SETTINGS, WITHOUT_EFFECT, From, override_names
 from svc.config.values import PARSERS
 
 # The tables of the specification, configuration §2.
@@ -63,7 +63,8 @@ def contract_names() -> set[str]:
 
 
 def test_every_setting_of_the_contract_has_a_row_and_there_are_no_others() -> None:
-    assert {setting.name for setting in SETTINGS} == contract_names() | OPTIONAL_SYSTEMS | OURS
+    assert {setting.name for setting in SETTINGS} == (contract_names() - set(WITHOUT_EFFECT)) | OPTIONAL_SYSTEMS | OURS
+    assert not set(WITHOUT_EFFECT) & set(BY_NAME)
     assert len(BY_NAME) == len(SETTINGS)
 
 
@@ -102,6 +103,7 @@ def test_every_setting_is_documented() -> None:
     for setting in SETTINGS:
         row = f"\n| `{setting.name}` |"
         assert (row in text) is not (row in former), setting.name
+    assert [name for name in WITHOUT_EFFECT if f"\n| `{name}` |" not in former] == []
     assert [old for old in LEGACY if f"\n| `{old}` |" not in former] == []
     assert not any(f"`{old}`" in text for old in LEGACY if old not in BY_NAME)
     assert "`mqtt." not in text and "`replication." not in text and "has no effect" not in text

@@ -108,7 +108,6 @@ def test_names_are_flat_and_in_any_case(node: ConfigNode) -> None:
         ("shop_port", "7001", ("shop", "port"), 7001),
         ("SHOP_PACKAGE", "acme/shop#v2", ("shop", "package"), "acme/shop#v2"),
         ("blog_package", "acme/blog", ("blog", "package"), "acme/blog"),
-        ("ignoreScripts", True, ("ignoreScripts",), True),
         ("replication_routes", ["a", {"hostname": "b"}], ("replication", "routes"), ["a", {"hostname": "b"}]),
     ],
 )
@@ -165,7 +164,8 @@ def test_one_bad_name_among_good_ones_changes_nothing(node: ConfigNode) -> None:
 
 def test_former_names_without_effect_are_accepted(node: ConfigNode) -> None:
     before = node.file.read_bytes()
-    node.set(clustering_enabled=True, node_env="x", ipc_server_port=1, run_in_foreground=False, customFunctions_enabled=True)
+    node.set(storage_engine="x", ignoreScripts=True, clustering_enabled=True, node_env="x")
+    node.set(ipc_server_port=1, run_in_foreground=False, customFunctions_enabled=True)
     assert node.file.read_bytes() == before
     assert not node.copies
 

@@ -88,12 +88,13 @@ def test_long_lists_are_freed_little_by_little() -> None:
 
     async def main() -> None:
         slices.discard(items)
-        while not lengths or len(items) < lengths[-1]:
-            lengths.append(len(items))
+        lengths.append(len(items))
+        while items:
             await asyncio.sleep(0)
+            lengths.append(len(items))
 
-    asyncio.run(main())
-    assert lengths == [5500, 3500, 1500, 0]
+    asyncio.run(main())  # what other tests have left takes its share of the first turns
+    assert lengths[0] == 5500 and all(before - length <= 2000 for before, length in pairwise(lengths))
     slices.discard(more := [object() for _ in range(5500)])
     assert len(more) == 5500, "where there is no loop, it is left to the interpreter"
 
