@@ -51,7 +51,8 @@ def _running(request: Request) -> Iterator[None]:
         raise
     except BaseException as error:
         defect = contained(error, "the handler")
-        note = f"in {request.state.handler.place}, for {request.method} {request.target[:200]}"
+        where = "" if request.handler is None else f"in {request.handler.place}, "
+        note = f"{where}for {request.method} {request.target[:200]}"
         if note not in getattr(defect, "__notes__", ()):
             defect.add_note(note)
         raise defect

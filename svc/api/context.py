@@ -12,7 +12,8 @@ from contextvars import ContextVar, Token
 from typing import Any
 
 from svc.auth.users import User
-from svc.messages import AppliedWrites, Caller, CallState, ContextMembers, Headers, Request, Response, WritePrecondition
+from svc.messages import AppliedWrites, Caller, CallState, Headers, Request, Response, WritePrecondition
+from svc.messages.call_state import ContextMembers
 
 
 class Context(ContextMembers):

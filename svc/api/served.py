@@ -243,8 +243,8 @@ class _CodeResource(ProtocolResource):
                     _add_headers(request, state.response)
                 return CreatedRecords(cls._plain(result, target), state.new_location or "")
         answer = cls._plain(result, target)
-        if state.response is not None and not isinstance(answer, Response):
-            return then(answer, lambda value: cls._with_response(value, state.response, target, request))
+        if (response := state.response) is not None and not isinstance(answer, Response):
+            return then(answer, lambda value: cls._with_response(value, response, target, request))
         return answer
 
     @classmethod

@@ -410,7 +410,7 @@ def shared_transaction(context: AnyContext) -> Transaction | None:
     state = context._state
     if state is None:
         return None
-    transaction: Transaction | None = state.transaction
+    transaction: Transaction | None = state.transaction  # type: ignore[assignment]  # it is one of this module
     return None if transaction is None or not transaction.is_shared or transaction.is_closed else transaction
 
 
@@ -421,7 +421,7 @@ def open_transaction(context: AnyContext | None) -> Transaction | None:
     state = None if context is None else context._state
     if state is None:
         return None
-    transaction: Transaction | None = state.transaction
+    transaction: Transaction | None = state.transaction  # type: ignore[assignment]  # it is one of this module
     return None if transaction is None or transaction.is_closed or transaction.is_applied else transaction
 
 

@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from svc.messages import Request
+from svc.messages.call_state import OpenTransaction
 
 
-class Transaction(Protocol):
+class Transaction(OpenTransaction, Protocol):
     """`api.transactions.Transaction`."""
 
     is_lasting: bool

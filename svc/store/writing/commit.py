@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from svc.errors import Problem
-from svc.messages import AppliedWrites, Spans
+from svc.messages.call_state import AppliedWrites, Spans
 from svc.store.env import WriterBusy
 from svc.store.writing.references import NeedsLongWrite
 from svc.store.writing.transaction import Transaction
