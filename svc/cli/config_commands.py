@@ -105,7 +105,8 @@ def effective_values(examined: ExaminedConfig) -> Iterator[dict[str, Any]]:
     The source is `default`, `default: <other setting>`, or where the value was given: line of the file, variable, option.
     """
     from svc.config.build import default_of
-    from svc.config.settings import BY_NAME, From
+    from svc.config.setting import From
+    from svc.config.settings import BY_NAME
     from svc.config.values import is_given, lookup
 
     config, document = examined.config, examined.merged.document

@@ -18,15 +18,16 @@ port, for tests). A `logging` section of a subsystem is None or a dict of the gi
 How to make one: `load_config(root)` reads the file of a root directory and applies overrides; `Config.from_document({...}, root)` needs no
 file (tests). Both raise `ConfigError` with a sentence per fault. `config.notes` holds `(level, sentence)` pairs to be logged at the start.
 
-Modules: `settings` (the table), `sections` (the typed attributes), `values` (parsers by kind), `document` (YAML, former names), `build`
-(document -> Config), `overrides` (environment, command line, write-back), `layers` (the `SVC_..._CONFIG` variables), `reference`
-(docs/settings.md).
+Modules: `sections` (one class a section, one line a setting), `setting` (what a line says), `settings` (all by name), `values` (parsers by
+kind), `document` (YAML, former names), `build` (document -> Config), `overrides` (environment, command line, write-back), `layers` (the
+`SVC_..._CONFIG` variables), `reference` (docs/settings.md).
 """
 
 from svc.config.build import Config, build
 from svc.config.document import Document
 from svc.config.overrides import load_config, reread
 from svc.config.sections import Section, TlsSection
-from svc.config.settings import SETTINGS, Setting
+from svc.config.setting import Setting
+from svc.config.settings import SETTINGS
 
 __all__ = ["SETTINGS", "Config", "Document", "Section", "Setting", "TlsSection", "build", "load_config", "reread"]

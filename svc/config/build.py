@@ -10,62 +10,17 @@ from typing import Any
 from svc.config.document import Document, migrate_names
 from svc.config.origins import Origins, hint, nearest, nearest_setting
 from svc.config.relocation import relocated
-from svc.config.sections import (
-    AnalyticsSection,
-    AuthenticationSection,
-    HttpSection,
-    LocalStudioSection,
-    LoggingSection,
-    MqttSection,
-    NodeSection,
-    OperationsApiSection,
-    QuerySection,
-    ReplicationSection,
-    Section,
-    StorageSection,
-    TlsSection,
-    TracingSection,
-    read_section,
-)
-from svc.config.settings import (
-    BY_NAME,
-    LOGGING_FIELDS,
-    OPTIONAL_SECTIONS,
-    PORTS,
-    SECTIONS,
-    SETTINGS,
-    SWITCHED_OFF,
-    TLS_FIELDS,
-    WITHOUT_EFFECT,
-    From,
-    Setting,
-    attribute_name,
-)
+from svc.config.sections import TLS_FIELDS, Settings, TlsSection, read_section, section_values
+from svc.config.setting import LOGGING_FIELDS, From, Setting
+from svc.config.settings import BY_NAME, OPTIONAL_SECTIONS, PORTS, SECTIONS, SETTINGS, SWITCHED_OFF, WITHOUT_EFFECT
 from svc.config.values import FieldFaults, fault_text, is_given, lookup, parse
 from svc.errors import ConfigError
 
 CONFIG_FILE = "svc-config.yaml"
 
 
-_SECTIONS: dict[str, type[Section]] = {
-    "http": HttpSection,
-    "operations_api": OperationsApiSection,
-    "authentication": AuthenticationSection,
-    "tls": TlsSection,
-    "mqtt": MqttSection,
-    "query": QuerySection,
-    "logging": LoggingSection,
-    "storage": StorageSection,
-    "analytics": AnalyticsSection,
-    "tracing": TracingSection,
-    "local_studio": LocalStudioSection,
-    "node": NodeSection,
-    "replication": ReplicationSection,
-}
-
-
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The configuration of one run; the docstring of `svc.config` says how to read it."""
 
     root: Path
@@ -80,34 +35,10 @@ class Config:
     overrides: Mapping[str, object] = field(default_factory=dict)
     """The values that hold in this run and are not in the file, by dotted name: of the environment, the command line and `svc dev`."""
 
-    http: HttpSection = field(init=False, repr=False)
-    operations_api: OperationsApiSection = field(init=False, repr=False)
-    authentication: AuthenticationSection = field(init=False, repr=False)
-    tls: TlsSection = field(init=False, repr=False)
-    mqtt: MqttSection = field(init=False, repr=False)
-    query: QuerySection = field(init=False, repr=False)
-    logging: LoggingSection = field(init=False, repr=False)
-    storage: StorageSection = field(init=False, repr=False)
-    analytics: AnalyticsSection = field(init=False, repr=False)
-    tracing: TracingSection = field(init=False, repr=False)
-    local_studio: LocalStudioSection = field(init=False, repr=False)
-    node: NodeSection = field(init=False, repr=False)
-    replication: ReplicationSection | None = field(init=False, repr=False)
-
     def __post_init__(self) -> None:
-        for name, kind in _SECTIONS.items():
-            object.__setattr__(self, name, read_section(kind, name, self.values))
+        vars(self).update(section_values(Settings, self.values))
         if not is_replicated(self.document):
-            object.__setattr__(self, "replication", None)
-
-    @property
-    def components_root(self) -> Path:
-        """The directory of the applications (`componentsRoot`)."""
-        return self.values["componentsRoot"]  # type: ignore[no-any-return]
-
-    @property
-    def instances(self) -> int:
-        return self.values["instances"]  # type: ignore[no-any-return]
+            vars(self)["replication"] = None
 
     @classmethod
     def from_document(cls, document: Document, root: Path, *, dev: bool = False, file: Path | None = None) -> "Config":
@@ -269,7 +200,7 @@ def _defaults_from_others(values: dict[str, Any]) -> None:
 
 
 def _tls_section(given: Document, root: Path) -> TlsSection:
-    return TlsSection({attribute_name(row.name): given.get(row.name, default_of(row, root)) for row in TLS_FIELDS})
+    return read_section(TlsSection, {row.name: given.get(row.name, default_of(row, root)) for row in TLS_FIELDS})
 
 
 def _tls_entries(section: object, key: str, root: Path, found: Diagnostics, prefix: str = "") -> tuple[TlsSection, ...]:

@@ -7,21 +7,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from svc.config.settings import (
-    ACCESS_LOG_FIELDS,
-    LEGACY,
-    LOGGING_FIELDS,
-    SETTINGS,
-    UNSERVED,
-    VERIFICATION_FIELDS,
-    WITHOUT_EFFECT,
-    From,
-    Setting,
-)
+from svc.config.setting import ACCESS_LOG_FIELDS, LOGGING_FIELDS, VERIFICATION_FIELDS, From, Setting
+from svc.config.settings import LEGACY, SETTINGS, UNSERVED, WITHOUT_EFFECT
 
 _INTRODUCTION = """# Settings
 
-Made from `svc/config/settings.py` by `python -m svc.config.reference`; do not edit.
+Made from `svc/config/sections.py` by `python -m svc.config.reference`; do not edit.
 
 The file is `svc-config.yaml` in the root directory: nested mappings with the names below. Each setting can also be given as an environment
 variable (`HTTP_PORT=8080`) or an option (`--HTTP_PORT 8080`): its path joined by `_`, in any case. Options beat the environment, both beat
@@ -35,7 +26,7 @@ Former names of settings, and settings that have no effect: [former-settings.md]
 
 _FORMER_INTRODUCTION = """# Former settings
 
-Made from `svc/config/settings.py` by `python -m svc.config.reference`; do not edit.
+Made from `svc/config/sections.py` by `python -m svc.config.reference`; do not edit.
 
 For those who come from an earlier version, or with a configuration of another product that knows these names: what is accepted, and does not belong into
 a new configuration. Settings that count: [settings.md](settings.md).

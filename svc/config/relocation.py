@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from svc.config.document import Document
-from svc.config.settings import ACCESS_LOG_FIELDS, BY_NAME, LEGACY, SETTINGS, TLS_FIELDS
+from svc.config.sections import TLS_FIELDS
+from svc.config.setting import ACCESS_LOG_FIELDS
+from svc.config.settings import BY_NAME, LEGACY, SETTINGS
 
 _PATHS = ("path", "paths")
 

@@ -18,7 +18,7 @@ from svc.config.addresses import parse_listen_addresses, parse_networks
 from svc.config.hosts import HostPattern, Network, parse_hosts
 
 if TYPE_CHECKING:
-    from svc.config.settings import Setting
+    from svc.config.setting import Setting
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "M": 30 * 86_400}
 BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -21,7 +21,7 @@ from svc.cli.start_notice import print_lines
 from svc.config import load_config
 from svc.config.build import CONFIG_FILE
 from svc.config.document import write_document
-from svc.config.settings import LOOPBACK
+from svc.config.setting import LOOPBACK
 from svc.demo.data import APP
 from svc.demo.loading import NotOurs, is_filled, make_directory
 from svc.errors import ConfigError

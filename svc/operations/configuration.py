@@ -19,7 +19,8 @@ from svc.config.document import read_document, set_value
 from svc.config.editing import Edit, edit_file, waiting_for_restart
 from svc.config.origins import flat_name, hint, nearest
 from svc.config.overrides import changes_of
-from svc.config.settings import BY_NAME, SECTIONS, Setting, override_names, without_effect
+from svc.config.setting import Setting
+from svc.config.settings import BY_NAME, SECTIONS, override_names, without_effect
 from svc.config.values import cast_text, fault_text, is_given, lookup, parse
 from svc.errors import ConfigError, ServerError
 from svc.operations.call import Call

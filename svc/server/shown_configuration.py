@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from svc.config import Config
-from svc.config.settings import SETTINGS, From
+from svc.config.setting import From
+from svc.config.settings import SETTINGS
 
 
 def shown_configuration(config: Config) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The typed attributes agree with the table of settings."""
+"""svc.config.sections: what is declared of each setting, and what the configuration holds."""
 
 import types
 import typing
@@ -10,8 +10,7 @@ import pytest
 
 from svc.config import SETTINGS, Config, Setting
 from svc.config.hosts import HostPattern, Network
-from svc.config.sections import Fields, Section, Switch
-from svc.config.settings import attribute_name
+from svc.config.sections import Fields, Section, Settings, Switch, _section_in, declared
 
 TYPES: Mapping[str, Any] = {
     "bool": bool, "number": float, "integer": int, "size": int, "rotation size": int, "rotation interval": int, "port": int, "string": str,
@@ -20,40 +19,48 @@ TYPES: Mapping[str, Any] = {
     "duration": float, "mapping": Fields, "switch": Switch, "any": Any,
 }  # fmt: skip
 
-ROWS = [row for row in SETTINGS if "." in row.name and "<" not in row.name]
+
+def lines(kind: type[Section], path: str = "") -> Iterator[tuple[str, Setting, Any]]:
+    """Path of the attribute, the setting that is declared there, and its type."""
+    for name, annotation in kind.__annotations__.items():
+        inner = _section_in(annotation)
+        if inner is not None:
+            yield from lines(inner, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", vars(kind)[name], annotation
 
 
-def section_type(row: Setting) -> type[Section]:
-    hints = typing.get_type_hints(Config)
-    first, *parts = [attribute_name(part) for part in row.name.split(".")[:-1]]
-    found = next(kind for kind in (typing.get_args(hints[first]) or (hints[first],)) if kind is not types.NoneType)
-    for part in parts:
-        found = found.__annotations__[part]
-    return found
+LINES = list(lines(Settings))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_each_setting_has_an_attribute_of_the_type_of_its_kind(row: Setting) -> None:
-    declared = section_type(row).__annotations__[attribute_name(row.name.rpartition(".")[2])]
+@pytest.mark.parametrize(("row", "declared"), [line[1:] for line in LINES], ids=[path for path, _, _ in LINES])
+def test_the_type_is_that_of_the_kind(row: Setting, declared: Any) -> None:
     expected = TYPES[row.kind]
     assert declared in (expected, expected if expected is Any else expected | None)
     if row.null:
         assert declared is Any or types.NoneType in typing.get_args(declared)
 
 
-def iter_leaves(section: Section, path: str) -> Iterator[tuple[str, Any]]:
+def iter_leaves(section: Section, path: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in vars(section).items():
         if isinstance(value, Section):
-            yield from iter_leaves(value, f"{path}.{name}")
+            yield from iter_leaves(value, f"{path}{name}.")
         else:
-            yield f"{path}.{name}", value
+            yield f"{path}{name}", value
 
 
 def test_the_attributes_are_the_settings_and_hold_their_values(tmp_path: Path) -> None:
     config = Config.from_document({"replication": {"hostname": "a"}, "http": {"port": 1}}, tmp_path)
-    found = dict(leaf for name, value in vars(config).items() if isinstance(value, Section) for leaf in iter_leaves(value, name))
-    expected = {".".join(map(attribute_name, row.name.split("."))): config.values[row.name] for row in ROWS}
-    assert found == expected
+    found = {name: value for name, value in iter_leaves(config) if name in dict.fromkeys(path for path, _, _ in LINES)}
+    names = [row.name for row in declared(Settings)]
+    assert found == {path: config.values[name] for (path, _, _), name in zip(LINES, names, strict=True)}
+    assert {"http.port": 1, "replication.hostname": "a"}.items() <= found.items()
+
+
+def test_names_of_the_file_follow_from_those_of_the_attributes() -> None:
+    names = [row.name for row in declared(Settings)]
+    assert {"http.corsAccessList", "authentication.cacheTTL", "operationsApi.network.http2", "replication.enableRootCAs"} <= set(names)
+    assert [row.name for row in SETTINGS] == [*names, "databases.<db>.path"]
 
 
 def test_a_section_is_read_only_and_shows_its_values(tmp_path: Path) -> None:

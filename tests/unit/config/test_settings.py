@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from svc.config.reference import PAGES, former_reference, reference, settings_text
-from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SETTINGS, WITHOUT_EFFECT, From, override_names
+from svc.config.setting import From
+from svc.config.settings import BY_NAME, DEVELOPMENT, LEGACY, SETTINGS, WITHOUT_EFFECT, override_names
 from svc.config.values import PARSERS
 
 # The tables of the specification, configuration §2.
