@@ -89,9 +89,10 @@ def test_what_code_raises_is_not_ours(error: BaseException) -> None:
 
 
 def test_an_interrupt_is_ours_while_nothing_handles_the_signal() -> None:
-    assert is_ours(raised_by_code(KeyboardInterrupt()))
-    before = signal.signal(signal.SIGINT, lambda *ignored: None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have switched it off
     try:
+        assert is_ours(raised_by_code(KeyboardInterrupt()))
+        signal.signal(signal.SIGINT, lambda *ignored: None)
         assert not is_ours(raised_by_code(KeyboardInterrupt()))
     finally:
         signal.signal(signal.SIGINT, before)
