@@ -8,25 +8,23 @@ with the reason. Later, nothing of a version with a failing entry takes effect: 
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from svc.apps import resources_entry, schema_entry
+from svc.apps.address_conflicts import conflict_of
 from svc.apps.code import CodeVersion
 from svc.apps.config_file import CONFIG_FILE, DEFAULT_CONFIG, options_of, read_config
-from svc.apps.entry import EntryContext, LoadedEntry, Runtime
+from svc.apps.entry import LoadedEntry, Runtime
+from svc.apps.entry_load import EntryLoad, kinds_of, traceback_of
 from svc.apps.faults import class_addresses, fault_registrations, schema_addresses, text_of
 from svc.apps.files import FileSet
-from svc.apps.kinds import READ_BY_SERVER, Kind, is_built_in, kind_of, remark_on_unknown
+from svc.apps.kinds import READ_BY_SERVER, kind_of, remark_on_unknown
 from svc.apps.modules import ApplicationModules
 from svc.apps.packages import DIRECTORY, PROJECT, REQUIREMENTS
-from svc.apps.plugins import PluginEntry
 from svc.apps.reading import line_of
-from svc.apps.resources_entry import ResourcesEntry
-from svc.apps.schema_entry import SchemaEntry
-from svc.apps.status import ERROR, LOADING, EntryStatus, worst
+from svc.apps.schema_entry import rest_options, warn_of_rest
+from svc.apps.status import ERROR, EntryStatus, worst
 from svc.listeners.routes import make_route
 from svc.store.schema import TableDefinition
 
@@ -103,7 +101,7 @@ class App:
 
     def keys_of_plugin(self, name: str) -> list[str]:
         """Of the entries that another application, which is a plugin, handles."""
-        return [key for key, entry in self._loaded.items() if isinstance(entry, PluginEntry) and entry.plugin == name]
+        return [key for key, entry in self._loaded.items() if entry.plugin == name]
 
     def has_failed(self, key: str) -> bool:
         status = self.entries.get(key)
@@ -112,8 +110,7 @@ class App:
     @property
     def has_failed_schema(self) -> bool:
         """Whether the schema in effect has errors, so that tables of it may be missing."""
-        entry = self._loaded.get("graphqlSchema")
-        return entry is not None and entry.context.status.status == ERROR
+        return any(entry.is_read_by_code and entry.context.status.status == ERROR for entry in self._loaded.values())
 
     def ask_for_restart(self, key: str) -> None:
         if key not in self.restart_wanted:
@@ -132,71 +129,71 @@ class App:
     async def load(self, keys: Collection[str] | None = None) -> bool:
         """Load all entries, or those of `keys`, and switch to them. Returns False if the version before goes on, or nothing could be loaded."""
         status = EntryStatus(checked_ms=self._now_ms())
+        config = await self._read_config(status)
+        if config is None:
+            return False
+        if keys is not None:
+            keys = {*keys, *(key for key, entry in self._loaded.items() if entry.goes_with(keys))}
+        load = EntryLoad(self, self._runtime, config, self.code, keys)
+        if keys is None:
+            load.statuses[CONFIG] = status
+        former_config, self.config = self.config, config
+        try:
+            await load.run()
+        except BaseException:
+            self.config = former_config
+            raise
+        if self.is_serving and load.has_failed:
+            load.discard()
+            self.config = former_config
+            self._go_on(load.statuses)
+            return False
+        self._switch(load.loaded, load.code, load.keys)
+        await self._after_switch(load)
+        return True
+
+    async def _read_config(self, status: EntryStatus) -> Mapping[str, Any] | None:
+        """config.yaml, or that of an application without one. None: it cannot be used, or the application cannot be mounted where it shall be."""
         try:
             make_route(self.host, self.url_path, app=self.name)
         except (TypeError, ValueError) as error:
             status.fail(f"the entry '{self.name}' in the configuration of the service: {_in_configuration(error)}")
             await self._refuse_config(status)
-            return False
+            return None
         try:
-            config = await self._runtime.in_thread(read_config, self.directory)
+            return await self._runtime.in_thread(read_config, self.directory)  # type: ignore[no-any-return]
         except (OSError, ValueError) as error:
             status.fail(f"{CONFIG_FILE}: {error}")
             await self._refuse_config(status)
-            return False
-        if keys is not None:
-            keys = {*keys, *(key for key, entry in self._loaded.items() if entry.goes_with(keys))}
-        wanted = {key: kind for key, kind in self._kinds(config) if keys is None or key in keys}
-        if any(kind.is_code for kind in wanted.values()):
-            wanted = {key: kind for key, kind in self._kinds(config) if key in wanted or kind.is_code}
-        former_config, self.config = self.config, config
-        code = None
-        statuses: dict[str, EntryStatus] = {} if keys is not None else {CONFIG: status}
-        loaded: dict[str, LoadedEntry] = {}
-        try:
-            code = self._make_code(config) if any(kind.is_code for kind in wanted.values()) else None
-            for key, kind in sorted(wanted.items(), key=lambda item: item[1].phase):
-                found = statuses[key] = EntryStatus(LOADING)
-                entry = await self._load_entry(key, kind, found, code)
-                if entry is not None:
-                    loaded[key] = entry
-        except BaseException:  # a defect, or the end of the task that loads: nothing stays behind
-            self._discard(loaded, code)
-            self.config = former_config
-            raise
-        if self.is_serving and any(each.status == ERROR for each in statuses.values()):
-            self._discard(loaded, code)
-            self.config = former_config
-            for key, each in statuses.items():
-                if each.status == ERROR:
-                    each.messages.append(GOES_ON)
-                if each.status == ERROR or key == CONFIG:
-                    self._take_status(key, each)
-            return False
-        self._switch(loaded, code, None if keys is None else {*wanted, *keys})
-        for key in [key for key in self.entries if key not in statuses and (keys is None or key in keys)]:
-            del self.entries[key]
-        for key, each in statuses.items():
-            self._find_conflicts(loaded.get(key), each)
-        self._runtime.on_switched(self, statuses)
-        for key, entry in loaded.items():
-            await self._start_entry(entry, statuses[key])
-        await self._warn_of_unknown(config, statuses)
-        if code is not None and keys is None:
-            await self._warn_of_packages(statuses)
-        for key, each in statuses.items():
-            self._take_status(key, each)
-        return True
+            return None
 
-    def _kinds(self, config: Mapping[str, Any]) -> Iterable[tuple[str, Kind]]:
-        for key, entry in config.items():
-            kind = kind_of(key, entry)
-            if kind is not None:
-                yield key, kind
+    def _go_on(self, statuses: Mapping[str, EntryStatus]) -> None:
+        """A version with faults does not take effect: say so at the entries that have them."""
+        for key, status in statuses.items():
+            if status.status == ERROR:
+                status.messages.append(GOES_ON)
+            if status.status == ERROR or key == CONFIG:
+                self._take_status(key, status)
+
+    async def _after_switch(self, load: EntryLoad) -> None:
+        """Start the entries that are in effect now, and note how all has gone."""
+        statuses = load.statuses
+        for key in [key for key in self.entries if key not in statuses and (load.keys is None or key in load.keys)]:
+            del self.entries[key]
+        for key, entry in load.loaded.items():
+            self._find_conflicts(entry, statuses[key])
+        self._runtime.on_switched(self, statuses)
+        for key, entry in load.loaded.items():
+            await self._start_entry(entry, statuses[key])
+        await self._warn_of_unknown(self.config, statuses)
+        if load.code is not None and load.keys is None:
+            await self._warn_of_packages(statuses)
+        for key, status in statuses.items():
+            self._take_status(key, status)
 
     async def _warn_of_unknown(self, config: Mapping[str, Any], statuses: dict[str, EntryStatus]) -> None:
         if CONFIG in statuses:
-            schema_entry.warn_of_rest(schema_entry.rest_options(config), statuses[CONFIG])
+            warn_of_rest(rest_options(config), statuses[CONFIG])
         if config is DEFAULT_CONFIG:
             return
         unknown = [
@@ -216,28 +213,11 @@ class App:
             for message in messages:
                 statuses[PACKAGES].warn(message)
 
-    def _make_code(self, config: Mapping[str, Any]) -> CodeVersion | None:
-        interface = self._runtime.interface
-        if interface is None:
-            return None
-        return CodeVersion(interface, self.name, self.directory, config, url_path=self.url_path, host=self.host, replaces=self.code)
-
-    async def _load_entry(self, key: str, kind: Kind, status: EntryStatus, code: CodeVersion | None) -> LoadedEntry | None:
-        context = EntryContext(self, key, options_of(self.config[key]), status, self._runtime, code if kind.is_code else None)
-        if is_built_in(key) and "package" in context.options:
-            status.fail(f"'{key}' is built in: an entry that a plugin handles needs another name")
-            return None
-        try:
-            return await kind.load(context)
-        except Exception as error:  # a defect of ours: the rest of the application starts
-            status.fail(f"{type(error).__name__}: {error}", _traceback(error))
-            return None
-
     async def _start_entry(self, entry: LoadedEntry, status: EntryStatus) -> None:
         try:
             await entry.start()
         except Exception as error:
-            status.fail(f"{type(error).__name__}: {error}", _traceback(error))
+            status.fail(f"{type(error).__name__}: {error}", traceback_of(error))
 
     async def _refuse_config(self, status: EntryStatus) -> None:
         """The configuration cannot be read: nothing changes; at the first load, what the default files have answers with the reason."""
@@ -276,7 +256,7 @@ class App:
             for fault in faults:
                 owner = next((each for each in loaded.values() if each.context.code is code), None)
                 if owner is not None:
-                    owner.context.status.fail(f"{type(fault).__name__}: {fault}", _traceback(fault))
+                    owner.context.status.fail(f"{type(fault).__name__}: {fault}", traceback_of(fault))
         self._loaded.update(loaded)
         self.is_serving = True
         if keys is None:
@@ -287,25 +267,11 @@ class App:
             entry.activate()
         registry.change(added, removed)
 
-    def _discard(self, loaded: Mapping[str, LoadedEntry], code: CodeVersion | None) -> None:
-        for entry in loaded.values():
-            entry.withdraw()
-        if code is not None:
-            code.withdraw()
-
-    def _find_conflicts(self, entry: LoadedEntry | None, status: EntryStatus) -> None:
-        if entry is None:
-            return
+    def _find_conflicts(self, entry: LoadedEntry, status: EntryStatus) -> None:
         newest = {registration.path: registration for registration in entry.registrations}
         for registration in newest.values():
-            if not registration.fault or registration.load_fault:
-                continue
-            if isinstance(entry, SchemaEntry):
-                status.fail(schema_entry.conflict_of(self._runtime.resources, registration))
-            elif isinstance(entry, ResourcesEntry):
-                status.fail(resources_entry.conflict_of(self._runtime.resources, registration, entry.names[id(registration)]))
-            else:
-                status.fail(f"the resource at /{registration.path}: {registration.fault}")
+            if registration.fault and not registration.load_fault:
+                status.fail(f"{entry.place_of(registration)}{conflict_of(self._runtime.resources, registration)}")
 
     def withdraw(self) -> None:
         """The application goes."""
@@ -330,39 +296,39 @@ class App:
         )  # by this file perhaps: then it takes a load to know better
         if CONFIG_FILE in names and not has_failed and await self._change_options():
             names = [name for name in names if name != CONFIG_FILE]
-        if CONFIG_FILE in names or any(entry.context.key == "loadEnv" and _concerns(entry, names) for entry in self._loaded.values()):
+        if CONFIG_FILE in names or any(entry.needs_whole_load(names) for entry in self._loaded.values()):
             if reloads_code:
                 await self.load()
                 return []
             return list(names)
-        keys: set[str] = set()
-        modules = [name for name in names if name.endswith(".py")]
-        waiting: list[str] = []
         has_code = self.code is not None
-        for key, entry in list(self._loaded.items()):
-            own = [name for name in names if entry.contains(name)]
-            if entry.context.code is not None:
-                own = [name for name in own if not name.endswith(".py")]
-            if own and not await self._change_entry(key, entry, own):
-                keys.add(key)
-                if entry.context.code is not None:
-                    waiting += own
-        code_keys = [key for key, kind in self._kinds(self.config) if kind.is_code]
-        if reloads_code and (modules or "graphqlSchema" in keys):
-            keys.update(code_keys)
-        elif not reloads_code:
-            keys.difference_update(code_keys)
+        modules = [name for name in names if name.endswith(".py")]
+        keys, waiting = await self._change_entries(names)
+        code_keys = {key for key, kind in kinds_of(self.config) if kind.is_code}
+        if not reloads_code:
+            keys -= code_keys
+        elif modules or any(self._loaded[key].is_read_by_code for key in keys):
+            keys |= code_keys
         if keys or not self.is_serving:
             await self.load(keys if self.is_serving else None)
         return [*modules, *waiting] if has_code and not reloads_code else []
 
+    async def _change_entries(self, names: Sequence[str]) -> tuple[set[str], list[str]]:
+        """Let each entry take over the files that concern it. Returns the keys of those that have to be loaded again, and the names of files of entries
+        with code among them."""
+        keys: set[str] = set()
+        waiting: list[str] = []
+        for key, entry in list(self._loaded.items()):
+            own = entry.concerned_by(names)
+            if own and not await self._guarded(key, entry, entry.change(own)):
+                keys.add(key)
+                if entry.context.code is not None:
+                    waiting += own
+        return keys, waiting
+
     def contains(self, name: str) -> bool:
         """Whether the file of this name, a path below the application, is one of any of its entries."""
         return any(entry.contains(name) for entry in self._loaded.values())
-
-    async def _change_entry(self, key: str, entry: LoadedEntry, names: Sequence[str]) -> bool:
-        done: bool = await self._guarded(key, entry, entry.change(names))
-        return done
 
     async def _guarded(self, key: str, entry: LoadedEntry, changing: Awaitable[Any]) -> Any:
         """What it returns; True if it raises, which goes to the status."""
@@ -371,7 +337,7 @@ class App:
         try:
             done = await changing
         except Exception as error:
-            status.fail(f"{type(error).__name__}: {error}", _traceback(error))
+            status.fail(f"{type(error).__name__}: {error}", traceback_of(error))
             done = True
         self._take_status(key, status)
         return done
@@ -402,7 +368,7 @@ class App:
     def fail(self, error: Exception) -> None:
         """Loading has raised what it should have caught."""
         status = EntryStatus()
-        status.fail(f"{type(error).__name__}: {error}", _traceback(error))
+        status.fail(f"{type(error).__name__}: {error}", traceback_of(error))
         self._take_status(CONFIG, status)
 
     def _take_status(self, key: str, status: EntryStatus) -> None:
@@ -431,14 +397,6 @@ def _default_addresses(directory: Path) -> list[str]:
 
 def _in_configuration(error: Exception) -> str:
     return str(error).replace("url_path", "urlPath")
-
-
-def _concerns(entry: LoadedEntry, names: Iterable[str]) -> bool:
-    return any(entry.contains(name) for name in names)
-
-
-def _traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
 
 
 def _unmet_requirements(directory: Path) -> list[str]:

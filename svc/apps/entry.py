@@ -153,6 +153,11 @@ class LoadedEntry:
         self.file_set = files
         self.registrations: list[Registration] = []
         self.server: Server | None = None
+        self.plugin = ""
+        """The package of the plugin that handles it, which may be the name of an application; "": none does."""
+
+    is_read_by_code = False
+    """Whether the modules of the application have what it defines, and are loaded again with it."""
 
     def activate(self) -> None:
         """Take effect; registrations have. Must not raise."""
@@ -173,6 +178,18 @@ class LoadedEntry:
     async def change(self, names: Sequence[str]) -> bool:
         """Files of the entry have been added, changed or removed: paths below the application with slashes. Returns False if it has to be loaded again."""
         return False
+
+    def concerned_by(self, names: Sequence[str]) -> list[str]:
+        """Those of the changed files that `change` is asked about. Modules of the application are loaded again by themselves."""
+        return [name for name in names if self.contains(name) and not (self.context.code is not None and name.endswith(".py"))]
+
+    def needs_whole_load(self, names: Sequence[str]) -> bool:
+        """Whether these changed files need a load of the whole application."""
+        return False
+
+    def place_of(self, registration: Registration) -> str:
+        """What is put before a message about one of its registrations: its file, where that is known, and a colon."""
+        return ""
 
     def goes_with(self, keys: Collection[str]) -> bool:
         """Whether it has to be loaded again when the entries of these keys are."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from dotenv.parser import parse_stream
@@ -38,6 +39,9 @@ class EnvEntry(LoadedEntry):
 
     def activate(self) -> None:
         self._is_active = True
+
+    def needs_whole_load(self, names: Sequence[str]) -> bool:
+        return any(map(self.contains, names))
 
     def withdraw(self) -> None:
         if self._environment.get(self._name) is self._said:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import class_addresses, fault_registrations, text_of
 from svc.apps.modules import ModuleFault, exports, registration_of
 from svc.apps.schema_entry import WITHOUT_REST, rest_options, rest_prefix, table_options
-from svc.resources import Registration, Resources
-from svc.resources.table_base import TableBase
+from svc.resources import Registration
 
 DEFAULT_FILES = "resources.py"
 
 
 class ResourcesEntry(LoadedEntry):
-    """`names`: the file of each registration."""
+    """The classes of the modules that match `files`."""
 
-    names: dict[int, str]
+    def __init__(self, context: EntryContext) -> None:
+        super().__init__(context)
+        self.names: dict[int, str] = {}
+        """id of a registration -> its file."""
+
+    def place_of(self, registration: Registration) -> str:
+        return f"{self.names[id(registration)]}: "
 
 
 async def load_resources(context: EntryContext) -> LoadedEntry | None:
@@ -26,7 +30,6 @@ async def load_resources(context: EntryContext) -> LoadedEntry | None:
     if code is None:
         return None
     entry = ResourcesEntry(context)
-    entry.names = {}
     try:
         entry.file_set = context.files(DEFAULT_FILES)
     except ValueError as error:
@@ -62,21 +65,3 @@ async def load_resources(context: EntryContext) -> LoadedEntry | None:
             entry.registrations.append(registration)
     entry.registrations += fault_registrations(failed, context.app.name, status, entry)
     return entry
-
-
-def conflict_of(resources: Resources, registration: Registration, name: str) -> str:
-    """The message about an address that something else claims, too. `name`: of the file."""
-    served: Any = registration.resource
-    return f"{name}: {served.application.__qualname__} at /{registration.path}: {registration.fault}{_hint(resources, registration)}"
-
-
-def _hint(resources: Resources, registration: Registration) -> str:
-    """What to do about a class that is derived from a table which is exported at the same address."""
-    served: Any = registration.resource
-    table = served.application._table
-    if table is None or not any(
-        issubclass(claim.resource, TableBase) and not hasattr(claim.resource, "application") and claim.resource.table is table
-        for claim in resources.claims(registration.path)
-    ):
-        return ""
-    return f", for type {table.name} is exported there: remove its @export, or give the class another name"

@@ -19,7 +19,7 @@ from svc.apps.schema_uniqueness import UniqueLater, UniquenessTask, define, with
 from svc.apps.status import EntryStatus
 from svc.auth.roles import roles_with_rights
 from svc.errors import SchemaError
-from svc.resources import Registration, Resources, TableResource, make_registration, table_resource
+from svc.resources import make_registration, table_resource
 from svc.store import Store, Table
 from svc.store.schema import TableDefinition
 from svc.store.writing.unique_proof import unproved
@@ -36,6 +36,7 @@ class SchemaEntry(LoadedEntry):
     """`definitions`: of the tables that it has defined."""
 
     definitions: list[TableDefinition]
+    is_read_by_code = True
     leftovers: LeftoverTask | None = None
     uniqueness: UniquenessTask | None = None
 
@@ -177,21 +178,3 @@ def table_options(options: Mapping[str, Any]) -> dict[str, bool]:
         "allow_full_scan": bool(options.get("allowFullScan")),
         "shows_record_count": bool(options.get("includeExpensiveRecordCountEstimates")),
     }
-
-
-def conflict_of(resources: Resources, registration: Registration) -> str:
-    """The message about the path of an exported table that something else claims, too."""
-    definition = registration.resource.table  # type: ignore[attr-defined]
-    path = registration.path
-    names = [_name_of(claim) for claim in resources.claims(path) if claim is not registration]
-    return (
-        f"table {definition.database.name}.{definition.name} is exported as /{path}, and so is {' and '.join(names)}:"
-        " every request there is answered 500 until one of them has another @export(name: ...)"
-    )
-
-
-def _name_of(claim: Registration) -> str:
-    if claim.load_fault:
-        return "something that could not be loaded"
-    resource = claim.resource
-    return f"{resource.table.database.name}.{resource.table.name}" if issubclass(resource, TableResource) else resource.__qualname__

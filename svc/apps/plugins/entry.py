@@ -39,7 +39,6 @@ class PluginEntry(LoadedEntry):
         self.server.resources = self.resources
         package = context.options.get("package")
         self.plugin = package.strip() if isinstance(package, str) else ""
-        """Which may be the name of an application."""
         self.is_ready = False
         self._calls = PluginCalls(context)
         self._modules: ApplicationModules | None = None

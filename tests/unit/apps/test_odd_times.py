@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from svc.api.table_settings import TableSettings
+from svc.apps.entry_load import EntryLoad
 from tests.support.application import Application, application
 
 SCHEMA = "type Cached @table @export { id: ID @primaryKey  a: Int  b: Int @computed }\ntype Plain @table { id: ID @primaryKey }\n"
@@ -135,7 +136,7 @@ def test_a_load_that_is_cancelled_leaves_nothing(app: Application, monkeypatch: 
         await asyncio.Event().wait()
 
     (node.app.directory / "config.yaml").write_text("rest: true\nresources: true\npluginModule: resources.py\n")
-    monkeypatch.setattr(type(node.app), "_load_entry", wait)
+    monkeypatch.setattr(EntryLoad, "_load", wait)
 
     async def run() -> None:
         task = asyncio.ensure_future(node.applications.reload("app"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from svc.api.running import TIMEOUT
+from svc.apps.entry_load import EntryLoad
 from tests.support.application import Application, application
 from tests.support.node import Node
 
@@ -337,7 +338,7 @@ def test_a_defect_while_loading_is_a_status_and_not_the_end(app: Application, mo
     def broken(*given: object, **options: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(app.node.app, "_make_code", broken)
+    monkeypatch.setattr(EntryLoad, "_make_code", broken)
     reload(app, "resources.py")
     assert app.node.app.entries["config"].messages == ["RuntimeError: a defect"]
     assert app.ask("GET", "/Greeting/") == (200, "one")

@@ -246,7 +246,7 @@ def test_two_plugins_at_one_address(tmp_path: Path) -> None:
     files = {"config.yaml": config("{package: ./plugin.py}") + "second: {package: ./plugin.py}\n"}
     with plugin(tmp_path, code, files=files, healthy=False) as app:
         assert app.ask("GET", "/words/")[0] == 500
-        assert "the resource at /words: Conflicting paths" in messages(app)[0] and messages(app, "second")
+        assert "Words_badwords at /words: Conflicting paths" in messages(app)[0] and messages(app, "second")
         change(app, "config.yaml", config("{package: ./plugin.py}"))
         assert app.ask("GET", "/words/") == (200, 1)
 
