@@ -9,13 +9,11 @@ from svc.resources.table_base import TableBase
 
 
 def conflict_of(resources: Resources, registration: Registration) -> str:
-    """The message about the address of `registration`: an exported table, a class of an application, or whatever else it is."""
+    """The message about the address of `registration`: a class of an application, or an exported table."""
     served: Any = registration.resource
     path = registration.path
     if hasattr(served, "application"):
         return f"{served.application.__qualname__} at /{path}: {registration.fault}{_hint(resources, registration)}"
-    if not issubclass(served, TableResource):
-        return f"the resource at /{path}: {registration.fault}"
     names = [_name_of(claim) for claim in resources.claims(path) if claim is not registration]
     return (
         f"table {served.table.database.name}.{served.table.name} is exported as /{path}, and so is {' and '.join(names)}:"

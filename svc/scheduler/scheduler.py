@@ -1,15 +1,13 @@
-"""The jobs of one server instance: timers, claims, runs (spec: components §3).
+"""The jobs of one server instance: timers and runs (spec: components §3).
 
     idle --a moment has come--> claiming --claimed--> running --ends--> idle
               ^                     |                    |
               '---taken elsewhere---'                    '-- at most the last moment that has come meanwhile is taken next
 
-Every instance watches the clock for all jobs of its applications, and the one that claims a moment first runs it (`job_state`). A job whose run goes on,
-here or elsewhere, is left alone. A run whose process has ended, or gives no sign of life for LEASE, is over: its job goes on with the next moment.
+Every instance watches the clock for all jobs of its applications, and the one that claims a moment first runs it (`claims`).
 
 Timers are set for the next moment, and for no longer than a second: a clock that is set is noticed. Whatever happens between two looks at it, at most
-the last moment of each job is taken. An interval is a duration as well: where the clock is set back, so that its next moment moves away, the moment is
-when the time has passed on the monotonic clock, and the following ones count from there.
+the last moment of each job is taken.
 """
 
 from __future__ import annotations
@@ -17,12 +15,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import os
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -30,45 +25,20 @@ from svc.awaitables import is_waiting, settled
 from svc.clock import Clock
 from svc.errors import ClientError, NotFound, Overloaded, Problem
 from svc.loop import is_ours
+from svc.scheduler.claims import Claims, Handler, ScheduledJob
 from svc.scheduler.job import JobRun, JobSpec
-from svc.scheduler.job_state import FAILED, GONE, INTERRUPTED, MAX_ERROR, RUNNING, SUCCEEDED, JobState, JobTables, Outcome
-from svc.scheduler.schedules import Interval
+from svc.scheduler.job_state import FAILED, INTERRUPTED, MAX_ERROR, SUCCEEDED, JobState, JobTables, Outcome
 from svc.store import Store
 
 logger = logging.getLogger("svc.applications")
 
 LOOK = 1.0  # seconds between two looks at the clock, at most
-ON_TIME_MS = 60_000  # a run that begins later than this makes up for its moment
 HEARTBEAT = 60.0  # seconds between two signs of life of a run
-LEASE = 300.0  # seconds without one after which a run counts as ended
 CHECK = 15.0  # seconds between two looks at a run of another process, and after a failure of the store
 AT_ONCE = 20  # runs that begin in one turn of the loop
-STEP_BACK_MS = 86_400_000  # a clock that is set back by more than this was wrong before
 
-Handler = Callable[[JobRun], Any]
 Report = Callable[[str, str, str], None]
 """(application, level, text) -> logged."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(eq=False)
-class _Job:
-    """A job of this instance. `known`: its record as it was seen last; None: not yet. `next_ms`: the next moment, None: there is none. `since_ms`: when this
-    instance took it up. `task`: what claims or runs it. `look_at`: monotonic; not before."""
-
-    application: str
-    spec: JobSpec
-    handler: Handler
-    since_ms: int
-    known: JobState | None = None
-    next_ms: int | None = None
-    due: float = inf  # monotonic: when the interval has passed, whatever the clock says; of `cron` never
-    task: asyncio.Task[None] | None = None
-    look_at: float = 0.0
-    is_on_time: bool = False  # nothing has hindered a run at `next_ms`
-    is_told: bool = False  # that its run lasts beyond its next time
-    seen: tuple[Any, float] | None = None  # a sign of life of another's run, and since when there is no other
 
 
 class Scheduler:
@@ -94,20 +64,15 @@ class Scheduler:
         self._loop = loop
         self._report = report
         self._tables = JobTables(store)
-        self._given_owner = owner
-        self._is_alive = is_alive or _is_alive
-        self._jobs: dict[tuple[str, str], _Job] = {}
-        self._leaving: dict[tuple[str, str], _Job] = {}  # withdrawn in this turn: perhaps for a newer version of the application
-        self._running: dict[tuple[str, str], _Job] = {}
-        self._busy: dict[asyncio.Task[None], _Job | None] = {}  # what claims or runs a job, or gives signs of life
+        self._claims = Claims(clock, owner, is_alive, lambda job: job.key in self._running)
+        self._jobs: dict[tuple[str, str], ScheduledJob] = {}
+        self._leaving: dict[tuple[str, str], ScheduledJob] = {}  # withdrawn in this turn: perhaps for a newer version of the application
+        self._running: dict[tuple[str, str], ScheduledJob] = {}
+        self._busy: dict[asyncio.Task[None], ScheduledJob | None] = {}  # what claims or runs a job, or gives signs of life
         self._timer: asyncio.TimerHandle | None = None
         self._arming: asyncio.Handle | None = None
         self._is_started = self._is_stopped = False
         self._beat_at = 0.0
-
-    @cached_property
-    def _owner(self) -> str:
-        return self._given_owner or _own_name()
 
     # --- the jobs of applications --------------------------------------------------------------------------------------------------------
 
@@ -123,7 +88,7 @@ class Scheduler:
             key = (application, spec.name)
             job = before.get(key)
             if job is None:
-                self._jobs[key] = _Job(application, spec, handler, now)
+                self._jobs[key] = ScheduledJob(application, spec, handler, now)
                 continue
             self._jobs[key] = job
             if job.spec.schedule.text != spec.schedule.text:
@@ -183,7 +148,7 @@ class Scheduler:
             )
         return found
 
-    def _next_ms(self, job: _Job) -> int | None:
+    def _next_ms(self, job: ScheduledJob) -> int | None:
         """When it is due, by the clock as it is now."""
         if job.next_ms is None or job.due == inf:
             return job.next_ms
@@ -208,7 +173,7 @@ class Scheduler:
         while self._busy:
             await asyncio.wait(list(self._busy))
 
-    def find(self, application: str | None, name: str) -> _Job:
+    def find(self, application: str | None, name: str) -> ScheduledJob:
         """The job of this name. `application`: None for a name that only one has. Raises NotFound, and ClientError 400 for a name that several have."""
         found = [job for (owner, each), job in self._jobs.items() if each == name and application in (None, owner)]
         if not found:
@@ -288,9 +253,9 @@ class Scheduler:
                 continue
             if job.known is None:
                 job.task = self._start(self._begin(job), job)
-            elif job.due == inf and self._since(job, job.known) - now > STEP_BACK_MS:
+            elif job.is_ahead(now):
                 job.task = self._start(self._start_over(job), job)
-            elif _has_come(job, now, monotonic):
+            elif job.has_come(now, monotonic):
                 job.task = self._start(self._take(job), job)
             else:
                 continue
@@ -298,15 +263,15 @@ class Scheduler:
             if begun == AT_ONCE:
                 break
 
-    def _tell_long(self, job: _Job, now: int, monotonic: float) -> None:
+    def _tell_long(self, job: ScheduledJob, now: int, monotonic: float) -> None:
         """Say once of a run that its job's next time has come."""
-        if _has_come(job, now, monotonic) and not job.is_told and (job.application, job.spec.name) in self._running:
+        if job.has_come(now, monotonic) and not job.is_told and job.key in self._running:
             job.is_told = True
             started = 0 if job.known is None or job.known.started is None else job.known.started
             text = f"has been running for {(now - started) / 1000:.0f} s, and its next time has come: that waits until it ends"
             self._report(job.application, "warn", f"scheduler: job {job.spec.name} {text}")
 
-    def _start(self, work: Any, job: _Job | None = None) -> asyncio.Task[None]:
+    def _start(self, work: Any, job: ScheduledJob | None = None) -> asyncio.Task[None]:
         # A context of its own: code of the application is outside of any call, and of any transaction.
         task: asyncio.Task[None] = self._loop.create_task(work, context=contextvars.Context())
         self._busy[task] = job
@@ -325,42 +290,19 @@ class Scheduler:
 
     # --- the record of a job -------------------------------------------------------------------------------------------------------------
 
-    async def _begin(self, job: _Job) -> None:
+    async def _begin(self, job: ScheduledJob) -> None:
         """Find the record of a job, or make one."""
+        await self._change(job, lambda before: self._claims.begin(job, before))
 
-        def change(before: JobState | None) -> JobState:
-            state = self._of_schedule(job, before)
-            if state.status == RUNNING and not self._is_held(job, state):
-                return replace(state, status=INTERRUPTED, error=GONE)
-            return state
-
-        await self._change(job, change)
-
-    def _of_schedule(self, job: _Job, before: JobState | None) -> JobState:
-        """The record of the job, new if there is none; with a new schedule its moments count from now on."""
-        text = job.spec.schedule.text
-        if before is None:
-            return JobState(job.application, job.spec.name, text, job.since_ms)
-        if before.schedule != text:
-            return replace(before, schedule=text, anchor=self._now(), claimed=None)
-        return before
-
-    async def _start_over(self, job: _Job) -> None:
-        """The clock was wrong when the last moment was taken, or when the job was taken up: that lies far ahead."""
+    async def _start_over(self, job: ScheduledJob) -> None:
+        """Let the moments of a job count from now on: its last one lies far ahead."""
         job.since_ms = min(job.since_ms, self._now())
-
-        def change(before: JobState | None) -> JobState | None:
-            now = self._now()
-            if before is None or before.since - now <= STEP_BACK_MS:
-                return before
-            return replace(before, anchor=now, claimed=None)
-
-        outcome = await self._change(job, change)
+        outcome = await self._change(job, self._claims.start_over)
         if outcome is not None and outcome.is_changed:
             text = "the clock was set back by more than a day; the times of the job count from now on"
             self._report(job.application, "warn", f"scheduler: job {job.spec.name}: {text}")
 
-    async def _change(self, job: _Job, change: Callable[[JobState | None], JobState | None]) -> Outcome | None:
+    async def _change(self, job: ScheduledJob, change: Callable[[JobState | None], JobState | None]) -> Outcome | None:
         """Change the record; None if that failed, and is to be tried again later."""
         try:
             outcome = await self._tables.change(job.application, job.spec.name, change)
@@ -374,103 +316,42 @@ class Scheduler:
             self._note(job, outcome.state)
         return outcome
 
-    def _note(self, job: _Job, state: JobState) -> None:
-        schedule = job.spec.schedule
-        if state.schedule != schedule.text:  # an instance with another version of the application has it, or this one has a new one
-            job.known = job.next_ms = None
+    def _note(self, job: ScheduledJob, state: JobState) -> None:
+        if not job.note(state, self._now(), self._clock.monotonic()):
             job.look_at = self._clock.monotonic() + CHECK
-            return
-        before, job.known = job.known, state
-        now = self._now()
-        job.next_ms = schedule.next_after(self._since(job, state), state.anchor)
-        job.is_on_time = job.next_ms is None or job.next_ms >= now
-        if isinstance(schedule, Interval) and job.next_ms is not None:
-            due = self._clock.monotonic() + min(max(job.next_ms - now, 0), schedule.ms) / 1000
-            job.due = min(due, job.due) if before is not None and before.since == state.since else due
-        else:
-            job.due = inf
 
-    @staticmethod
-    def _since(job: _Job, state: JobState) -> int:
-        """Moments up to this one are not to be taken."""
-        return state.since if job.spec.schedule.is_made_up else max(state.since, job.since_ms)
+    # --- a run ---------------------------------------------------------------------------------------------------------------------------
 
-    # --- a moment ------------------------------------------------------------------------------------------------------------------------
-
-    async def _take(self, job: _Job, *, by_hand: bool = False) -> None:
+    async def _take(self, job: ScheduledJob, *, by_hand: bool = False) -> None:
         """Claim the last moment that has come, and run it. `by_hand`: run it without a moment."""
         began = self._clock.monotonic()
         known = self._tables.read(job.application, job.spec.name)
         if not by_hand and known is not None and known.since != (job.known and job.known.since):  # another instance was faster
             self._note(job, known)
             return
-        claimed: list[JobRun] = []
+        run: JobRun | None = None
 
         def claim(before: JobState | None) -> JobState | None:
-            claimed.clear()
-            state, spec = self._of_schedule(job, before), job.spec
-            if self._jobs.get((job.application, spec.name)) is not job:
+            nonlocal run
+            run = None
+            if self._jobs.get(job.key) is not job:
                 return before
-            if state.status == RUNNING and self._is_held(job, state):
-                return state
-            now, expected, schedule = self._now(), job.next_ms, spec.schedule
-            last = schedule.last_until(now, state.anchor)
-            if isinstance(schedule, Interval) and not by_hand:
-                if job.since_ms > now:
-                    job.since_ms, expected = 0, last  # the clock was ahead when it was taken up
-                is_current = before is not None and job.known is not None and before.since == job.known.since
-                is_over = is_current and self._clock.monotonic() >= job.due
-                if is_over and (last is None or last <= self._since(job, state)):  # the clock was set back
-                    last = expected = now
-                    state = replace(state, anchor=now - schedule.ms, claimed=None)
-            if by_hand:
-                last, catch_up = state.claimed, False
-            elif last is None or last <= self._since(job, state):
-                return state
-            else:
-                catch_up = last != expected or not job.is_on_time or now - last > ON_TIME_MS
-            moment = now if by_hand or last is None else last
-            claimed.append(JobRun(spec.name, _EPOCH + timedelta(milliseconds=moment), catch_up))
-            return replace(
-                state,
-                claimed=last,
-                status=RUNNING,
-                owner=self._owner,
-                heartbeat=now,
-                catch_up=catch_up,
-                started=now,
-                ended=None,
-                duration=None,
-                error=None,
-                number=state.number + 1,
-                by_hand=by_hand,
-            )
+            state, run = (self._claims.claim_by_hand if by_hand else self._claims.claim)(job, before)
+            return state
 
         outcome = await self._change(job, claim)
-        if outcome is None or not claimed:
-            if outcome is not None and _has_come(job, self._now(), self._clock.monotonic()):  # it runs elsewhere
+        if outcome is None or run is None:
+            if outcome is not None and job.has_come(self._now(), self._clock.monotonic()):  # it runs elsewhere
                 job.look_at = self._clock.monotonic() + CHECK
             return
-        key = (job.application, job.spec.name)
-        self._running[key] = job
+        self._running[job.key] = job
         job.is_told = False
         try:
-            await self._run(job, job.handler, claimed[0], outcome.state, began)
+            await self._run(job, job.handler, run, outcome.state, began)
         finally:
-            del self._running[key]
+            del self._running[job.key]
 
-    def _is_held(self, job: _Job, state: JobState) -> bool:
-        """Whether the run of another instance goes on, as far as can be told."""
-        if state.owner == self._owner:
-            return (job.application, job.spec.name) in self._running  # else its end could not be written
-        if not self._is_alive(state.owner):
-            return False
-        sign, now = (state.owner, state.number, state.heartbeat), self._clock.monotonic()
-        if job.seen is None or job.seen[0] != sign:
-            job.seen = (sign, now)
-        return now - job.seen[1] < LEASE
-
-    async def _run(self, job: _Job, handler: Handler, run: JobRun, state: JobState, began: float) -> None:
+    async def _run(self, job: ScheduledJob, handler: Handler, run: JobRun, state: JobState, began: float) -> None:
         """Call the function, and record how that went."""
         status, error = SUCCEEDED, None
         cancelled: asyncio.CancelledError | None = None
@@ -492,7 +373,7 @@ class Scheduler:
         number = state.number
 
         def end(before: JobState | None) -> JobState | None:
-            if before is None or before.owner != self._owner or before.number != number:
+            if before is None or not self._claims.is_own(before, number):
                 return before  # another process has taken over
             return replace(before, status=status, ended=ended, duration=round(max(duration, 0.0), 3), error=error and error[:MAX_ERROR])
 
@@ -503,17 +384,7 @@ class Scheduler:
     async def _beat(self) -> None:
         """A sign of life of all runs."""
         for job in list(self._running.values()):
-            await self._change(job, self._alive)
-
-    def _alive(self, before: JobState | None) -> JobState | None:
-        if before is None or before.owner != self._owner or before.status != RUNNING:
-            return before
-        return replace(before, heartbeat=self._now())
-
-
-def _has_come(job: _Job, now: int, monotonic: float) -> bool:
-    """Whether its next time has."""
-    return job.next_ms is not None and (now >= job.next_ms or monotonic >= job.due)
+            await self._change(job, self._claims.keep)
 
 
 def _told(error: BaseException) -> str:
@@ -528,23 +399,3 @@ def _own_part(error: BaseException) -> Any:
     while step is not None and step.tb_frame.f_code.co_filename == __file__:
         step = step.tb_next
     return step
-
-
-def _own_name() -> str:
-    import psutil
-
-    process = psutil.Process()
-    return f"{process.pid}:{process.create_time():.2f}:{os.urandom(4).hex()}"
-
-
-def _is_alive(owner: str) -> bool:
-    """Whether the process of an instance runs. One that has the id of this process was here before a restart in place."""
-    import psutil
-
-    try:
-        pid, created, _ = owner.split(":")
-        return int(pid) != os.getpid() and f"{psutil.Process(int(pid)).create_time():.2f}" == created
-    except psutil.AccessDenied:
-        return True
-    except (ValueError, psutil.Error):
-        return False
