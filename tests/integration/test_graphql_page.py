@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -11,17 +15,20 @@ import httpx
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process, authorization
-from tests.support.chromium import ALT, CHROMIUM, CTRL, SHIFT, Page, open_page
+from tests.support.chromium import CHROMIUM, CTRL, Page, open_page
+from tests.support.npm import LIMIT, NODE, NPM
 
-pytestmark = [pytest.mark.programs, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
+pytestmark = pytest.mark.programs
 
 SCHEMA = """
 "What is sold."
-type Product @table @export { id: ID @primaryKey name: String @indexed price: Float brandId: ID @indexed brand: Brand @relationship(from: brandId) }
+type Product @table @export { id: ID @primaryKey name: String @indexed price: Float }
 type Brand @table @export { id: ID @primaryKey name: String @indexed }
 """
 HOSTILE = "<img src=x onerror=alert(1)></script><b>"
-AUTHORIZATION = {"Authorization": authorization()}
+VENDORED = Path(__file__).parents[2] / "svc" / "graphql" / "page" / "graphiql"
+NOT_OURS = "Missing `Description` or `aria-describedby={undefined}`"
+"""What React says of the dialogs of GraphiQL."""
 
 
 @pytest.fixture(scope="module")
@@ -33,229 +40,186 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     (app / "schema.graphql").write_text(SCHEMA)
     process = Process(folder / "root", app).start()
     with process.client() as client:
-        assert client.put("/Brand/1", json={"name": HOSTILE, HOSTILE: HOSTILE}).status_code == 204
-        products = [{"id": str(number), "name": f"n{number}", "price": 2**53 + number, "brandId": "1"} for number in range(600)]
+        assert client.put("/Brand/1", json={"name": HOSTILE}).status_code == 204
+        products = [{"id": str(number), "name": f"n{number}", "price": 2**53 + number} for number in range(9)]
         assert client.post("/Product/", json=products).status_code == 201
     yield process
     assert process.stop() == 0, process.output()
     assert "[error]" not in process.logged()
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_the_page(server: Process, tmp_path: Path) -> None:
     """All in one browser, for the start of one takes seconds; the connections of the browser end with it, before leaks are looked for."""
     with open_page(tmp_path) as page:
         for scenario in SCENARIOS:
-            prepare(page, server)
+            log_in(page, server)
+            start(page, server)
             scenario(page, server)
-            assert page.problems == [], scenario.__name__
+            assert [problem for problem in page.problems if NOT_OURS not in problem] == [], scenario.__name__
         assert [address for address in page.requested if not address.startswith((server.url, "about:", "data:"))] == []
 
 
-def prepare(page: Page, server: Process) -> None:
-    """The page, newly opened by a user without a history who has given the header fields of the administrator."""
-    page.open(f"{server.url}/graphql")
-    page.evaluate(
-        f"localStorage.clear(); sessionStorage.clear(); sessionStorage.setItem('svc.graphql.headers', {json.dumps(json.dumps(AUTHORIZATION))})"
-    )
-    start(page, server)
+def post(page: Page, path: str, **body: str) -> int:
+    """A request of the page itself; its status."""
+    options = {"method": "POST", "headers": {"Content-Type": "application/json"}, "body": json.dumps(body)}
+    found: int = page.evaluate(f"fetch({json.dumps(path)}, {json.dumps(options)}).then((response) => response.status)")
+    return found
+
+
+def log_in(page: Page, server: Process) -> None:
+    page.open(f"{server.url}/graphql/assets/icon.svg")
+    assert post(page, "/login", username="admin", password=PASSWORD) == 200
+    page.evaluate("localStorage.clear(); sessionStorage.clear()")
 
 
 def start(page: Page, server: Process, fragment: str = "") -> None:
     page.open("about:blank")
     page.open(f"{server.url}/graphql{fragment}")
-    page.until("document.querySelector('#docs-content').childElementCount > 0")  # the schema has come, or why not
+    page.until("document.querySelector('.graphiql-query-editor .CodeMirror')?.CodeMirror !== undefined")
+    page.until("document.querySelector('.graphiql-spinner') === null")  # the schema has come, or why not
 
 
-def write(page: Page, text: str) -> None:
-    """Puts a text into the editor of queries as if it was pasted."""
-    page.evaluate("document.querySelector('#query-text').focus(); document.querySelector('#query-text').select()")
+def write(page: Page, text: str, editor: str = "query") -> None:
+    """Puts a text into an editor as if it was pasted."""
+    editors = f"[...document.querySelectorAll('[aria-label={EDITORS[editor]}] .CodeMirror')]"
+    visible = "(each) => getComputedStyle(each).visibility === 'visible'"
+    page.until(f"{editors}.some({visible})")
+    page.evaluate(f"window.at = {editors}.find({visible}).CodeMirror; at.focus(); at.execCommand('selectAll')")
     page.call("Input.insertText", text=text)
 
 
+EDITORS = {"query": '"Query Editor"', "variables": '"Variables"', "headers": '"Headers"'}
+
+
 def query(page: Page) -> str:
-    found: str = page.evaluate("document.querySelector('#query-text').value")
+    found: str = page.evaluate("document.querySelector('.graphiql-query-editor .CodeMirror').CodeMirror.getValue()")
     return found
 
 
-def run(page: Page) -> str:
-    """The status line of the answer."""
+RESULT = "document.querySelector('.result-window .CodeMirror').CodeMirror.getValue()"
+
+
+def run(page: Page, expected: str) -> str:
+    """The result, once it has a text in it."""
+    page.evaluate("document.querySelector('.graphiql-query-editor .CodeMirror').CodeMirror.focus()")
     page.press("Enter", CTRL)
-    status: str = page.until("document.querySelector('#run').textContent === 'Run' && document.querySelector('#status').textContent")
-    return status
+    page.until(f"{RESULT}.includes({json.dumps(expected)})")
+    found: str = page.evaluate(RESULT)
+    return found
+
+
+def press(page: Page, label: str) -> None:
+    selector = json.dumps(f"[aria-label={json.dumps(label)}]")
+    page.until(f"document.querySelector({selector}) !== null")
+    page.evaluate(f"document.querySelector({selector}).click()")
 
 
 def typing_completes_fields_and_runs_the_query(page: Page, server: Process) -> None:
-    write(page, "")
-    page.type("{\nProd")
-    page.until("document.querySelector('#query-suggestions li[aria-selected=true]')?.textContent.startsWith('Product')")
+    write(page, "{ ")
+    page.type("Prod")
+    while not page.evaluate("document.querySelector('.CodeMirror-hint-active')?.textContent.startsWith('Product')"):
+        page.press(" ", CTRL)  # the editor may not have the schema yet
+        time.sleep(0.3)
     page.press("Enter")
-    page.type(" {na")
-    page.until("!document.querySelector('#query-suggestions').hidden")
-    page.press("Tab")
-    page.type(" pri")
-    page.press(" ", CTRL)
-    page.press("Enter")
-    assert query(page) == "{\n  Product {name price}\n}"
-    assert run(page).startswith("Status 200 · ")
-    assert "execute;dur=" in page.text("#status")
-    assert '"price": 9007199254740993' in page.text("#result")  # not a number of JavaScript
-    assert page.text("#who") == "Asking as admin, by the Authorization field."
-    page.press("z", CTRL)
-    assert query(page) == "{\n  Product {name pri}\n}"
+    page.type('(id: "1") { name price } }')
+    result = json.loads(run(page, '"price"'))
+    assert result["data"]["Product"] == [{"name": "n1", "price": 2**53 + 1}], "not a number of JavaScript"
 
 
-def large_results_are_cut_until_all_is_asked_for(page: Page, server: Process) -> None:
-    write(page, "{ Product { id } }")
-    run(page)
-    count = "document.querySelectorAll('#result .inside .inside .inside > details').length"
-    assert page.evaluate(count) < 600
-    page.click("#result .more")
-    page.until("!document.querySelector('#result .more')")
-    assert page.evaluate("document.querySelectorAll('#result .inside .inside .inside > details').length") == 600
+def errors_are_shown(page: Page, server: Process) -> None:
+    write(page, "{\n  Missing { id } }")
+    assert "Missing" in run(page, '"errors"')
 
 
-def errors_are_marked_where_they_are(page: Page, server: Process) -> None:
-    for text, place in ERRORS:
-        an_error_is_marked(page, text, place)
-
-
-ERRORS = [("{\n  Product {\n    name(\n  }\n}", "4:3 "), ("{ a: Brand { id }\n\n  Missing { id } }", "3:3 "), ("{\n  Product }", "2:3 ")]
-
-
-def an_error_is_marked(page: Page, text: str, place: str) -> None:
-    write(page, text)
-    assert run(page).startswith("Status 400")
-    assert page.text("#problems .problem").startswith(place)
-    assert page.text(".number.faulty").strip() == place.partition(":")[0]
-    page.click("#problems .problem")
-    before = page.evaluate("document.activeElement.value.slice(0, document.activeElement.selectionStart)")
-    assert (before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1) == tuple(map(int, place.strip().split(":")))
-    page.type(" ")
-    assert page.evaluate("document.querySelector('#problems').childElementCount") == 0
-
-
-def variables_are_checked_before_they_are_sent(page: Page, server: Process) -> None:
-    write(page, "query ($id: ID) { Product(id: $id) { name } }")
-    page.evaluate("document.querySelector('#variables-text').focus()")
-    page.call("Input.insertText", text='{\n  id: "7"\n}')
-    page.press("Enter", CTRL)
-    assert page.text("#variables-fault").startswith("2:3 ")
-    assert page.text("#status") == ""
-    page.evaluate("document.querySelector('#variables-text').select()")
-    page.call("Input.insertText", text='{"id": "7"}')
-    assert run(page).startswith("Status 200")
-    assert '"n7"' in page.text("#result")
-
-
-def of_several_operations_one_is_chosen(page: Page, server: Process) -> None:
-    write(page, 'query A { Product(id: "1") { id } } query B { Brand { id } }')
-    assert page.evaluate("!document.querySelector('#operation-label').hidden")
-    page.evaluate("document.querySelector('#operation').value = 'B'")
-    run(page)
-    assert '"Brand"' in page.text("#result")
-    page.click("#prettify")
-    assert query(page) == 'query A {\n  Product(id: "1") {\n    id\n  }\n}\n\nquery B {\n  Brand {\n    id\n  }\n}\n'
+def variables_and_mutations(page: Page, server: Process) -> None:
+    write(page, "mutation ($id: ID!, $name: String) { patch_Brand(id: $id, input: {name: $name}) { name } }")
+    page.evaluate(
+        "[...document.querySelectorAll('.graphiql-editor-tools button')].find((each) => each.textContent === 'Variables').click()"
+    )
+    write(page, '{"id": "1", "name": "renamed"}', "variables")
+    run(page, '"renamed"')
+    with server.client() as client:
+        assert client.get("/Brand/1").json()["name"] == "renamed"
+        assert client.put("/Brand/1", json={"name": HOSTILE}).status_code == 204
 
 
 def a_subscription_shows_results_until_it_is_stopped(page: Page, server: Process) -> None:
     write(page, 'subscription { Product(id: "3") { name } }')
-    page.press("Enter", CTRL)
-    page.until("document.querySelector('#result .events')?.textContent.includes('n3')")
+    run(page, '"n3"')
     with server.client() as client:
         assert client.patch("/Product/3", json={"name": "changed"}).status_code < 300
-    page.until("document.querySelector('#result .events').textContent.includes('changed')")
-    page.click("#run")
-    page.until("document.querySelector('#status').textContent === 'Stopped.'")
-    assert page.text("#run") == "Run"
+    page.until(f"{RESULT}.includes('changed')")
+    press(page, "Stop query (Ctrl-Enter)")
+    page.until("document.querySelector('[aria-label=\"Execute query (Ctrl-Enter)\"]') !== null")
+    with server.client() as client:
+        assert client.patch("/Product/3", json={"name": "n3"}).status_code < 300
 
 
-def the_documentation_shows_types_and_finds_fields(page: Page, server: Process) -> None:
-    page.click("#show-docs")
-    page.until("[...document.querySelectorAll('#docs-content .type')].some((each) => each.textContent === 'Product')")
-    page.evaluate("[...document.querySelectorAll('#docs-content .type')].find((each) => each.textContent === 'Product').click()")
-    assert "What is sold." in page.text("#docs-content")
-    assert "brandId" in page.text("#docs-content")
-    page.evaluate("document.querySelector('#docs-search').focus()")
-    page.call("Input.insertText", text="price")
-    assert "Product.price" in page.text("#docs-content")
+def the_documentation_shows_types(page: Page, server: Process) -> None:
+    press(page, "Show Documentation Explorer")
+    page.until("document.querySelector('.graphiql-doc-explorer') !== null")
+    page.evaluate("document.querySelector('.graphiql-doc-explorer-search input').focus()")
+    page.call("Input.insertText", text="Product")
+    page.until("[...document.querySelectorAll('[role=option]')].some((each) => each.textContent === 'Query.Product')")
+    page.press("Escape")
+    page.evaluate(
+        "[...document.querySelectorAll('.graphiql-doc-explorer-type-name')].find((each) => each.textContent === 'Product').click()"
+    )
+    page.until("document.querySelector('.graphiql-doc-explorer-content').textContent.includes('What is sold.')")
+
+
+def dialogs_keep_to_the_policy(page: Page, server: Process) -> None:
+    for label in ("Open short keys dialog", "Open settings dialog"):
+        press(page, label)
+        page.until("document.querySelector('.graphiql-dialog') !== null")
+        page.press("Escape")
+        page.until("document.querySelector('.graphiql-dialog') === null")
 
 
 def hostile_values_are_only_text(page: Page, server: Process) -> None:
-    write(page, f"{{ Brand {{ name {'x' * 10}: name }} }} # {HOSTILE}")
-    run(page)
-    assert json.dumps(HOSTILE) in page.text("#result")
-    start(page, server, f"#query={quote('{ ' + HOSTILE)}&variables={quote(json.dumps({HOSTILE: HOSTILE}))}&operationName={quote(HOSTILE)}")
+    write(page, f"{{ Brand {{ name whole: name }} }} # {HOSTILE}")
+    run(page, "onerror")
+    press(page, "Show History")
+    start(page, server, f"#query={quote('{ ' + HOSTILE)}&variables={quote(json.dumps({HOSTILE: HOSTILE}))}")
     assert query(page) == "{ " + HOSTILE
-    run(page)
-    page.click("#show-history")
-    write(page, "{ Brand { brand: whole name } }")
-    run(page)
-    assert page.evaluate("document.querySelectorAll('img, b, main script').length") == 0
+    run(page, '"errors"')
+    assert page.evaluate("document.querySelectorAll('img, #graphiql b, main script').length") == 0
 
 
-def history_and_links_hold_no_credentials(page: Page, server: Process) -> None:
-    write(page, "{ Brand { id } }")
-    run(page)
-    page.click("#share")
-    page.until("location.hash.includes('query=')")
-    stored = page.evaluate("JSON.stringify({...localStorage}) + location.href")
-    assert "Brand" in stored
-    assert "Basic" not in stored and AUTHORIZATION["Authorization"].split()[1] not in stored
-    start(page, server)
-    assert query(page) == "{ Brand { id } }"  # the draft
-    page.click("#show-history")
-    write(page, "{ other }")
-    page.click("#history-list .entry")
-    assert query(page) == "{ Brand { id } }"
-    page.click("#history-list [aria-label=Favourite]")
-    page.click("#history-clear")
-    assert page.evaluate("document.querySelector('#history-list').childElementCount") == 1
+def header_fields_are_sent_and_not_stored(page: Page, server: Process) -> None:
+    assert post(page, "/logout") == 200
+    page.evaluate("[...document.querySelectorAll('.graphiql-editor-tools button')].find((each) => each.textContent === 'Headers').click()")
+    write(page, json.dumps({"Authorization": authorization()}), "headers")
+    write(page, '{ Product(id: "5") { name } }')
+    run(page, '"n5"')
+    stored = page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + location.href")
+    assert "Product" in stored and "Basic" not in stored and authorization().split()[1] not in stored
 
 
 def without_a_login_the_page_says_how_to_log_in(page: Page, server: Process) -> None:
-    page.evaluate("sessionStorage.clear()")
+    assert post(page, "/logout") == 200
     start(page, server)
     write(page, "{ Brand { id } }")
-    assert run(page).startswith("Status 401")
-    assert page.text("#who").startswith("Not logged in")
-    page.click("#show-login")
-    for name, text in (("username", "admin"), ("password", PASSWORD)):
-        page.evaluate(f"document.querySelector('#{name}').focus()")
-        page.call("Input.insertText", text=text)
-    page.press("Enter")
-    page.until("document.querySelector('#login-note').textContent === 'Logged in as admin.'")
-    assert run(page).startswith("Status 200")
-    assert page.text("#who") == "Logged in by this browser."
-    page.click("#logout")
-    page.until("document.querySelector('#login-note').textContent === 'Logged out.'")
-    assert run(page).startswith("Status 401")
+    run(page, '"errors"')
+    page.until("!document.querySelector('#login').hidden")
+    assert page.evaluate("document.querySelector('#login-page').href") == f"{server.url}/login?redirect=%2Fgraphql"
+    assert post(page, "/login", username="admin", password=PASSWORD) == 200
+    run(page, '"Brand"')
+    page.until("document.querySelector('#login').hidden")
 
 
-def keys_reach_everything_and_tab_can_leave_the_editor(page: Page, server: Process) -> None:
-    write(page, "# a ")
-    page.press("Tab")
-    assert query(page) == "# a   "
-    page.press("Tab", SHIFT)
-    assert query(page) == "# a   "
-    page.press("Escape")
-    page.press("Tab")
-    assert page.evaluate("document.activeElement.id") == "variables-tab"
-    page.press("ArrowRight")
-    assert page.evaluate("document.activeElement.id") == "headers-tab"
-    assert page.evaluate("[...document.querySelectorAll('input, select, textarea')].every((each) => each.labels?.length || each.ariaLabel)")
-    write(page, "{a }")
-    page.press("f", ALT | SHIFT)
-    assert query(page) == "{\n  a\n}\n"
-
-
-def it_fits_a_narrow_screen(page: Page, server: Process) -> None:
-    page.call("Emulation.setDeviceMetricsOverride", width=360, height=640, deviceScaleFactor=1, mobile=True)
-    try:
-        for side in ("docs", "history", "login"):
-            page.click(f"#show-{side}")
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    finally:
-        page.call("Emulation.clearDeviceMetricsOverride")
+SCENARIOS = (
+    typing_completes_fields_and_runs_the_query,
+    errors_are_shown,
+    variables_and_mutations,
+    a_subscription_shows_results_until_it_is_stopped,
+    the_documentation_shows_types,
+    dialogs_keep_to_the_policy,
+    hostile_values_are_only_text,
+    header_fields_are_sent_and_not_stored,
+    without_a_login_the_page_says_how_to_log_in,
+)
 
 
 def test_the_page_is_for_browsers_and_queries_by_get_are_answered(server: Process) -> None:
@@ -269,20 +233,28 @@ def test_the_page_is_for_browsers_and_queries_by_get_are_answered(server: Proces
         assert client.get("/graphql?query={__typename}").json() == {"data": {"__typename": "Query"}}
         assert client.get("/graphql", headers={"Accept": "application/json"}).status_code == 400
         assert client.post("/graphql/assets/page.js").status_code == 405
-        assert client.get("/graphql/assets/other.js").status_code == 404
+        for missing in ("other.js", "README.md", "LICENSE", "../page.html"):
+            assert client.get(f"/graphql/assets/{missing}").status_code == 404
 
 
-SCENARIOS = (
-    typing_completes_fields_and_runs_the_query,
-    large_results_are_cut_until_all_is_asked_for,
-    errors_are_marked_where_they_are,
-    variables_are_checked_before_they_are_sent,
-    of_several_operations_one_is_chosen,
-    a_subscription_shows_results_until_it_is_stopped,
-    the_documentation_shows_types_and_finds_fields,
-    hostile_values_are_only_text,
-    history_and_links_hold_no_credentials,
-    without_a_login_the_page_says_how_to_log_in,
-    keys_reach_everything_and_tab_can_leave_the_editor,
-    it_fits_a_narrow_screen,
-)
+def test_the_files_are_those_of_the_packages(tmp_path: Path) -> None:
+    if NPM is None or NODE is None:
+        pytest.skip("there is no npm for this machine")
+    packages = re.findall(r"(\w[\w-]*@[\d.]+)", (VENDORED / "README.md").read_text())
+    assert len(packages) == 3
+    command = [NODE, str(NPM), "pack", "--prefer-offline", "--silent", *packages]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    if done.returncode:
+        pytest.skip(f"packages cannot be had from npm: {done.stderr.strip()[-200:]}")
+    found: dict[str, bytes] = {}
+    for path in tmp_path.glob("*.tgz"):
+        is_react = path.name.startswith("react")
+        with tarfile.open(path) as archive:
+            for member in archive.getmembers():
+                name = member.name.rpartition("/")[2]
+                file = archive.extractfile(member) if member.isfile() else None
+                if file is not None and member.name.count("/") <= 2:
+                    found["LICENSE.react" if is_react and name == "LICENSE" else name] = file.read()
+    for path in VENDORED.iterdir():
+        if path.name != "README.md":
+            assert path.read_bytes() == found[path.name], path.name
