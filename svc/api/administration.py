@@ -20,7 +20,7 @@ from svc.loop import contained
 from svc.store import LogEntry
 from svc.store import Table as StoredTable
 from svc.store.log.entries import KINDS, MESSAGE, OPERATIONS
-from svc.store.log.removal import remove_log_entries
+from svc.store.log.table_removal import remove_log_entries
 from svc.store.record_counts import count_records
 from svc.store.values.conversion import Key
 from svc.store.values.keys import encode_primary

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from svc.apps.schema_declaration import SchemaFault
 from svc.apps.schema_directives import MAX_NAME
-from svc.apps.schema_draft import SchemaFault
 from svc.apps.schema_syntax import EnumDeclaration, SourcePosition
 from svc.store.schema import SCALAR_TYPES, Enumeration
 from svc.store.values.conversion import printable

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from svc.apps.schema_draft import SchemaFault, TypeDraft
+from svc.apps.schema_declaration import DeclaredType, SchemaFault
 from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_resolver import KnownTypes, Resolver
 from svc.apps.schema_syntax import EnumDeclaration, SourcePosition, TypeDeclaration, parse_schema
@@ -43,7 +43,7 @@ def load_schema_files(
     `url_directory`: put in front of the addresses of exported tables; one for all files, or by path (spec: configuration §9.1).
     """
     result = SchemaResult()
-    drafts: list[TypeDraft] = []
+    drafts: list[DeclaredType] = []
     enums = EnumTypes(result.faults)
     for path, text in sorted(files):
         try:
@@ -54,7 +54,7 @@ def load_schema_files(
         directory = url_directory if isinstance(url_directory, str) else url_directory.get(path, "")
         for declaration in declarations:
             if isinstance(declaration, TypeDeclaration):
-                draft = TypeDraft(path, declaration, directory, result.faults)
+                draft = DeclaredType(path, declaration, directory, result.faults)
                 draft.read()
                 drafts.append(draft)
             elif isinstance(declaration, EnumDeclaration):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from svc.apps.schema_draft import TypeDraft
+from svc.apps.schema_declaration import DeclaredType
 from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_syntax import SourcePosition
 from svc.config.origins import hint, nearest
@@ -33,11 +33,11 @@ KnownTypes = Mapping[str, Mapping[str, TableDefinition]]
 class Resolver:
     """Resolves the type names of drafts, then checks and unites their definitions."""
 
-    def __init__(self, drafts: list[TypeDraft], enums: EnumTypes, known: KnownTypes) -> None:
+    def __init__(self, drafts: list[DeclaredType], enums: EnumTypes, known: KnownTypes) -> None:
         self._drafts = drafts
         self._enums = enums
         self._known = known
-        self._by_name: dict[str, list[TypeDraft]] = {}
+        self._by_name: dict[str, list[DeclaredType]] = {}
         for draft in drafts:
             self._by_name.setdefault(draft.name, []).append(draft)
 
@@ -62,7 +62,7 @@ class Resolver:
                 self._unite(draft, draft.definition, united)
         return list(united.values())
 
-    def _check_former_name(self, draft: TypeDraft, definition: TableDefinition, former: str) -> None:
+    def _check_former_name(self, draft: DeclaredType, definition: TableDefinition, former: str) -> None:
         others = [other.definition for other in self._drafts if other.definition is not None and other.database == draft.database]
         others += self._known.get(draft.database, {}).values()
         if any(other.name == former for other in others):
@@ -70,7 +70,7 @@ class Resolver:
         elif any(other.renamed_from == former and other.name != definition.name for other in others):
             draft.fail(f"@renamedFrom of {draft.name}: another table is renamed from {former}", draft.declaration.position)
 
-    def _find(self, name: str, database: str) -> TypeDraft | TableDefinition | None:
+    def _find(self, name: str, database: str) -> DeclaredType | TableDefinition | None:
         """The type of this name that a type in `database` means: a table there, else a structure, else a known type of other applications."""
         drafts = self._by_name.get(name, [])
         for draft in drafts:
@@ -91,7 +91,7 @@ class Resolver:
                     return attribute.enum
         return None
 
-    def _typed(self, draft: TypeDraft, attribute: Attribute) -> Attribute:
+    def _typed(self, draft: DeclaredType, attribute: Attribute) -> Attribute:
         """The attribute with what its type name turned out to be: unknown types become `Any`, relationships get their table."""
         relationship = attribute.relationship
         position = draft.positions.get(attribute.name, draft.declaration.position)
@@ -132,7 +132,7 @@ class Resolver:
                 if draft.attributes != structures[0].attributes or draft.sealed != structures[0].sealed:
                     draft.fail(f"the type {draft.name} is declared differently in {structures[0].path}", draft.declaration.position)
 
-    def _complete(self, draft: TypeDraft, definition: TableDefinition) -> None:
+    def _complete(self, draft: DeclaredType, definition: TableDefinition) -> None:
         """Check the key, add the structures, and make the definition of a draft whole."""
         for attribute in draft.attributes:
             position = draft.positions.get(attribute.name, draft.declaration.position)
@@ -150,7 +150,7 @@ class Resolver:
         self._check_defaults(draft, draft.definition)
 
     @staticmethod
-    def _check_defaults(draft: TypeDraft, definition: TableDefinition) -> None:
+    def _check_defaults(draft: DeclaredType, definition: TableDefinition) -> None:
         if draft.rejected or not draft.default_positions:
             return
         validator = Validator(
@@ -164,7 +164,7 @@ class Resolver:
                     position = draft.default_positions[attribute.name]
                     draft.fail(f"@default of {draft.name}.{attribute.name}: {printable(error.message)}", position)
 
-    def _structures(self, draft: TypeDraft) -> dict[str, Structure]:
+    def _structures(self, draft: DeclaredType) -> dict[str, Structure]:
         """The types of nested objects that the attributes reach, each once; a type may reach itself."""
         structures: dict[str, Structure] = {}
         waiting = [(attribute, attribute.name) for attribute in draft.attributes]
@@ -185,7 +185,7 @@ class Resolver:
             waiting += [(nested, origin) for nested in found.attributes]
         return structures
 
-    def _check_relationship(self, draft: TypeDraft, attribute: Attribute, relationship: Relationship) -> bool:
+    def _check_relationship(self, draft: DeclaredType, attribute: Attribute, relationship: Relationship) -> bool:
         """The rules of §4.1, once all tables are whole. False: the attributes of its two ends cannot be compared, there is a fault."""
         position = draft.positions.get(attribute.name, draft.declaration.position)
         where = f"{draft.name}.{attribute.name}"
@@ -216,12 +216,12 @@ class Resolver:
                 draft.fail(f"the relationship {where} leads to {attribute.type}.{relationship.to}, which must be @indexed", position)
         return draft.fault_count == faults
 
-    def _target(self, draft: TypeDraft, attribute: Attribute) -> TableDefinition | None:
+    def _target(self, draft: DeclaredType, attribute: Attribute) -> TableDefinition | None:
         """The table that a relationship leads to; None if that is at fault itself."""
         target = self._find(attribute.type, draft.database)
-        return target.definition if isinstance(target, TypeDraft) else target
+        return target.definition if isinstance(target, DeclaredType) else target
 
-    def _check_types(self, draft: TypeDraft, attribute: Attribute, relationship: Relationship) -> None:
+    def _check_types(self, draft: DeclaredType, attribute: Attribute, relationship: Relationship) -> None:
         """That values of both ends can be equal: "1" and 1 never are, so what is followed would find nothing, and `onDelete:` do nothing."""
         target, definition = self._target(draft, attribute), draft.definition
         if target is None or definition is None or target.database != draft.database or relationship.from_ is relationship.to is None:
@@ -237,7 +237,7 @@ class Resolver:
         )
         draft.fail(fault, draft.positions.get(attribute.name, draft.declaration.position))
 
-    def _check_on_delete(self, draft: TypeDraft, attribute: Attribute, key: Attribute, position: SourcePosition) -> None:
+    def _check_on_delete(self, draft: DeclaredType, attribute: Attribute, key: Attribute, position: SourcePosition) -> None:
         """`attribute`: a relationship with `onDelete:`. `key`: its foreign key."""
         where = f"onDelete: of {draft.name}.{attribute.name}"
         if not key.indexed and not key.primary_key:
@@ -250,7 +250,7 @@ class Resolver:
         if definition is not None and definition.split_segments:
             draft.fail(f"{where} cannot lead to {attribute.type}: its keys are lists (@splitSegments)", position)
 
-    def _unite(self, draft: TypeDraft, definition: TableDefinition, united: dict[tuple[str, str], TableDefinition]) -> None:
+    def _unite(self, draft: DeclaredType, definition: TableDefinition, united: dict[tuple[str, str], TableDefinition]) -> None:
         """Add the definition to those that may be applied (§1.6)."""
         address = (definition.database, definition.name)
         try:

@@ -197,8 +197,8 @@ def _check_name(project: str) -> None:
 
 def _check_limits(count: int, directory: Path, only: frozenset[str] | None) -> None:
     """Raises UsageError for what the server would refuse once it is there."""
-    from svc.deploying.archives import DEFAULT_LIMITS
     from svc.deploying.packing import size_of
+    from svc.deploying.unpacking import DEFAULT_LIMITS
 
     if count >= DEFAULT_LIMITS.members:
         raise UsageError(f"error: {directory} has {count} files and directories; an application may have {DEFAULT_LIMITS.members}")

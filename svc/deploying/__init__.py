@@ -1,7 +1,7 @@
 """Bringing applications into `componentsRoot`: archives, packages, the switch between two versions (spec: deployment).
 
     names.py       names of projects, paths of files in them
-    archives.py    unpacking archives of others
+    unpacking.py   unpacking archives of others
     tar_reader.py  the members of a tar archive, within limits
     packing.py     packing a directory
     layout.py      where versions, journals and payloads are

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from svc.deploying.archives import DEFAULT_LIMITS, ArchiveLimits, remove_tree, unpack, written_fault
 from svc.deploying.fetching import Credentials, Fetcher
 from svc.deploying.installing import Install, install
 from svc.deploying.layout import Layout
@@ -20,6 +19,7 @@ from svc.deploying.names import check_project
 from svc.deploying.payloads import Payload, StoredPayload, store_payload
 from svc.deploying.references import Reference
 from svc.deploying.trying import TrialRequest, TrialResult, try_load
+from svc.deploying.unpacking import DEFAULT_LIMITS, ArchiveLimits, remove_tree, unpack, written_fault
 from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from svc.deploying.archives import DEFAULT_LIMITS, ArchiveLimits, remove_tree, unpack
 from svc.deploying.commands import CommandFailed, Outcome, clean_environment, run_command
 from svc.deploying.references import ARCHIVES, Download, IndexPackage, LocalPath, Reference, Repository, shown
+from svc.deploying.unpacking import DEFAULT_LIMITS, ArchiveLimits, remove_tree, unpack
 from svc.errors import ClientError, NoSpace
 from svc.store.backup.watch import Watch
 

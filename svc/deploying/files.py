@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from svc.deploying.archives import remove_tree, written_fault
 from svc.deploying.layout import Layout
 from svc.deploying.names import HIDDEN, file_in, parts_of
+from svc.deploying.unpacking import remove_tree, written_fault
 from svc.errors import ClientError, NotFound
 
 MOST_ENTRIES = 10_000  # of a tree: its JSON takes 7 ms

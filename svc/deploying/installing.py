@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from svc.apps.packages import DIRECTORY
-from svc.deploying.archives import remove_tree
 from svc.deploying.commands import CommandFailed, Outcome, clean_environment, run_command
 from svc.deploying.requirements import REQUIREMENTS, installed, missing, read_requirements
+from svc.deploying.unpacking import remove_tree
 from svc.errors import NoSpace
 from svc.store.backup.watch import Watch
 

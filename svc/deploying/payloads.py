@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from svc.deploying.archives import remove_tree, written_fault
+from svc.deploying.unpacking import remove_tree, written_fault
 from svc.errors import ValidationError
 from svc.store.backup.watch import Watch
 

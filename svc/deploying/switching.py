@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from svc.deploying.archives import remove_tree
 from svc.deploying.layout import AREA, PAYLOADS, Layout
+from svc.deploying.unpacking import remove_tree
 
 SetEntry = Callable[[str, Mapping[str, Any] | None], None]
 """Writes the entry of a project into the configuration file, or removes it; nothing is written if it is there already. Blocks."""

@@ -20,8 +20,8 @@ from typing import Any
 import svc
 from svc.apps.load_limit import LOAD_SECONDS
 from svc.apps.status import EntryStatus
-from svc.deploying.archives import remove_tree
 from svc.deploying.commands import Outcome, run_command
+from svc.deploying.unpacking import remove_tree
 from svc.errors import ClientError
 from svc.store.backup.watch import Watch
 from svc.store.schema import TableDefinition

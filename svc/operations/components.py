@@ -13,13 +13,13 @@ from typing import IO, Any
 from svc.apps import App
 from svc.content.cbor_type import encode_cbor
 from svc.deploying import files
-from svc.deploying.archives import remove_tree, unpack, written_fault
 from svc.deploying.fetching import Fetcher
 from svc.deploying.installing import TIMEOUT_MS, Install, install
 from svc.deploying.layout import Layout
 from svc.deploying.names import check_project
 from svc.deploying.packing import pack
 from svc.deploying.references import parse_reference, shown
+from svc.deploying.unpacking import remove_tree, unpack, written_fault
 from svc.errors import NotFound
 from svc.messages import Response
 from svc.operations.call import Call

@@ -23,7 +23,6 @@ from svc.apps.packages import import_ahead
 from svc.config.document import read_document
 from svc.config.editing import edit_file
 from svc.config.settings import SECTIONS
-from svc.deploying.archives import remove_tree, written_fault
 from svc.deploying.deployment import LOAD, RESTART, Deployment, DeploymentRequest, entry_of
 from svc.deploying.fetching import Fetcher
 from svc.deploying.layout import KEPT_PAYLOADS, Layout
@@ -32,6 +31,7 @@ from svc.deploying.names import project_fault
 from svc.deploying.references import shown
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, names_in, recover
 from svc.deploying.trying import LoadFailed, TrialRequest, TrialResult
+from svc.deploying.unpacking import remove_tree, written_fault
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
 from svc.operations.deployment_records import FAILED, MAX_EVENTS, PENDING, ROLLED_BACK, SUCCESS, DeploymentRecords
 from svc.operations.threads import in_thread

@@ -20,7 +20,7 @@ from svc.operations.system_records import refuse_system
 from svc.operations.value_stream import Steps, answer_list, answer_lists
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.log.removal import remove_log_entries
+from svc.store.log.table_removal import remove_log_entries
 from svc.store.system import SYSTEM
 from svc.store.values.conversion import check_key
 from svc.store.values.keys import encode_primary

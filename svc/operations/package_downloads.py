@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from svc.clock import SYSTEM_CLOCK
-from svc.deploying.archives import remove_tree, written_fault
 from svc.deploying.fetching import CheckHost, Credentials, DownloadTo
 from svc.deploying.references import shown
+from svc.deploying.unpacking import remove_tree, written_fault
 from svc.errors import ClientError
 from svc.operations.outbound import PORTS, HostRules, connect
 from svc.store.backup.watch import Watch

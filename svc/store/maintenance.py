@@ -23,7 +23,7 @@ from svc.store.definitions import FIGURES_KEY, build_key, moves_key
 from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import WriterBusy
-from svc.store.expiry import next_scan
+from svc.store.expiry_index import next_scan
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import UNUSED_SECONDS
 from svc.store.moves import MoveNote

@@ -16,7 +16,7 @@ from svc.errors import ClientError
 from svc.store.definitions import StoredTable, indexed_attributes
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Handle, Txn, store_bytes
-from svc.store.expiry import PARTIAL, TableExpiry, expiry_key
+from svc.store.expiry_index import PARTIAL, TableExpiry, expiry_key
 from svc.store.indexes.index import Index
 from svc.store.key_sequence import KeySequence
 from svc.store.log.entries import REMOVALS

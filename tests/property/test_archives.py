@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from svc.deploying.archives import ArchiveLimits, unpack
+from svc.deploying.unpacking import ArchiveLimits, unpack
 from svc.errors import ClientError
 from tests.support.archives import member, tar, tar_of
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from svc.clock import FakeClock
 from svc.store import Store, StoreSettings, Table
 from svc.store.caching import FetchedAnswer, State
-from svc.store.expiry import PARTIAL
+from svc.store.expiry_index import PARTIAL
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, INVALIDATE, PATCH, PUT
 from svc.store.schema import Attribute, TableDefinition

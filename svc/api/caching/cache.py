@@ -39,7 +39,7 @@ from svc.messages import CallState, Headers, Request
 from svc.resources import PlannedQuery
 from svc.store import Store, Table
 from svc.store.env import Txn
-from svc.store.expiry import ExpiryTimes
+from svc.store.expiry_index import ExpiryTimes
 from svc.store.values.keys import MAX_STORED, Key, encode_key, storage_key
 from svc.store.values.records import (
     IS_PARTIAL,

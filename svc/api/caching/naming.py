@@ -11,7 +11,7 @@ from svc.api.caching.following import SourceFollower
 from svc.api.caching.sources import Source
 from svc.api.table_settings import Undo, set_on_table
 from svc.errors import ClientError
-from svc.store.expiry import ExpiryTimes
+from svc.store.expiry_index import ExpiryTimes
 
 if TYPE_CHECKING:
     from svc.api.current import CurrentInterface

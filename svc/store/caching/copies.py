@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from svc.store.expiry import PARTIAL
+from svc.store.expiry_index import PARTIAL
 from svc.store.log.entries import DELETE, INVALIDATE, PUT
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import MAX_STORED, storage_key

@@ -43,7 +43,7 @@ from svc.store.definitions import (
 )
 from svc.store.disk.faults import MAX_STORES
 from svc.store.env import Cursor, Handle, Txn
-from svc.store.expiry import EXPIRY_KEY_SIZE, expiry_key
+from svc.store.expiry_index import EXPIRY_KEY_SIZE, expiry_key
 from svc.store.integrity.blob_check import BlobCheck, Owner
 from svc.store.integrity.checked_table import CheckedTable, show_key, show_record
 from svc.store.integrity.log_check import NEVER, LogCheck, Progress

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from svc.store.expiry import PARTIAL
+from svc.store.expiry_index import PARTIAL
 from svc.store.log.entries import entry_encoder
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, index_keys

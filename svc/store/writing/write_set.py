@@ -16,7 +16,7 @@ from svc.errors import ClientError
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.entity_tags import Precondition
-from svc.store.expiry import PARTIAL
+from svc.store.expiry_index import PARTIAL
 from svc.store.indexes.index import IndexChange
 from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
 from svc.store.values.comparison import changed_names

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from svc.deploying.archives import unpack
 from svc.deploying.packing import CannotPack, pack, size_of
+from svc.deploying.unpacking import unpack
 from svc.store.backup.watch import CopyStopped, Watch
 
 

@@ -10,7 +10,7 @@ from svc.clock import FakeClock
 from svc.errors import NoSpace
 from svc.store import Database, LogEntry, Store, Table, maintenance
 from svc.store.env import Environment
-from svc.store.expiry import next_scan, scan_interval
+from svc.store.expiry_index import next_scan, scan_interval
 from svc.store.log.entries import EXPIRE
 from svc.store.schema import Attribute, TableDefinition
 from tests.unit.store.conftest import SEAT

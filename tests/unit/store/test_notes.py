@@ -13,7 +13,7 @@ from svc.errors import BadValue, ClientError, ValidationError
 from svc.store import Blob, Store, Table, Transaction, create_blob
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PUT
-from svc.store.log.removal import remove_log_entries
+from svc.store.log.table_removal import remove_log_entries
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode_payload, lsn_of, raw_payload, version_of

@@ -19,7 +19,7 @@ from svc.messages import Response
 from svc.store import Table
 from svc.store.blobs import create_blob
 from svc.store.caching import FetchedAnswer, FetchLocks, State
-from svc.store.expiry import ExpiryTimes
+from svc.store.expiry_index import ExpiryTimes
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode

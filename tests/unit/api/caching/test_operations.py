@@ -11,7 +11,7 @@ import pytest
 from svc.api.caching import TableCache
 from svc.api.caching.sources import Source
 from svc.errors import Problem
-from svc.store.expiry import ExpiryTimes
+from svc.store.expiry_index import ExpiryTimes
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
 

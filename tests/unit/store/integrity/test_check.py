@@ -14,7 +14,7 @@ from svc.store import Store
 from svc.store.integrity import check as check_module
 from svc.store.integrity.check import CheckReport, check_database
 from svc.store.log.entries import decode_entry, encode_entry, note_key, record_key
-from svc.store.log.removal import remove_log_entries
+from svc.store.log.table_removal import remove_log_entries
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import decode, encode, lsn_of, version_of

@@ -11,7 +11,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.store import Database, Store, Table
 from svc.store.log import counts, figures, last_writes
-from svc.store.log.removal import remove_log_entries
+from svc.store.log.table_removal import remove_log_entries
 from svc.store.log.transaction_log import TransactionLog
 from tests.unit.store.conftest import SEAT
 

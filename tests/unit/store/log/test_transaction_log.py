@@ -11,7 +11,7 @@ from svc.errors import StoreFailure
 from svc.store import Store, Table
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, KINDS, OPERATIONS, PATCH, PUT, LogEntry, decode_entry, encode_entry, entry_encoder
-from svc.store.log.removal import remove_log_entries
+from svc.store.log.table_removal import remove_log_entries
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode, lsn_of

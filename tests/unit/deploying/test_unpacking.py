@@ -14,8 +14,8 @@ from typing import IO
 import pytest
 import zstandard
 
-from svc.deploying.archives import ArchiveLimits, unpack
 from svc.deploying.tar_reader import BadArchive, TarReader
+from svc.deploying.unpacking import ArchiveLimits, unpack
 from svc.errors import NoSpace, Problem
 from svc.store.backup.watch import CopyStopped, Watch
 from tests.support.archives import member, tar, tar_of

@@ -42,7 +42,7 @@ class SchemaFault:
         return f"{self.path}:{self.position.line}:{self.position.column}: {self.message}"
 
 
-class TypeDraft:
+class DeclaredType:
     """One type declaration while it is read. `attributes` have the type names as written until the resolver has seen them."""
 
     def __init__(self, path: str, declaration: TypeDeclaration, url_directory: str, faults: list[SchemaFault]) -> None:
