@@ -8,6 +8,7 @@ here               everything else: no value, plain values, new records, a handl
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from functools import partial
 from math import inf
@@ -21,7 +22,6 @@ from svc.errors import NotFound
 from svc.http.compression import VARY, choice_of
 from svc.http.conditional import matched_tag
 from svc.http.item_stream import gather_items, item_stream
-from svc.http.nested_awaitables import resolved
 from svc.http.preferences import Preferences
 from svc.http.raw_content import blob_response
 from svc.http.record_responses import RecordResponses
@@ -31,6 +31,39 @@ from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.resources import CreatedRecords, PlannedQuery, RequestTarget, StoredRecord
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.store.entity_tags import etag_of_version
+
+SLICE = 1000  # values that are looked at in one turn
+_LEAVES = frozenset((str, int, float, bool, type(None), bytes))
+
+
+async def resolved(value: Any) -> Any:
+    """`value` with the results of all awaitables in its mappings and lists, at any depth, one after the other; of what is iterated, a list. Raises what they
+    raise, NotAcceptable for one of too many items."""
+    return await _Walk().resolve(value)
+
+
+class _Walk:
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    async def resolve(self, value: Any) -> Any:
+        self._seen += 1
+        if self._seen % SLICE == 0:
+            await asyncio.sleep(0)
+        while inspect.isawaitable(value):
+            made = await value
+            if made is value:  # it need not be awaited: the results of a search
+                break
+            value = made
+        if hasattr(type(value), "__aiter__"):
+            value = await gather_items(aiter(value))
+        if isinstance(value, dict):
+            return {name: each if type(each) in _LEAVES else await self.resolve(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [each if type(each) in _LEAVES else await self.resolve(each) for each in value]
+        return value
 
 
 class ResponseBuilder(RecordResponses, RowResponses):

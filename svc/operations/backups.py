@@ -27,8 +27,7 @@ from svc.store.backup import (
     stage_backup,
 )
 from svc.store.backup.archive import StagedBackup
-from svc.store.backup.restore import Restore
-from svc.store.backup.restore_online import swap_online
+from svc.store.backup.restore import Restore, swap_online
 from svc.store.system import SYSTEM
 
 CONTENT_TYPE = "application/octet-stream"

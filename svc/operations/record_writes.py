@@ -11,22 +11,62 @@ looked at once for all records that have the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from svc.content.unchanged import restore_json, restore_native
-from svc.errors import ClientError, Problem
+from svc.errors import ClientError, Problem, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
-from svc.operations.record_faults import RecordFaults, WordedFault
 from svc.operations.refusals import check_written_attributes
-from svc.resources.list_faults import named_write
+from svc.resources.list_faults import LONGEST_NAME, MAX_FAULTS, ListFaults, named_write, place_of
 from svc.store import Table, Transaction
 from svc.store.schema import TableDefinition, key_type
 from svc.store.values.conversion import INT_MAX, INT_MIN, LONG_MAX
 from svc.store.values.keys import Key
 from svc.store.values.validation import EMPTY_KEYS, check_key
+
+MAX_NAMES = 100  # faulty names of attributes that one message has
+
+
+class WordedFault(ValidationError):
+    """One whose words are all of the message (spec: operations §3.1 rules 5 to 7)."""
+
+
+class RecordFaults:
+    """Made when there is a fault. Errors that the specification words in full come first: the values that are at fault beside them are told the next time."""
+
+    def __init__(self, records: list[dict[str, Any]], table: Table, source: str) -> None:
+        """`source`: of the values, as the validator knows it."""
+        self._records = records
+        self._key_name = table.primary_key
+        self._values = ListFaults(records, table, None, source, says_elements=len(records) > 1)
+        self._texts: dict[str, None] = {}
+        self._faults: list[Mapping[str, Any]] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._faults) >= MAX_FAULTS or len(self._texts) >= MAX_NAMES or self._values.is_full
+
+    def add(self, index: int, error: ClientError, attribute: str | None = None) -> None:
+        """`attribute`: whose name is at fault."""
+        if type(error) is not WordedFault:
+            self._values.add(index, error)
+            return
+        if len(self._texts) < MAX_NAMES:
+            self._texts[error.message] = None
+        if len(self._faults) < MAX_FAULTS:
+            named = {} if attribute is None or len(attribute) > LONGEST_NAME else {"attribute": attribute}
+            self._faults.append(place_of(index, self._records[index].get(self._key_name)) | named | {"message": error.message})
+
+    def error(self) -> Problem:
+        if not self._texts:
+            return self._values.error()
+        error = ValidationError(list(self._texts))
+        error.faults = tuple(self._faults)
+        return error
+
 
 STEP = 32  # records between two polls of the clock
 SPLIT_STEP = 1024  # keys, the same

@@ -7,13 +7,40 @@ from typing import Any
 
 import msgspec
 
-from svc.operations.open_table import OpenTable
 from svc.query import QueryCache
 from svc.query.nodes import Query
 from svc.query.tables import AnyTable
 from svc.store import Table
-from svc.store.schema import TableDefinition
+from svc.store.schema import Attribute, TableDefinition
 from svc.store.system import ANALYTICS_TABLE, SYSTEM
+
+
+class OpenTable:
+    """The table itself but for `attributes`, which lack nothing that is asked for by name."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._definition = table.definition
+        self._attributes = _Attributes(table.attributes)
+
+    @property
+    def attributes(self) -> dict[str, Attribute]:
+        if self.table.definition is not self._definition:
+            self._definition = self.table.definition
+            self._attributes = _Attributes(self.table.attributes)
+        return self._attributes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.table, name)
+
+
+class _Attributes(dict[str, Attribute]):
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+    def __missing__(self, name: str) -> Attribute:
+        return Attribute(name)
+
 
 _MAX_ENTRIES = 1024
 _MAX_BYTES = 1 << 18  # of all bodies that are remembered; their nodes take many times that

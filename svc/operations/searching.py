@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +13,65 @@ from svc.auth.users import User
 from svc.errors import AccessViolation, ClientError
 from svc.operations.call import Call
 from svc.operations.node import Node
-from svc.operations.raw_window import within_window
 from svc.operations.search_fields import SearchReader
 from svc.query import Plan, plan_query
 from svc.query.authorization import narrow_query
-from svc.query.nodes import Query
+from svc.query.convert import typed_pair, typed_value
+from svc.query.matching import CLOSED_RANGES, comparable
+from svc.query.nodes import Comparator, Condition, Filter, Group, Query
 from svc.query.shaped_plan import UNRESTRICTED, Reader
+from svc.query.tables import AnyTable
 from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.system import RAW_ANALYTICS_TABLE, SYSTEM, USER_TABLE
+
+WINDOW_MS = 10_000
+
+_LOW = (Comparator.GREATER_THAN, Comparator.GREATER_THAN_EQUAL, Comparator.EQUALS)
+_HIGH = (Comparator.LESS_THAN, Comparator.LESS_THAN_EQUAL, Comparator.EQUALS)
+
+
+def within_window(where: Filter | None, table: AnyTable, now_ms: float) -> tuple[Filter, bool]:
+    """The filter narrowed to the window, and whether it might have found more. Raises QueryError for an invalid time."""
+    members = where.members if isinstance(where, Group) and where.operator == "and" else () if where is None else (where,)
+    low, high = _ends(members, table)
+    if low is None:
+        end = now_ms if high is None else high
+        low = end - WINDOW_MS
+        cut = True
+    else:
+        end = low + WINDOW_MS
+        cut = end < (now_ms if high is None else high)
+    return Group("and", (Condition((table.primary_key,), Comparator.BETWEEN, (low, end)), *members)), cut
+
+
+def _ends(members: Iterable[Filter], table: AnyTable) -> tuple[float | None, float | None]:
+    """The ends of the range of keys that every member allows, as far as conditions on the key itself tell."""
+    key = table.primary_key
+    attribute = table.attributes.get(key)
+    lows: list[float] = []
+    highs: list[float] = []
+    for member in members:
+        if not isinstance(member, Condition) or member.path != (key,):
+            continue
+        comparator = member.comparator
+        if comparator in CLOSED_RANGES:
+            pair = typed_pair(member.value, member.conversion, attribute, key)
+            lows += _moment(pair[0])
+            highs += _moment(pair[1])
+        elif comparator in _LOW or comparator in _HIGH:
+            value = _moment(typed_value(member.value, member.conversion, attribute, key))
+            if comparator in _LOW:
+                lows += value
+            if comparator in _HIGH:
+                highs += value
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _moment(value: object) -> list[float]:
+    found = comparable(value)
+    return [found] if isinstance(found, int | float) and not isinstance(found, bool) else []
+
 
 _logger = logging.getLogger("svc.operations")
 

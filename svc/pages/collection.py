@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from svc.errors import QueryError
 from svc.http.row_responses import plan_shape
-from svc.pages.cells import CELL, Cell, cell_of, shortened
+from svc.pages.cells import CELL, Cell, Line, cell_of, lines_of, shortened
 from svc.pages.filters import CountForm, FilterForm, filter_form
 from svc.pages.links import (
     MOST_ITEMS,
@@ -25,6 +25,27 @@ from svc.store import Table
 from svc.store.record_counts import known_count
 from svc.store.schema import Attribute
 from svc.store.values.records import MISSING
+
+
+@dataclass(slots=True)
+class DataPage:
+    """One of `table` and `lines`. `count`: elements of a list, None for anything else; `is_cut`: not all of them are shown."""
+
+    table: Rows | None
+    lines: Iterator[Line] | None
+    count: int | None = None
+    is_cut: bool = False
+
+
+def data_page(value: Any, *, has_more: bool = False) -> DataPage:
+    """`has_more`: the list goes on behind its end."""
+    if isinstance(value, tuple | list):
+        shown = list(value[:MOST_ROWS])
+        is_cut = has_more or len(value) > len(shown)
+        table = listed(shown)
+        return DataPage(table, None if table is not None else lines_of(shown), len(value), is_cut)
+    return DataPage(None, lines_of(value))
+
 
 ROWS = 50  # of a page whose query has no limit
 MOST_ROWS = 200  # ... of any page

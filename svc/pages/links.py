@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 from svc.auth.roles import rights
 from svc.auth.users import user_of
@@ -14,6 +15,27 @@ from svc.resources import Registration, Resources, TableResource
 from svc.resources.target import id_path
 from svc.store import Table
 from svc.store.schema import Attribute
+
+_LONGEST = 200  # characters of a path that is compared
+
+
+def near_address(resources: Resources, request: Request) -> str:
+    """` (did you mean /Product/?)`; "" if there is nothing alike that the caller may read."""
+    path = request.pathname
+    if len(path) > _LONGEST:
+        return ""
+    segments = unquote(path, errors="replace").split("/")[1:]
+    wanted = [_folded("/".join(segments[:count])) for count in range(1, len(segments) + 1)]
+    for registration in resources.values():
+        depth = registration.path.count("/")
+        if registration.path and depth < len(wanted) and _folded(registration.path) == wanted[depth] and is_readable(registration, request):
+            return f" (did you mean {resources.path_to(registration.path, '')}?)"
+    return ""
+
+
+def _folded(name: str) -> str:
+    return name.casefold().removesuffix("s")
+
 
 MOST_ITEMS = 20  # elements of a list of foreign keys that have links of their own
 _LONGEST_REPEATED = 1000  # characters of a query that many links of a page repeat

@@ -25,13 +25,12 @@ from svc.http.responses import ResponseBuilder
 from svc.http.row_stream import SLICE, QueryExecution, narrow
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages.cells import shortened
-from svc.pages.collection import MOST_ROWS, ROWS, collection_page, filterable, limited
+from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, filterable, limited
 from svc.pages.described import is_description, table_page
 from svc.pages.filters import filled_form, filtered, is_form, reference_to
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
-from svc.pages.nested import data_page
 from svc.pages.record import RecordPage, record_page, selected_page
 from svc.pages.templates import Templates
 from svc.query.nodes import Query

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svc.protocol.websocket_deflate import RATIO, Agreement, DeflateOptions, Deflater, negotiate
-from svc.protocol.websocket_events import CloseReceived, Event, PingReceived, PongReceived, ProtocolFailed
 from svc.protocol.websocket_express import recognise_message, recognise_ping
 from svc.protocol.websocket_frames import (
     BINARY,
@@ -36,7 +35,16 @@ from svc.protocol.websocket_frames import (
     encode_frame,
     maybe_read_head,
 )
-from svc.protocol.websocket_states import TRANSITIONS, WebSocketInput, WebSocketState
+from svc.protocol.websocket_states import (
+    TRANSITIONS,
+    CloseReceived,
+    Event,
+    PingReceived,
+    PongReceived,
+    ProtocolFailed,
+    WebSocketInput,
+    WebSocketState,
+)
 
 if TYPE_CHECKING:
     from wsproto.connection import Connection

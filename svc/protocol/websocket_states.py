@@ -16,7 +16,39 @@ ERROR    this object was misused
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
+
+
+@dataclass(slots=True)
+class PingReceived:
+    """Is answered with `pong`, in its turn."""
+
+    payload: bytes
+
+
+@dataclass(slots=True)
+class PongReceived:
+    payload: bytes
+
+
+@dataclass(slots=True)
+class CloseReceived:
+    """The peer's close frame. If ours was not sent before, `answer_close` is to follow. `code` 1005: it had none. No event follows."""
+
+    code: int
+    reason: str
+
+
+@dataclass(slots=True)
+class ProtocolFailed:
+    """The peer broke the protocol, or a limit. If we have not sent a close frame before, `answer_close` is to follow. No event follows."""
+
+    code: int
+    reason: str
+
+
+Event = str | bytes | PingReceived | PongReceived | CloseReceived | ProtocolFailed
 
 
 class WebSocketState(IntEnum):

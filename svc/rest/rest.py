@@ -28,6 +28,7 @@ from svc.http.responses import ResponseBuilder
 from svc.messages import Request, Response
 from svc.pages import Pages
 from svc.pages.frame import ASSETS, FILES
+from svc.pages.links import near_address
 from svc.reactor import Reactor
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
@@ -36,7 +37,6 @@ from svc.resources.table_reading import LONG_QUERY
 from svc.rest.html_forms import is_html_form, redirected, take_redirect
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
-from svc.rest.near_address import near_address
 from svc.rest.openapi import ADDRESS, OpenApi
 from svc.rest.page_assets import HomePage, PageAssets
 from svc.rest.ticket import TICKET_PATH, TicketEndpoint

@@ -46,14 +46,13 @@ from svc.server.application_interfaces import ApplicationInterfaces, PortDispatc
 from svc.server.application_ports import ApplicationPorts
 from svc.server.building import make_applications, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
-from svc.server.defects import Defects
 from svc.server.forked_child import ForkedChild
 from svc.server.http_date import HttpDate
 from svc.server.operations_interface import OperationsInterface
 from svc.server.periodic import PeriodicWork
 from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, PortParts, ServerPorts
-from svc.server.reload_reports import ReloadReports
 from svc.server.reloading import Reloader
+from svc.server.reports import Defects, ReloadReports
 from svc.server.screen import Screen
 from svc.server.shown_configuration import shown_configuration
 from svc.server.shutdown import DRAIN_SECONDS, Shutdown

@@ -20,12 +20,10 @@ from svc.loop import contained
 from svc.scheduler.scheduler import HEARTBEAT
 from svc.server import Instance as ServedInstance
 from svc.server import InstanceOptions
-from svc.testing.held import HeldLoop, end_what_holds, shown_stack
 from svc.testing.loop import OWN_THREADS, RESTLESS, CountedThreads, Pool
 from svc.testing.prepared import make_config, make_directory, place_root
 from svc.testing.records import LogEntry, note_entry
-from svc.testing.standard_logging import StandardLogging
-from svc.testing.surroundings import Surroundings
+from svc.testing.surroundings import HeldLoop, StandardLogging, Surroundings, end_what_holds, shown_stack
 from svc.testing.tracebacks import is_hidden
 from svc.testing.wire import MemorySocket, WireLoop
 

@@ -17,8 +17,7 @@ import pytest
 from svc.errors import Problem
 from svc.store import Store, StoreSettings, create_blob
 from svc.store.backup import Backups, BackupSource, restore_offline
-from svc.store.backup.restore import Restore
-from svc.store.backup.restore_online import swap_online
+from svc.store.backup.restore import Restore, swap_online
 from svc.store.blobs import Blob
 from svc.store.disk.restore_mark import interrupted_restore
 from svc.store.schema import Attribute, TableDefinition

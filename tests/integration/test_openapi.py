@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
+from svc.demo import define_tables
 from svc.demo.data import APP as DEMO
 from svc.demo.data import TABLES, iter_records
-from svc.demo.loading import define_tables
 from svc.store import Store
 from svc.store.writing.bulk_write import load_records
 from tests.integration.conftest import PASSWORD, Process

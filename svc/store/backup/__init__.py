@@ -6,8 +6,7 @@
     verification.py    whether the files of a backup are what its manifest says
     managed.py         the backups of a database under `storage.backupPath`: make, list, verify, remove
     archive.py         the same files as a tar archive, written and unpacked
-    restore.py         restoring a backup while the database is closed; identity.py: under another name
-    restore_online.py  restoring while the service runs
+    restore.py         restoring a backup: while the database is closed, under another name, while the service runs
 
 Everything here blocks and runs without a server; where a function takes a `Watch`, it reports there and can be ended from another thread.
 """

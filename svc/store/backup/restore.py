@@ -10,28 +10,131 @@ first step was interrupted, nothing has changed.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import shutil
 from collections.abc import Sequence
+from os import urandom
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import lmdb
+import msgspec
 
 from svc.errors import Problem
 from svc.store.backup.files import copy_file, make_directory, sync_directory, sync_levels, write_file
-from svc.store.backup.identity import change_identity
 from svc.store.backup.managed import BackupInfo, Backups, InUse
 from svc.store.backup.manifest import BLOBS, DATA_NAME, BadBackup, Manifest
-from svc.store.backup.source import DATA_FILE
+from svc.store.backup.source import DATA_FILE, open_private, stored_tables
 from svc.store.backup.verification import check_tables, verify
 from svc.store.backup.watch import Watch
-from svc.store.definitions import check_database_name
+from svc.store.definitions import BLOBS_KEY, DEFINITIONS_STORE, check_database_name
 from svc.store.disk.database_locks import BlobFilesLock, DatabaseInUse, OpenLock
 from svc.store.disk.faults import store_problem
 from svc.store.disk.page_cache import forget_cached
 from svc.store.disk.restore_mark import MARK, interrupted_restore
+from svc.store.log.entries import decode_entry, encode_entry
+from svc.store.log.transaction_log import LOG_STORE
+from svc.store.store_names import StoreNames
+from svc.store.values.records import HAS_FILES, expiry_of, frame, has_files, lsn_of, raw_payload, refreshed_of, version_of
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+    from svc.store.store import Store
+
+
+logger = logging.getLogger("svc.store")
+
+_PAUSE = 0.002  # polling interval, seconds: whether another process still writes
+
+
+async def swap_online(store: Store, restore: Restore, name: str) -> None:
+    """Put what `restore` has prepared in place of the database, if there is one.
+
+    Waits for the long write that is under way in it; cancelled then, it does nothing. What comes after that is carried through, for it takes
+    milliseconds. Raises what prevents it.
+    """
+    database = store.find_database(name)
+    queue = None if database is None else store.queue_of(database)
+    if queue is not None:
+        await queue.acquire(1)
+    try:
+        exchange = asyncio.get_running_loop().create_task(_exchange(store, restore, name, database))
+        cancelled = False
+        while not exchange.done():
+            try:
+                await asyncio.shield(exchange)
+            except asyncio.CancelledError:
+                cancelled = True
+            except Exception:
+                break  # raised below
+        exchange.result()
+        if cancelled:
+            raise asyncio.CancelledError
+    finally:
+        if queue is not None:
+            queue.release()
+
+
+async def _exchange(store: Store, restore: Restore, name: str, database: Database | None) -> None:
+    await store.helper.wait(restore.mark)
+    if database is not None:
+        try:
+            while not database.env.is_open_to_writers():  # noqa: ASYNC110 - another process sends no notification
+                await asyncio.sleep(_PAUSE)
+            database.mark_dropped()
+        except BaseException:
+            restore.unmark()
+            raise
+    await store.helper.wait(restore.swap)
+    if restore.old is not None:
+        store.remove_files([restore.old])
+    store.open_database(name)
+    logger.warning("database %s: restored", name)
+
+
+_STEP = 1000  # rows between two checks for cancellation
+
+
+def change_identity(directory: Path, watch: Watch) -> None:
+    """Give the database in `directory`, which no process has open, another identity. Reads all its records. Raises lmdb.Error, CopyStopped."""
+    env = open_private(directory)
+    try:
+        definitions, log = [env.open_db(name.encode(), create=False) for name in (DEFINITIONS_STORE, LOG_STORE)]
+        with env.begin() as reading:
+            old = reading.get(BLOBS_KEY, None, definitions)
+            names = StoreNames(reading, definitions)
+            tables = [names.of(stored) for stored in stored_tables(reading, definitions)]
+        if old is None:
+            return
+        stores = [env.open_db(name.encode(), create=False) for name in tables]
+        new = urandom(len(old))
+        with env.begin(write=True) as txn:
+            for store in stores:
+                for count, (key, raw) in enumerate(txn.cursor(store), 1):
+                    if has_files(raw):
+                        txn.put(key, _changed(raw, old, new), True, True, False, store)
+                    if not count % _STEP:
+                        watch.check()
+            for count, (key, data) in enumerate(txn.cursor(log), 1):
+                entry = decode_entry(int.from_bytes(key, "big"), data)
+                value, image = [raw if raw is None or not has_files(raw) else _changed(raw, old, new) for raw in (entry.value, entry.image)]
+                if value is not entry.value or image is not entry.image:
+                    txn.put(key, encode_entry(msgspec.structs.replace(entry, value=value, image=image)), True, True, False, log)
+                if not count % _STEP:
+                    watch.check()
+            txn.put(BLOBS_KEY, new, True, True, False, definitions)
+    finally:
+        env.close()
+
+
+def _changed(raw: bytes, old: bytes, new: bytes) -> bytes:
+    payload = raw_payload(raw).replace(old, new)
+    return frame(payload, version_of(raw), lsn_of(raw), expiry_of(raw), HAS_FILES, refreshed_of(raw))
+
 
 _STAGED = ".restore-"
 _AWAY = ".dropped-"  # as for databases that were dropped: what is left of them is removed at the next start

@@ -2,7 +2,7 @@
 
 import pytest
 
-from svc.analytics.clock_watch import LONG_AGO, SETTLING, ClockWatch
+from svc.analytics.collector import LONG_AGO, SETTLING, ClockWatch
 from svc.clock import FakeClock
 
 

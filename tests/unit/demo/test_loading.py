@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from svc.demo import loading
+from svc.demo import NotOurs, is_filled, loading, make_directory
 from svc.demo.data import TABLES
-from svc.demo.loading import NotOurs, is_filled, make_directory
 from svc.store import Store
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from svc.auth.passwords import verify_password
 from svc.errors import Problem, Refusal
-from svc.operations.record_faults import RecordFaults
-from svc.operations.record_writes import split_keys
+from svc.operations.record_writes import RecordFaults, split_keys
 from svc.operations.system_records import SYSTEM_TEXT
 from svc.store.values.records import decode
 from tests.support.operations import OperationsNode

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from svc.pages.collection import MOST_ROWS
-from svc.pages.nested import data_page
+from svc.pages.collection import MOST_ROWS, data_page
 
 
 def test_objects_in_a_list_are_a_table() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svc.pages.cells import lines_of
+from svc.pages.collection import data_page
 from svc.pages.frame import Frame
-from svc.pages.nested import data_page
 from svc.pages.templates import Templates
 from tests.support.pages import Parsed
 from tests.support.profile import half_by_day

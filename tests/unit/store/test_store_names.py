@@ -10,7 +10,7 @@ import pytest
 
 from svc.errors import ClientError, SchemaError, StoreFailure
 from svc.store import Database, Store, Table
-from svc.store.backup.identity import change_identity
+from svc.store.backup.restore import change_identity
 from svc.store.backup.subset import reduce
 from svc.store.backup.watch import Watch
 from svc.store.definitions import MAX_INDEXES, StoredTable

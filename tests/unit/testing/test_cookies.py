@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import svc.testing
-from svc.testing.cookies import Cookies
+from svc.testing.requests import Cookies
 from tests.unit.testing.conftest import write_application
 
 FILES = {

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from svc.messages import HeaderBlock, Request
-from svc.rest import near_address as module
-from svc.rest.near_address import near_address
+from svc.pages import links as module
+from svc.pages.links import near_address
 
 
 class _Resources(dict[str, Any]):
