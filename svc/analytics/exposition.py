@@ -63,7 +63,7 @@ class YesNoCounters:
         self._no = Counter(f'{before}{label}="false"', created)
 
     def add(self, yes: int, count: int) -> None:
-        """So many times yes among `count` answers."""
+        """Count answers: `yes` of `count` are yes."""
         self._yes.value += yes
         self._no.value += count - yes
 

@@ -3,7 +3,7 @@
 Output is collected during a turn and sent once at its end (`flush`). Bytes that the socket does not take wait until it is writable. A connection is never
 torn down inside its own call: `close_soon` marks it and the end of the turn closes it.
 
-The socket is a non-blocking one, or has its interface (`tls.TlsSocket`): `recv`, `send`, `shutdown`, `close`, `fileno`.
+The socket is a non-blocking one, or has its interface (`connection.tls.TlsSocket`): `recv`, `send`, `shutdown`, `close`, `fileno`.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ SCALARS: Mapping[str, GraphQLScalarType] = {
 }
 
 _OPTIONS: Mapping[str, tuple[GraphQLScalarType | GraphQLList[GraphQLNonNull[GraphQLScalarType]], str]] = {
-    "_limit": (GraphQLInt, "At most so many."),
-    "_offset": (GraphQLInt, "Without so many of the first."),
+    "_limit": (GraphQLInt, "Largest number of records to return."),
+    "_offset": (GraphQLInt, "Number of records to skip."),
     "_sort": (GraphQLList(GraphQLNonNull(GraphQLString)), "Names of attributes to sort by, with - in front for descending order."),
     "_where": (GraphQLString, "Conditions in the query language of URLs."),
 }

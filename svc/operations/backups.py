@@ -309,7 +309,7 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Remove all but the newest backups.",
         permission=SUPER_USER,
         handler=purge_backups,
-        fields=(DATABASE, Field("keep_count", "integer", "How many stay.", required=True, low=0)),
+        fields=(DATABASE, Field("keep_count", "integer", "Number of backups to keep.", required=True, low=0)),
         returns="How many are `deleted` and how many are `remaining`.",
         notes="Backups that are being verified or restored are kept.",
         example={"database": "data", "keep_count": 3},

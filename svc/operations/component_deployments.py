@@ -311,7 +311,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="deploy_component",
         category="components",
-        summary="Bring a version of an application.",
+        summary="Deploy a version of an application.",
         permission=NEVER_GRANTED,
         handler=deploy_component,
         fields=(
@@ -351,8 +351,8 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("status", "choice", "Only with this one.", choices=STATUSES),
             Field("since", "number", "Begun at this time (ms) or later."),
             Field("until", "number", "Begun at this time (ms) or before."),
-            Field("limit", "integer", "So many.", default=100, low=1, high=MOST_LISTED),
-            Field("offset", "integer", "After so many.", default=0, low=0),
+            Field("limit", "integer", "Largest number of deployments to return.", default=100, low=1, high=MOST_LISTED),
+            Field("offset", "integer", "Number of deployments to skip.", default=0, low=0),
         ),
         returns="`deployments`, a list of records as of `get_deployment`; `total`.",
         example={"project": "shop", "limit": 1},

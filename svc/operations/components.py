@@ -368,7 +368,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="add_component",
         category="components",
-        summary="Begin an application.",
+        summary="Create an application.",
         permission=NEVER_GRANTED,
         handler=add_component,
         fields=(

@@ -173,8 +173,8 @@ def _search_by_text(call: Call, text: str, began: float) -> Any:
 
 IDS = Field("ids", "keys", "Primary keys.", required=True, aliases=("hash_values",), shown_as="hash_values")
 SORT = Field("sort", "object", '`{"attribute", "descending", "next"}`; `next` is a further one for ties.')
-LIMIT = Field("limit", "integer", "At most so many records.", low=1)
-OFFSET = Field("offset", "integer", "So many records are left out at the beginning.", low=0)
+LIMIT = Field("limit", "integer", "Largest number of records to return.", low=1)
+OFFSET = Field("offset", "integer", "Number of records to skip.", low=0)
 OPERATOR = Field("operator", "string", "`and` or `or`, in any case: how conditions are joined; default `and`.")
 CONDITIONS = Field(
     "conditions",

@@ -117,7 +117,7 @@ OPERATIONS = (
     Operation(
         name="login",
         category="tokens",
-        summary="Begin a session and set its cookie.",
+        summary="Start a session and set its cookie.",
         permission=NO_LOGIN,
         handler=login,
         fields=(_USERNAME.but(required=True), _PASSWORD.but(required=True)),

@@ -137,7 +137,7 @@ def flat(values: list[Any]) -> list[Any]:
 
 
 def plain_number(value: Any) -> Any:
-    """Whole floats as integers, as the store keeps them (`store.conversion`); anything else as it is."""
+    """Whole floats as integers, as the store keeps them; anything else as it is."""
     return int(value) if type(value) is float and value.is_integer() and -_EXACT <= value <= _EXACT else value
 
 

@@ -65,7 +65,7 @@ LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to
 
 
 def make_threads(name: str, count: int) -> Executor:
-    """So many helper threads."""
+    """Number of helper threads."""
     return ThreadPoolExecutor(count, thread_name_prefix=name)
 
 

@@ -58,7 +58,7 @@ class Table:
         self.indexes: dict[str, Index] = {}
         self._functions: dict[str, ComputeFunction] = {}
         self.expiry = TableExpiry(database.expiry, self.number)
-        self.caching: Any = None  # what loads records from a source, if the application has named one (`resources.RecordCache`)
+        self.caching: Any = None  # what loads records from a source, if the application has named one (`api.caching.cache.TableCache`)
         self.is_caching = False
         self.loading: dict[bytes, object] = {}  # stored keys of the records that are being fetched from the source
         self.unproved: tuple[str, ...] = ()  # attributes that are to be unique, while their values are compared

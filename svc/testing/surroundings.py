@@ -1,4 +1,4 @@
-"""Environment variables and `sys.path`, which all applications of a process share: what the code of one does to them ends with it."""
+"""What an application that is tested shares with the rest of the process: environment variables and `sys.path`, logging, and the loop, which it may hold up."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ QUERY_PARAMETERS: Mapping[str, Schema] = {
     for name, schema, meaning in (
         ("_where", TEXT, "Further conditions, in the query language: `price>5&(name==*a*|stock<3)`."),
         ("_sort", TEXT, "Names of attributes, separated by commas; `-` before one for descending order: `-price,name`."),
-        ("_limit", _NATURAL, "At most so many records."),
-        ("_offset", _NATURAL, "So many records are skipped."),
+        ("_limit", _NATURAL, "Largest number of records to return."),
+        ("_offset", _NATURAL, "Number of records to skip."),
         ("_after", TEXT, "The cursor in the `Link` of the page before."),
         ("_count", TEXT | {"enum": ["exact"]}, "The answer has `X-Total-Count`."),
     )
