@@ -105,6 +105,8 @@ def main(arguments: Sequence[str]) -> int:
     for outcome in outcomes:
         for nodeid in outcome.failed:
             print(f"FAILED {nodeid}")
+    for path in sorted({*first.errors, *second.errors}):
+        print(f"ERROR {path}")
     statuses = [outcome.status for outcome in outcomes if outcome.status != NONE_FOUND]
     for status in statuses:
         if status not in (ALL_PASSED, SOME_FAILED):

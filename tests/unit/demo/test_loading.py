@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from svc.demo import NotOurs, is_filled, loading, make_directory
+from svc import demo
+from svc.demo import NotOurs, is_filled, make_directory
 from svc.demo.data import TABLES
 from svc.store import Store
 
@@ -16,7 +17,7 @@ from svc.store import Store
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the small tables."""
-    monkeypatch.setattr(loading, "TABLES", {name: count for name, count in TABLES.items() if count < 2000})
+    monkeypatch.setattr(demo, "TABLES", {name: count for name, count in TABLES.items() if count < 2000})
 
 
 def quiet() -> Console:
@@ -24,7 +25,7 @@ def quiet() -> Console:
 
 
 def counts(root: Path) -> dict[str, int]:
-    store = Store(root / loading.DATABASE)
+    store = Store(root / demo.DATABASE)
     try:
         return {name: table.record_count() for name, table in store.databases["data"].tables.items()}
     finally:
@@ -67,7 +68,7 @@ def test_leaves_nothing_behind_when_interrupted(tmp_path: Path, few: None, monke
         yield {"code": "UA", "name": "United Air Lines Inc."}
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loading, "iter_records", interrupted)
+    monkeypatch.setattr(demo, "iter_records", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make_directory(tmp_path / "demo", quiet())
     assert list(tmp_path.iterdir()) == []
