@@ -205,7 +205,7 @@ class TableAdministration:
     # --- history ---------------------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def get_history(cls, start: float = 0, end: float | None = None) -> Items:
+    def get_history(cls, start: float = 0, end: float | None = None) -> Items[HistoryEntry]:
         """The entries of the transaction log from `start` to before `end`, ms since the epoch, oldest first."""
         return Items(_History(_of(cls), float(start), None if end is None else float(end)))
 

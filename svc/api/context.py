@@ -99,7 +99,7 @@ def current_request() -> Request | None:
     return context if isinstance(context, Request) else None
 
 
-def get_user() -> Any:
+def get_user() -> Caller | None:
     """The user that the running call is made for; None: anonymous, or outside of any call."""
     context = _current.get()
     return None if context is None else context.user

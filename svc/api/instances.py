@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Awaitable, Generator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import merge
 
 if TYPE_CHECKING:
+    from svc.messages import Caller
     from svc.store import Table
 
 NOT_LOADED: Any = object()
@@ -69,7 +70,7 @@ class Instance(AlreadyThere):
         own = self._context
         return own if own is not None and open_transaction(own) is not None else current_context()
 
-    def get_current_user(self) -> Any:
+    def get_current_user(self) -> Caller | None:
         """The user that the call is made for; None: anonymous."""
         context = self.get_context()
         return None if context is None else context.user
@@ -245,7 +246,7 @@ class Instance(AlreadyThere):
         if transaction is not None:
             transaction.save_later(self)
 
-    def save(self) -> Ready | Any:
+    def save(self) -> Awaitable[Any]:
         """Save the changes now: in the open transaction, or without one in one of their own. What it returns need not be awaited."""
         self._start_saving()
         if not self._changes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from svc.api.context import AnyContext
 from svc.api.results import Items, Results
@@ -15,21 +15,23 @@ from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.schema import Attribute
 
+_T_co = TypeVar("_T_co", covariant=True)
 
-class RelatedRecord(Items):
+
+class RelatedRecord(Items[_T_co]):
     """The one record that a relationship leads to: awaited, it is that record or None."""
 
-    def __init__(self, found: Results | None) -> None:
+    def __init__(self, found: Results[_T_co] | None) -> None:
         super().__init__(())
         self._found = found
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Generator[Any, Any, _T_co | None]:  # type: ignore[override]
         return self._first().__await__()
 
-    async def _first(self) -> Any:
+    async def _first(self) -> _T_co | None:
         return None if self._found is None else await self._found.first()
 
-    async def _iterate(self) -> AsyncIterator[Any]:
+    async def _iterate(self) -> AsyncIterator[_T_co]:
         record = await self._first()
         if record is not None:
             yield record
@@ -59,5 +61,5 @@ def related(table: Table, attribute: Attribute, values: Mapping[str, Any], conte
         load = partial(caching.find_keys, [value for value in starts if value is not None])
     else:
         load = caching.find
-    results = Results(plan, context, load)
+    results: Results[Any] = Results(plan, context, load)
     return results if many else RelatedRecord(results)

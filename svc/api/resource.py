@@ -92,19 +92,19 @@ class Resource(Instance):
 
     # --- permission ------------------------------------------------------------------------------------------------------------------
 
-    def allow_read(self, user: Any, target: Any) -> Any:
+    def allow_read(self, user: Any, target: Any, /) -> Any:
         """Whether `user` (None: anonymous) may read here: asked once for each request of a protocol, before the handler. May return an awaitable."""
         return self._allow_by_default("get", user, None, target)
 
-    def allow_update(self, user: Any, data: Any, target: Any) -> Any:
+    def allow_update(self, user: Any, data: Any, target: Any, /) -> Any:
         """Whether `user` may change the record that is addressed."""
         return self._allow_by_default("patch", user, data, target)
 
-    def allow_create(self, user: Any, data: Any, target: Any) -> Any:
+    def allow_create(self, user: Any, data: Any, target: Any, /) -> Any:
         """Whether `user` may add a record, or send a message."""
         return self._allow_by_default("post", user, data, target)
 
-    def allow_delete(self, user: Any, target: Any) -> Any:
+    def allow_delete(self, user: Any, target: Any, /) -> Any:
         """Whether `user` may delete here."""
         return self._allow_by_default("delete", user, None, target)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import ReferenceType, ref
 
 from svc.api.calls import each
@@ -21,34 +21,35 @@ from svc.store.snapshots import HeldSnapshot
 if TYPE_CHECKING:
     from svc.resources import PlannedQuery
 
-Source = AsyncIterable[Any] | Iterable[Any]
+_T_co = TypeVar("_T_co", covariant=True)
+_U = TypeVar("_U")
+Source = AsyncIterable[_U] | Iterable[_U]
 
 
 Load = Callable[["Callable[[], PlannedQuery]", AnyContext | None], Any]  # -> the query that the function makes, or an awaitable of it
 
 
-class Items(AlreadyThere):
+class Items(AlreadyThere, Generic[_T_co]):
     """Items that are made while they are iterated. What `map`, `filter` and the others return are new ones; nothing runs before the first step.
-
-    Leaving an `async for` early closes it, and what it is made of.
+    Awaited, it is itself. Leaving an `async for` early closes it, and what it is made of.
     """
 
-    def __init__(self, source: Source, origin: Items | None = None) -> None:
+    def __init__(self, source: Source[_T_co], origin: Items[Any] | None = None) -> None:
         """`origin`: what these are derived of."""
         self._source = source
         self._origin = origin
         self._running: ReferenceType[Any] | None = None  # weak, so that an iteration that is left ends at once
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[_T_co]:
         iterator = self._iterate()
         self._running = ref(iterator)
         return iterator
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Generator[Any, Any, Self]:
         return self
         yield
 
-    async def _iterate(self) -> AsyncIterator[Any]:
+    async def _iterate(self) -> AsyncIterator[_T_co]:
         async for item in each(self._source):
             yield item
 
@@ -61,39 +62,39 @@ class Items(AlreadyThere):
 
     # --- derived -----------------------------------------------------------------------------------------------------------------------
 
-    def map(self, function: Callable[[Any], Any]) -> Items:
+    def map(self, function: Callable[[_T_co], Awaitable[_U] | _U]) -> Items[_U]:
         """`function(item)` in place of each item."""
 
-        async def mapped() -> AsyncIterator[Any]:
+        async def mapped() -> AsyncIterator[_U]:
             async for item in self:
                 yield await _value(function(item))
 
         return Items(_again(mapped), self)
 
-    def filter(self, function: Callable[[Any], Any]) -> Items:
+    def filter(self, function: Callable[[_T_co], object]) -> Items[_T_co]:
         """The items for which `function(item)` is true."""
 
-        async def filtered() -> AsyncIterator[Any]:
+        async def filtered() -> AsyncIterator[_T_co]:
             async for item in self:
                 if await _value(function(item)):
                     yield item
 
         return Items(_again(filtered), self)
 
-    def flat_map(self, function: Callable[[Any], Any]) -> Items:
+    def flat_map(self, function: Callable[[_T_co], Awaitable[Source[_U]] | Source[_U]]) -> Items[_U]:
         """All items of the iterable `function(item)`, of each item."""
 
-        async def flattened() -> AsyncIterator[Any]:
+        async def flattened() -> AsyncIterator[_U]:
             async for item in self:
                 async for inner in each(await _value(function(item))):
                     yield inner
 
         return Items(_again(flattened), self)
 
-    def concat(self, other: Source) -> Items:
+    def concat(self, other: Source[_U]) -> Items[_T_co | _U]:
         """These items, then those of `other`."""
 
-        async def joined() -> AsyncIterator[Any]:
+        async def joined() -> AsyncIterator[_T_co | _U]:
             async for item in self:
                 yield item
             async for item in each(other):
@@ -101,12 +102,12 @@ class Items(AlreadyThere):
 
         return Items(_again(joined), self)
 
-    def slice(self, start: int = 0, end: int | None = None) -> Items:
+    def slice(self, start: int = 0, end: int | None = None) -> Items[_T_co]:
         """The items from position `start` to before `end`."""
         if start < 0 or (end is not None and end < 0):
             raise ValueError("slice takes positions from 0 on")
 
-        async def cut() -> AsyncIterator[Any]:
+        async def cut() -> AsyncIterator[_T_co]:
             position = 0
             if end is not None and end <= start:
                 return
@@ -119,10 +120,10 @@ class Items(AlreadyThere):
 
         return Items(_again(cut), self)
 
-    def map_error(self, function: Callable[[Exception], Any]) -> Items:
+    def map_error(self, function: Callable[[Exception], _U]) -> Items[_T_co | _U]:
         """`function(error)` as the last item if making an item fails; what `function` raises is raised instead."""
 
-        async def guarded() -> AsyncIterator[Any]:
+        async def guarded() -> AsyncIterator[_T_co | _U]:
             try:
                 async for item in self:
                     yield item
@@ -136,23 +137,23 @@ class Items(AlreadyThere):
         if self._origin is not None:
             self._origin._prepare()
 
-    async def for_each(self, function: Callable[[Any], Any]) -> None:
+    async def for_each(self, function: Callable[[_T_co], object]) -> None:
         """Call `function` with each item."""
         async for item in self:
             await _value(function(item))
 
-    async def to_list(self) -> list[Any]:
+    async def to_list(self) -> list[_T_co]:
         """All items."""
         return [item async for item in self]
 
 
-class _again(AsyncIterable[Any]):
+class _again(AsyncIterable[_U]):
     """Calls an async generator function for each iteration."""
 
-    def __init__(self, function: Callable[[], AsyncIterator[Any]]) -> None:
+    def __init__(self, function: Callable[[], AsyncIterator[_U]]) -> None:
         self._function = function
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[_U]:
         return self._function()
 
 
@@ -161,9 +162,8 @@ async def _value(value: Any) -> Any:
     return settled(await value) if is_waiting(value) else value
 
 
-class Results(Items):
+class Results(Items[_T_co]):
     """The records that a search finds: `async for record in results`, or `await results.to_list()`. Awaited, it is itself, or its plan with `explain`.
-
     A faulty query raises when it is awaited or at the first step. What a handler returns is sent to the client while it is found.
     """
 
@@ -205,7 +205,7 @@ class Results(Items):
         return self
         yield
 
-    async def _iterate(self) -> AsyncIterator[Any]:
+    async def _iterate(self) -> AsyncIterator[_T_co]:
         planned, context = self.ready(), self._context
         transaction = open_transaction(context)
         if is_waiting(planned):
@@ -254,7 +254,7 @@ class Results(Items):
             return Record(self.planned.table, row, None, self._context)
         return Record(self.planned.table, None, row, self._context) if type(row) is dict else freeze(row)
 
-    async def first(self) -> Any:
+    async def first(self) -> _T_co | None:
         """The first item; None without any."""
         iterator = self._iterate()
         try:

@@ -307,7 +307,7 @@ class _CodeResource(ProtocolResource):
         return result
 
     @classmethod
-    def _of_search(cls, results: Results, target: RequestTarget, planned: PlannedQuery) -> Any:
+    def _of_search(cls, results: Results[Any], target: RequestTarget, planned: PlannedQuery) -> Any:
         """The answer of a search."""
         visible = cls._visible(target)
         if visible is None or planned.visible is not None or planned.table is not cls.application._table or planned.plan.query.explain:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
@@ -58,11 +58,11 @@ class Subscription(AlreadyThere):
         self._events: AsyncIterator[Any] | None = None
         self._is_passed_on = False
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, Any, Self]:
         return self
         yield
 
-    def __aiter__(self) -> Subscription:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:

@@ -7,7 +7,7 @@ what REST does on an exported table; calls of code are made with all rights.
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -244,14 +244,14 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
             self.__dict__["_values"] = None
         return self
 
-    def ensure_loaded(self) -> Any:
+    def ensure_loaded(self) -> Awaitable[Any]:
         """Have the record of a table with a source loaded, if it is not here or is stale: `await self.ensure_loaded()`."""
         if self._id is None or self._table.caching is None:
             return Ready(self)
         loading = self._load()
         return Ready(self) if loading is None else loading
 
-    def allow_stale_while_revalidate(self, entry: Any, id: Any) -> bool:
+    def allow_stale_while_revalidate(self, entry: Any, id: Any, /) -> bool:
         """Whether a stale record, `entry`, is served while it is loaded behind the answer. For tables with a source; subclasses say otherwise."""
         return False
 
@@ -286,7 +286,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         return cls._search(found, self.get_context())
 
     @classmethod
-    def _search(cls, target: RequestTarget, context: AnyContext | None) -> Results:
+    def _search(cls, target: RequestTarget, context: AnyContext | None) -> Results[Any]:
         caching = cls._table.caching
         load = None if caching is None else partial(caching.find, target=target)
         if target.rights is None:

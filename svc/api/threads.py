@@ -16,11 +16,14 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from svc.api.current import current
 from svc.errors import Overloaded
 from svc.loop import as_exception
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 MAX_THREADS = 16  # of one instance: most of them wait for something, so there may be more than there are processors
 MAX_WAITING = 1000  # calls that wait for a thread; beyond: 503
@@ -101,7 +104,7 @@ def _as_error(error: BaseException) -> BaseException:
     return wrapped
 
 
-async def run_in_thread(function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+async def run_in_thread(function: Callable[_P, _T], /, *arguments: _P.args, **options: _P.kwargs) -> _T:
     """What `function(*arguments, **options)` returns or raises. It runs on another thread, in the context of the caller: `get_user()` and the like work, tables
     do not.
 
@@ -117,4 +120,5 @@ async def run_in_thread(function: Callable[..., Any], /, *arguments: Any, **opti
             f"{getattr(function, '__qualname__', 'it')} is a coroutine function: await it, run_in_thread is for functions that block"
         )
     work = partial(copy_context().run, partial(function, *arguments, **options))
-    return await asyncio.wrap_future(current().threads.submit(work))
+    result: _T = await asyncio.wrap_future(current().threads.submit(work))
+    return result

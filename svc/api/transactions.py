@@ -14,7 +14,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.api.context import AnyContext, Context, context_of, current_context, enter, leave
@@ -530,7 +530,7 @@ class TransactionCall:
         self._token = enter(own)
         return transaction
 
-    async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if self._entered is None:
             return
         (transaction, own), self._entered = self._entered, None

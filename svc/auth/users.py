@@ -38,13 +38,11 @@ _generations = count(1)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing.
+    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing."""
 
-    `login_id`: what the sessions and tokens of the account carry. It has the time the account was made, so that of one that was dropped and added
-    again is another, and what changes with each new password and each deactivation. `kept_token`: the id of the one token that counts in spite of that,
-    because the password was changed with it.
-    """
-
+    # `login_id`: what the sessions and tokens of the account carry. It has the time the account was made, so that of one that was dropped and added
+    # again is another, and what changes with each new password and each deactivation. `kept_token`: the id of the one token that counts in spite of that,
+    # because the password was changed with it.
     username: str
     active: bool = True
     role: Role | None = None

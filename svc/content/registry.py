@@ -28,13 +28,10 @@ _media_type = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+/[!#$%&'*+.^_`|~0-9a-z-]+").f
 
 
 class ContentTypes(MutableMapping[str, Any]):
-    """A mapping MIME type -> handler, in the order that decides ties.
-
-    `generation` grows with each change, so that memos of derived values can be checked.
-    """
+    """A mapping MIME type -> handler, in the order that decides ties."""
 
     def __init__(self) -> None:
-        self.generation = 0
+        self.generation = 0  # grows with each change, so that memos of derived values can be checked
         self._handlers: dict[str, Any] = {}
         self._types: dict[str, ContentType] = {}
         self._writers: dict[str | None, ContentType] = {}  # by Accept field; only successful lookups

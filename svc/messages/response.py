@@ -53,10 +53,10 @@ BodyStream = Iterator[bytes] | AsyncIterator[bytes]
 class Response:
     """A response. `data` is encoded in the content type that the client prefers, `body` is sent as it is.
 
-    The header fields hold only what the handler decided: `Date`, `Content-Length` and the transfer coding are the driver's. Inner layers read and
-    write them as `pairs`, without a check; handlers use `headers`, which checks. Both are the same list.
+    The header fields hold only what the handler decided: `Date`, `Content-Length` and the transfer coding are the server's.
     """
 
+    # Inner layers read and write the fields as `pairs`, without a check; handlers use `headers`, which checks. Both are the same list.
     __slots__ = ("_headers", "body", "data", "pairs", "status")
 
     def __init__(

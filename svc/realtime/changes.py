@@ -124,11 +124,10 @@ def is_object(raw: bytes) -> bool:
 
 
 class LogEvent(Mapping[str, Any]):
-    """See `event.Event`. For application code it is a mapping of its members, which are also attributes.
+    """What has happened to a record, or was said about it: a mapping of its members, which are also attributes."""
 
-    `coalesced`: the number of events it replaces, itself included. `begin_txn`: it is the first of its transaction, for subscriptions that
-    want to know.
-    """
+    # An `event.Event`. `coalesced`: the number of events it replaces, itself included. `begin_txn`: it is the first of its transaction, for subscriptions
+    # that want to know.
 
     __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "memo", "position", "size", "type", "view")
 

@@ -49,23 +49,24 @@ Increment = TypedDict("Increment", {"__op__": Required[Literal["add"]], "value":
 class Blob:
     """Content with a media type, however long: a value of a record. Made by `create_blob`; a record that is read has it again."""
 
-    def __init__(self, content: builtins.bytes | memoryview | None = None, type: str | None = None) -> None: ...
+    def __init__(self, content: builtins.bytes | memoryview | None = None, type: str | None = None) -> None:
+        """A blob that holds its content, however long; most callers want `create_blob`. Raises BadValue if `type` is not a media type."""
+    async def bytes(self) -> builtins.bytes:
+        """The whole content."""
+    def stream(self, start: int = 0, end: int | None = None) -> AsyncIterator[builtins.bytes]:
+        """The content from `start` to before `end`, in pieces. Waits for what is still arriving."""
+    def on(self, name: Literal["size", "error"], callback: Callable[[Any], object]) -> None:
+        """Call back with the size (`"size"`) or with the exception (`"error"`) when it is known; at once if it is."""
     @property
     def type(self) -> str:
         """The media type."""
     @property
     def size(self) -> int | None:
         """Bytes; None while unknown, because the content is still arriving."""
-    async def bytes(self) -> builtins.bytes:
-        """The whole content."""
     async def text(self) -> str:
         """The whole content as text, in the charset of its type or UTF-8; what is not valid is replaced."""
-    def stream(self, start: int = 0, end: int | None = None) -> AsyncIterator[builtins.bytes]:
-        """The content from `start` to before `end`, in pieces. Waits for what is still arriving."""
     def slice(self, start: int, end: int | None = None, type: str | None = None) -> Blob:
         """A part of it, as a blob; negative positions count from the end. Stored in a record, it is a copy."""
-    def on(self, name: Literal["size", "error"], callback: Callable[[Any], object]) -> None:
-        """Call back with the size (`"size"`) or with the exception (`"error"`) when it is known; at once if it is."""
     @property
     def written(self) -> Awaitable[None]:
         """Done when the whole content is on disk, or in the record; raises what prevented that."""
@@ -79,7 +80,14 @@ def create_blob(
     compress: bool = False,
     flush: bool = False,
 ) -> Blob:
-    """A blob of bytes, a text (as UTF-8, by default `text/plain`), a file object, an iterable or an async iterable of bytes."""
+    """A blob of bytes, a text (as UTF-8, by default `text/plain`), a file object, an iterable or an async iterable of bytes.
+
+    `size`: of the content, if the caller knows it. `save_before_commit`: the record that has it is not committed before all content is on
+    disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
+    change nothing: files are kept as they are, and are on disk when `written` is done. Raises BadValue for anything else.
+
+    `text/plain` in UTF-8 is `text/plain`: HTTP shows it with its charset, so that the two could not be distinguished when they come back.
+    """
 
 # --- calls and results ------------------------------------------------------------------------------------------------------------------
 
@@ -97,24 +105,26 @@ class OpenCall(Coroutine[Any, Any, Any]):
     def close(self) -> None: ...
 
 class Items(Generic[_T_co]):
-    """Items that are made while they are iterated. Nothing runs before the first step. Awaited, it is itself."""
+    """Items that are made while they are iterated. What `map`, `filter` and the others return are new ones; nothing runs before the first step.
+    Awaited, it is itself. Leaving an `async for` early closes it, and what it is made of.
+    """
 
-    def __aiter__(self) -> AsyncIterator[_T_co]: ...
-    def __await__(self) -> Generator[Any, Any, Self]: ...
-    async def aclose(self) -> None:
-        """End the iteration, and what it holds."""
     @overload
     def map(self, function: Callable[[_T_co], Awaitable[_U]]) -> Items[_U]:
         """`function(item)` in place of each item."""
     @overload
     def map(self, function: Callable[[_T_co], _U]) -> Items[_U]: ...
-    def filter(self, function: Callable[[_T_co], object]) -> Items[_T_co]:
-        """The items for which `function(item)` is true."""
     @overload
     def flat_map(self, function: Callable[[_T_co], AsyncIterable[_U] | Iterable[_U]]) -> Items[_U]:
         """All items of the iterable `function(item)`, of each item."""
     @overload
     def flat_map(self, function: Callable[[_T_co], Awaitable[AsyncIterable[_U] | Iterable[_U]]]) -> Items[_U]: ...
+    def __aiter__(self) -> AsyncIterator[_T_co]: ...
+    def __await__(self) -> Generator[Any, Any, Self]: ...
+    async def aclose(self) -> None:
+        """End the iteration, and what it holds."""
+    def filter(self, function: Callable[[_T_co], object]) -> Items[_T_co]:
+        """The items for which `function(item)` is true."""
     def concat(self, other: AsyncIterable[_U] | Iterable[_U]) -> Items[_T_co | _U]:
         """These items, then those of `other`."""
     def slice(self, start: int = 0, end: int | None = None) -> Items[_T_co]:
@@ -127,8 +137,9 @@ class Items(Generic[_T_co]):
         """All items."""
 
 class Results(Items[_T_co]):
-    """The records that a search finds: `async for record in results`, or `await results.to_list()`."""
-
+    """The records that a search finds: `async for record in results`, or `await results.to_list()`. Awaited, it is itself, or its plan with `explain`.
+    A faulty query raises when it is awaited or at the first step. What a handler returns is sent to the client while it is found.
+    """
     async def first(self) -> _T_co | None:
         """The first item; None without any."""
     def columns(self) -> list[str]:
@@ -145,45 +156,49 @@ class RelatedRecord(Items[_T_co]):
     def __await__(self) -> Generator[Any, Any, _T_co | None]: ...  # type: ignore[override] # pyright: ignore[reportIncompatibleMethodOverride]
 
 class Event(Mapping[str, Any]):
-    """What has happened to a record, or was said about it. Its members are also attributes."""
+    """What has happened to a record, or was said about it: a mapping of its members, which are also attributes."""
 
     @property
     def type(self) -> str:
         """`put`, `patch`, `delete`, `message`, `invalidate` and others."""
     @property
-    def id(self) -> Any: ...
-    @property
-    def value(self) -> Any: ...
-    @property
     def version(self) -> float: ...
     @property
     def timestamp(self) -> float: ...
     @property
-    def local_time(self) -> int: ...
+    def id(self) -> Any: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def local_time(self) -> int:
+        """Where its change, or the current record, is in the log."""
     @property
     def user(self) -> str | None: ...
-    def __getitem__(self, name: str, /) -> Any: ...
+    def __getitem__(self, name: str) -> Any: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
 
 class Subscription:
-    """Events, and what is sent with `send`: iterated, or passed to callbacks with `on("data", callback)`. It may be awaited, and is itself then."""
+    """Events, and what is sent with `send`: iterated, or passed to callbacks with `on("data", callback)`. It may be awaited, and is itself then.
 
-    def __await__(self) -> Generator[Any, Any, Self]: ...
-    def __aiter__(self) -> Self: ...
+    A handler of `connect` may return it; then its client gets what comes. One that nobody uses any more ends by itself.
+    """
+
     async def __anext__(self) -> Event: ...
-    async def aclose(self) -> None: ...
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more will come."""
-    def send(self, event: Any) -> None:
-        """Deliver an item of the application's own, behind the events of all commits up to now."""
     @overload
     def on(self, name: Literal["data"], callback: Callable[[Any], Any]) -> Subscription:
         """The callback is called with each event, one after the other. It may be async."""
     @overload
     def on(self, name: Literal["close"], callback: Callable[..., Any]) -> Subscription:
         """The callback is called at the end; one with a parameter gets the reason, a text. It may be async."""
+    def __await__(self) -> Generator[Any, Any, Self]: ...
+    def __aiter__(self) -> Self: ...
+    async def aclose(self) -> None: ...
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+    def send(self, event: Any) -> None:
+        """Deliver an item of the application's own, behind the events of all commits up to now."""
     def end(self) -> None:
         """End it. What is queued can still be taken."""
 
@@ -309,7 +324,8 @@ class InnerFilter(TypedDict, total=False):
 class RequestTarget:
     """A record, a collection, a property, with a query.
 
-    `RequestTarget("/42?select(name)")` is made of an address below the resource. Parameters of a path are attributes.
+    `RequestTarget("/42?select(name)")` is made of an address below the resource; attributes of the query object (`conditions`, `limit`, `select`, ...) may be
+    read and set. It is also a mapping with several values for a name of the plain parameters of its query: `get`, `get_all`, `set`, `append`, `delete`, `has`.
     """
 
     id: Any
@@ -330,7 +346,6 @@ class RequestTarget:
     live: bool
     as_array: bool
 
-    def __init__(self, address: str | None = None) -> None: ...
     @builtins.property
     def pathname(self) -> str:
         """The path below the resource, percent-encoded: "/42"; "" for the resource itself."""
@@ -340,14 +355,17 @@ class RequestTarget:
     @builtins.property
     def parse_error(self) -> Exception | None:
         """Why the query cannot be understood; None if it can."""
-    def __getattr__(self, name: str, /) -> Any: ...
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """(name, value) of the plain parameters."""
     @overload
     def get(self, name: str) -> str | None:
         """The first value of a plain parameter: of `?zone=UTC`, `get("zone")` is "UTC"."""
     @overload
     def get(self, name: str, default: _T) -> str | _T: ...
+    def __init__(self, address: str | None = None) -> None:
+        """Raises ClientError 400 for an address that cannot be understood."""
+    def __getattr__(self, name: str) -> Any:
+        """Keys of the query object and its options, and the values of parameters of the path."""
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """(name, value) of the plain parameters."""
     def get_all(self, name: str) -> list[str]: ...
     def has(self, name: str) -> bool: ...
     def append(self, name: str, value: Any) -> None:
@@ -360,13 +378,17 @@ class RequestTarget:
 # --- records ----------------------------------------------------------------------------------------------------------------------------
 
 class Record(Mapping[str, Any], Generic[_Key]):
-    """A record as it was read. It cannot be changed: `record.copy()` can."""
+    """A record as it was read: `record.name` or `record["name"]`. It cannot be changed; `{**record, "x": 1}` is a changed copy.
 
-    def __getitem__(self, name: str, /) -> Any: ...
+    A declared attribute without a value is None, any other name an AttributeError or KeyError. An attribute that leads to related records is awaited or
+    iterated: `await seat.show`, `async for seat in show.seats`.
+    """
+
+    def get_id(self) -> _Key:
+        """The primary key; None if it was not selected."""
+    def __getitem__(self, name: str) -> Any: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
-    def get_id(self) -> _Key:
-        """The primary key."""
     def get_updated_time(self) -> float | None:
         """The version: ms since the epoch. None for a selection."""
     def get_expires_at(self) -> float | None:
@@ -563,8 +585,12 @@ class ClassInvalidate(Generic[_Key]):
 # --- resources --------------------------------------------------------------------------------------------------------------------------
 
 class Instance:
-    """A resource bound to what is addressed: a record, a collection, or nothing (`load_as_instance = False`)."""
+    """A resource bound to what is addressed: a record, a collection, or nothing (`load_as_instance = False`).
 
+    Attributes of the record are read and written as `self.price`, `self["price"]`, or by `get_property` and `set`; those whose names are taken by methods by
+    `[]` only. Names that begin with an underscore are ordinary Python attributes. What is written is stored when `update()` has been called before, else it
+    only changes the answer.
+    """
     def __init__(self, id: Any = None, context: Any = None) -> None: ...
     def get_id(self) -> Any:
         """The primary key of the record; None for a collection."""
@@ -583,8 +609,8 @@ class Instance:
 class Resource(Instance):
     """Something with an address, or a source of data. Subclasses write verbs (`get`, `put`, `post`, ...) as methods, plain or async.
 
-    `load_as_instance = False`: handlers get the target as their first argument and are bound to nothing. Access: super users only, unless
-    `allow_read`, `allow_update`, `allow_create`, `allow_delete` say otherwise.
+    `load_as_instance = False`: handlers get the target as their first argument and are bound to nothing. Access: super users only, unless `allow_read`,
+    `allow_update`, `allow_create`, `allow_delete` say otherwise.
     """
 
     load_as_instance: ClassVar[bool]
@@ -603,7 +629,6 @@ class Resource(Instance):
     query: OpenVerb
     copy: OpenVerb
     move: OpenVerb
-
     def allow_read(self, user: Any, target: Any, /) -> Any:
         """Whether `user` (None: anonymous) may read here: asked once for each request of a protocol, before the handler. May return an awaitable."""
     def allow_update(self, user: Any, data: Any, target: Any, /) -> Any:
@@ -619,7 +644,7 @@ class Resource(Instance):
 class Table(Resource, Generic[_Key]):
     """`tables.Product`: a table as a resource. Its verbs are called on the class and awaited; a class derived from it overrides them.
 
-    An instance has the attributes of its record. What is written is stored when `update()` has been called before, else it only changes the answer.
+    `target`: an id, a `RequestTarget`, or a query object.
     """
 
     primary_key: ClassVar[str]
@@ -635,15 +660,24 @@ class Table(Resource, Generic[_Key]):
     expiration_ms: ClassVar[float | None]
     is_caching: ClassVar[bool]
 
-    def __await__(self) -> Generator[Any, Any, Self]: ...
+    def __await__(self) -> Generator[Any, Any, Self]:
+        """`await self.update()` is the instance."""
     def __getitem__(self, name: str, /) -> Any: ...
     def __delitem__(self, name: str, /) -> None: ...
-    def __contains__(self, name: object, /) -> bool: ...
+    def get_id(self) -> _Key | None:
+        """The primary key of the record; None for a collection."""
+    def validate(self, record: Any, partial: bool = False) -> Any:
+        """Check a record before it is committed; `partial`: only changed properties. Subclasses add rules: raise ClientError. May be async."""
+    @classmethod
+    def get_new_id(cls) -> _Key:
+        """A key that no record has: a UUID, or the next number. Raises ClientError if keys have to be given."""
+    @classmethod
+    def coerce_id(cls, text: Any) -> _Key:
+        """The key that a text stands for in an address. Raises ClientError."""
+    def __contains__(self, name: object) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
     def keys(self) -> list[str]:
         """The names of the properties: `{**self}` is a copy of the record."""
-    def get_id(self) -> _Key | None:
-        """The primary key of the record; None for a collection."""
     def get_property(self, name: str) -> Any:
         """The value of an attribute. A declared one without a value is None. Raises KeyError."""
     def get_updated_time(self) -> float | None:
@@ -651,7 +685,7 @@ class Table(Resource, Generic[_Key]):
     def get_expires_at(self) -> float | None:
         """When the record expires, ms since the epoch; None if it stays."""
     def set(self, name: str, value: Any) -> None:
-        """Change a property, also one that the schema does not declare."""
+        """Change a property."""
     def delete_property(self, name: str) -> None:
         """Remove a property from the record."""
     def save(self) -> Awaitable[Any]:
@@ -659,12 +693,14 @@ class Table(Resource, Generic[_Key]):
     def ensure_loaded(self) -> Awaitable[Any]:
         """Have the record of a table with a source loaded, if it is not here or is stale: `await self.ensure_loaded()`."""
     def allow_stale_while_revalidate(self, entry: Any, id: Any, /) -> bool:
-        """Whether a stale record, `entry`, is served while it is loaded behind the answer. For tables with a source."""
-    def validate(self, record: Any, partial: bool = False) -> Any:
-        """Check a record before it is committed; `partial`: only changed properties. Subclasses add rules: raise ClientError. May be async."""
+        """Whether a stale record, `entry`, is served while it is loaded behind the answer. For tables with a source; subclasses say otherwise."""
     @classmethod
     def source_from(cls, source: Any, given: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        """Make the table a cache of `source`: a resource class, or an object with `get(id, context)` and perhaps `put`, `delete`, `subscribe` and others."""
+        """Make the table a cache of `source`: a resource class, or an object with `get(id, context)` and perhaps `put`, `delete`, `subscribe` and others.
+
+        `expiration`, `eviction`, `scan_interval`: seconds, as of `@table`. `intermediate_source`: it is asked before the canonical one. Raises ClientError
+        for a second canonical source.
+        """
     @classmethod
     async def get_record_count(cls, exact_count: bool = False) -> RecordCount:
         """The number of records. It is always exact, `exact_count` or not."""
@@ -678,12 +714,6 @@ class Table(Resource, Generic[_Key]):
     async def get_storage_stats(cls) -> dict[str, Any]:
         """Bytes of the records and of the whole database, free ones among them, and the number of records."""
     @classmethod
-    def get_new_id(cls) -> _Key:
-        """A key that no record has: a UUID, or the next number. Raises ClientError if keys have to be given."""
-    @classmethod
-    def coerce_id(cls, text: Any) -> _Key:
-        """The key that a text stands for in an address. Raises ClientError."""
-    @classmethod
     def set_ttl_expiration(
         cls,
         seconds: float | Mapping[str, Any] | None = None,
@@ -696,7 +726,9 @@ class Table(Resource, Generic[_Key]):
         """How long records last from their last write, in seconds; as the arguments of `@table`. Raises ClientError."""
     @classmethod
     def set_computed_attribute(cls, name: str, function: Callable[[Any], Any]) -> None:
-        """Give an attribute that is declared `@computed` the function of a record that computes it."""
+        """Give an attribute that is declared `@computed` the function of a record that computes it. Any other name is logged and has no effect. What the
+        function raises is logged, the first time, and there is no value.
+        """
     @classmethod
     async def operation(cls, operation: Mapping[str, Any], authorize: bool = False) -> Any:
         """Run an operation on this table: `database` and `table` are filled in."""
@@ -720,24 +752,26 @@ class Table(Resource, Generic[_Key]):
         """The entries of one record, oldest first."""
     @classmethod
     async def delete_history(cls, end_time: float, cleanup_deleted_records: bool = False) -> int:
-        """Remove the entries before `end_time`, ms since the epoch; how many."""
+        """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries."""
 
 class Tables(type, Mapping[str, type[Any]]):
-    """The tables of a database that the schema does not declare are there by name: `tables["Other"]`."""
+    """The tables of one database: `tables.Product` or `tables["Product"]` is the class of a table."""
 
     def __iter__(cls) -> Iterator[str]: ...
     def __len__(cls) -> int: ...
     def __getitem__(cls, name: str, /) -> type[Any]: ...
 
 class Databases(type, Mapping[str, Any]):
-    """All databases, by name."""
+    """All databases: `databases.shop.Product`, `databases["shop"]["Product"]`."""
 
     def __iter__(cls) -> Iterator[str]: ...
     def __len__(cls) -> int: ...
     def __getitem__(cls, name: str, /) -> Mapping[str, type[Any]]: ...
 
 class Entry:
-    """What answers at an address."""
+    """What answers at an address. `relative_url`: of a match, what follows the address, percent-encoded: "" or "/42". `fault`: why every request there is
+    answered 500, "" if it works.
+    """
 
     @property
     def Resource(self) -> Any: ...
@@ -752,7 +786,6 @@ class Entry:
 
 class ResourceRegistry(Mapping[str, Entry]):
     """A mapping address -> entry. Addresses have no slashes at their ends."""
-
     def set(
         self,
         name: str,
@@ -761,19 +794,23 @@ class ResourceRegistry(Mapping[str, Entry]):
         *,
         exportTypes: Mapping[str, bool] | None = None,
     ) -> Entry:
-        """Register a class at an address. `export_types`: protocol (`rest`, `ws`, `sse`, `mqtt`) -> whether it is visible there."""
+        """Register a class at an address. `export_types`: protocol (`rest`, `ws`, `sse`, `mqtt`, or a name of your own) -> whether it is visible there.
+
+        Another class that is there already: both are shut off, each request there is answered 500, until one of them goes.
+        Raises TypeError, ValueError; RuntimeError on another thread, and from a version that has been replaced.
+        """
     def remove(self, name: str) -> None:
         """Nothing answers at this address any more."""
     def get_match(self, path: str, export_type: str | None = None, *, exportType: str | None = None) -> Entry | None:
         """What answers to a path, or to its beginning, over a protocol; None: nothing does."""
-    def __getitem__(self, name: str, /) -> Entry: ...
+    def __getitem__(self, name: str) -> Entry: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
 
 # --- the running call -------------------------------------------------------------------------------------------------------------------
 
 class User:
-    """A user account as requests see it."""
+    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing."""
 
     @property
     def username(self) -> str: ...
@@ -786,28 +823,39 @@ class User:
     def get_id(self) -> str: ...
 
 class Transaction:
-    """What is read and written together."""
+    """What is read and written together: the `txn` of `transaction(...)`, and around each handler that a request calls.
 
+    Its reads see what it has written, and else one state, that of its first read.
+    """
     @property
     def timestamp(self) -> float:
         """When the transaction began, ms since the epoch."""
     @property
     def is_aborted(self) -> bool: ...
     async def commit(self) -> None:
-        """Commit what was written so far; returns when it is on disk. The transaction can be used for further writes, which are another one."""
+        """Commit what was written so far; returns when it is on disk. The transaction can be used for further writes, which are another one.
+
+        Raises the problem that prevents it, with nothing written.
+        """
     def abort(self) -> None:
         """Undo what was written. Further writes are an error."""
     def reset_read_snapshot(self) -> None:
         """From now on read the newest state."""
 
 class TransactionCall(Generic[_T_co]):
+    """What `transaction(...)` returns: `await transaction(fn)` runs `fn(txn)` in a transaction; `async with transaction() as txn` runs the block in one.
+
+    Inside an open transaction both take part in it, and leave its commit to the code that has opened it.
+    """
     def __await__(self) -> Generator[Any, Any, _T_co]: ...
     async def __aenter__(self) -> Transaction: ...
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 class TransactionFunction:
-    """`await transaction(function)` runs `function(txn)` in a transaction, commits, and returns its result. `async with transaction() as txn` does the
-    same with a block. What is raised undoes it."""
+    """`await transaction(function)` runs `function(txn)` in a transaction, commits, and returns its result; `transaction(context, function)` in the name of the
+    user of that context. `async with transaction() as txn` does the same with a block. What is raised undoes it. Inside of an open transaction both take
+    part in that one.
+    """
 
     @overload
     def __call__(self, function: Callable[[Transaction], Awaitable[_T]], /) -> TransactionCall[_T]: ...
@@ -834,33 +882,41 @@ def get_response() -> Any:
     """The response of the running call: its `status` and `headers` apply to plain data that the handler returns. None outside of any call."""
 
 async def run_in_thread(function: Callable[_P, _T], /, *arguments: _P.args, **options: _P.kwargs) -> _T:
-    """What `function(*arguments, **options)` returns or raises. It runs on another thread, in the context of the caller."""
+    """What `function(*arguments, **options)` returns or raises. It runs on another thread, in the context of the caller: `get_user()` and the like work, tables
+    do not.
+
+    If the caller is cancelled, a function that has not begun does not run; one that runs goes on, and its result is dropped. Raises Overloaded if
+    too many wait.
+    """
 
 # --- answers and errors -----------------------------------------------------------------------------------------------------------------
 
 class Headers:
-    """Mutable header fields; names are case-insensitive, order is kept."""
+    """Mutable header fields of a request (a copy of its block) or a response; names are case-insensitive, order is kept."""
 
-    def __init__(self, pairs: Iterable[tuple[str, str]] | dict[str, str] | None = None) -> None: ...
     @overload
     def get(self, name: str) -> str | None: ...
     @overload
     def get(self, name: str, default: str) -> str: ...
-    def set(self, name: str, value: object) -> None:
-        """Replace the field; `Set-Cookie` accumulates."""
-    def append(self, name: str, value: object) -> None:
-        """Raises ValueError for what cannot be sent."""
-    def has(self, name: str) -> bool: ...
-    def delete(self, name: str) -> None: ...
     def __contains__(self, name: str, /) -> bool: ...
     def __setitem__(self, name: str, value: object, /) -> None: ...
     def __delitem__(self, name: str, /) -> None: ...
-    def __getitem__(self, name: str, /) -> str: ...
+    def __init__(self, pairs: Iterable[tuple[str, str]] | dict[str, str] | None = None) -> None: ...
+    def set(self, name: str, value: object) -> None:
+        """Replace the field; `Set-Cookie` accumulates."""
+    def append(self, name: str, value: object) -> None:
+        """Raises ValueError for what cannot be sent: a name that is no token, a value with control characters or beyond latin-1 (RFC 9110 §5.5)."""
+    def has(self, name: str) -> bool: ...
+    def delete(self, name: str) -> None: ...
+    def __getitem__(self, name: str) -> str: ...
     def __iter__(self) -> Iterator[tuple[str, str]]: ...
     def __len__(self) -> int: ...
 
 class Response:
-    """A response. `data` is encoded in the content type that the client prefers, `body` is sent as it is."""
+    """A response. `data` is encoded in the content type that the client prefers, `body` is sent as it is.
+
+    The header fields hold only what the handler decided: `Date`, `Content-Length` and the transfer coding are the server's.
+    """
 
     body: Any
     status: int
@@ -908,19 +964,21 @@ class ServerError(Problem):
     """We cannot do it now (5xx), and may say why."""
 
 class AccessViolation(Problem):
-    """401 without a user, 403 with one."""
+    """401 without a user, 403 with one.
+
+    `right`, `resource`, `attribute`: what the user lacks, in names that the request has or the user may see. Callers who are not known are told nothing.
+    """
 
     def __init__(self, user: object = None, message: str = "") -> None: ...
 
 class ValidationError(ClientError):
-    """One or more values the table does not accept."""
-
+    """One or more values the table does not accept. `errors`: one sentence per failure; the message joins them with `. `."""
     def __init__(self, errors: tuple[str, ...] | list[str] | str) -> None: ...
 
 # --- the server -------------------------------------------------------------------------------------------------------------------------
 
 class Server:
-    """Listeners, sockets, users, operations and figures of the server."""
+    """`server`, as the code of one application sees it."""
 
     config: Any
     hostname: str
@@ -942,19 +1000,22 @@ class Server:
     def mount(self, path: str, app: Callable[..., Awaitable[None]], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
         """Serve an ASGI 3 application at `path` and below, HTTP and WebSockets. Returns as `http`."""
     def socket(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
-        """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams."""
+        """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. Returns it; None without a certificate."""
     async def get_user(self, username: str) -> User | None:
         """The user of this name, whose password is not asked for; None if there is none."""
     async def authenticate_user(self, username: str, password: str) -> User:
         """The user, if the password is theirs. Raises ClientError 401; 503 when too many passwords are being checked."""
     async def auth(self, username: str, password: str | None = None) -> User | None:
-        """`get_user` without a password, `authenticate_user` with one."""
+        """The global `auth`: `get_user` without a password, `authenticate_user` with one."""
     async def operation(self, operation: Mapping[str, Any], context: Any = None, authorize: bool = False) -> Any:
-        """The answer of an operation. `context`: `{"username": ...}`, or something with a `user`: in whose name."""
+        """The answer of an operation. `context`: `{"username": ...}`, or something with a `user`: in whose name. Rights are checked only with `authorize`.
+        Within a transaction, records, users and roles that it writes are part of that, and committed with it; other operations take effect at once. Raises
+        Problem.
+        """
     def record_analytics(
         self, value: Any, metric: str, path: str | None = None, method: str | None = None, type: str | None = None
     ) -> None:
-        """Record a number, a yes or no, or a function that gives the fields of an entry."""
+        """Record a number, a yes or no, or a function that gives the fields of an entry. `path` should hold no ids of records."""
     @property
     def nodes(self) -> list[Any]:
         """The other nodes that are registered."""
@@ -966,11 +1027,13 @@ class Logger:
     """Writes entries with its tags. A level that is off costs one comparison; arguments are put together only when it is on."""
 
     tags: tuple[str, ...]
+    def warning(self, *messages: object) -> None: ...
+    def with_tag(self, tag: str) -> Logger:
+        """The same logger with one more tag."""
     def trace(self, *messages: object) -> None: ...
     def debug(self, *messages: object) -> None: ...
     def info(self, *messages: object) -> None: ...
     def warn(self, *messages: object) -> None: ...
-    def warning(self, *messages: object) -> None: ...
     def error(self, *messages: object) -> None: ...
     def fatal(self, *messages: object) -> None:
         """As `error`, one level up, and on the disk when this returns. Does not end the process."""
@@ -980,14 +1043,12 @@ class Logger:
         """Write at a level given by name."""
     def is_enabled(self, level: str) -> bool:
         """Whether entries of this level (`"debug"`) are written now."""
-    def with_tag(self, tag: str) -> Logger:
-        """The same logger with one more tag."""
 
 class ContentTypes(MutableMapping[str, Any]):
     """A mapping MIME type -> handler, in the order that decides ties."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
-    def __setitem__(self, name: str, handler: Any, /) -> None: ...
-    def __delitem__(self, name: str, /) -> None: ...
+    def __getitem__(self, name: str) -> Any: ...
+    def __setitem__(self, name: str, handler: Any) -> None:
+        """Raises ValueError for a name that is not a media type and for a handler that cannot be used."""
+    def __delitem__(self, name: str) -> None: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...

@@ -9,15 +9,14 @@ from typing import Any, TypeAlias
 Caller: TypeAlias = str | Mapping[str, Any] | None
 
 class Headers(Mapping[str, str]):
-    """The fields of an answer; names in any case."""
-
+    """The fields of an answer; names in any case. Of a field that comes several times: the values with `, ` in between; `get_all` has each."""
     def get_all(self, name: str) -> list[str]: ...
-    def __getitem__(self, name: str, /) -> str: ...
+    def __getitem__(self, name: str) -> str: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
 
 class Answer:
-    """What a request was answered."""
+    """`status`; `headers`; `content`: the bytes of the body as they were sent; `text`, `json`: decoded. `early_hints`: headers of the 103 before it."""
 
     request: str
     status: int
@@ -32,7 +31,7 @@ class Answer:
         """Without its parameters; "" if there is none."""
     @property
     def decoded_content(self) -> bytes:
-        """The content without its `Content-Encoding`."""
+        """The content without its `Content-Encoding`. Raises AssertionError if it cannot be undone."""
     @property
     def text(self) -> str:
         """Raises AssertionError if it is none."""
@@ -42,38 +41,40 @@ class Answer:
 
 class PendingRequest:
     """A request under way. `await` it in an `async` test, or ask for its `answer()`."""
-
     @property
     def is_answered(self) -> bool: ...
     def answer(self, *, seconds: float = ...) -> Answer:
-        """Wait for it, for so many seconds of the test's clock."""
+        """Wait for it, for so many seconds of the test's clock. Raises NotEnded."""
     def __await__(self) -> Any: ...
     def cancel(self) -> None:
         """The client goes away."""
 
 class Event:
-    """One event of a stream. It is equal to its data, and has their members: `event["type"]`, `event.type`."""
+    """One event of a stream. `data`: decoded, if it is JSON; `name`: its `event` field; `id`: its `id` field, None without one.
+
+    It is equal to its data, and has their members: `event["type"]`, `event.type`.
+    """
 
     data: Any
     name: str
     id: str | None
-    def __getitem__(self, key: Any, /) -> Any: ...
-    def __getattr__(self, name: str, /) -> Any: ...
+    def __getitem__(self, key: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
 
 class Stream(list[Any]):
-    """A list that grows."""
+    """The events of an event stream."""
 
+    def take(self) -> list[Any]:
+        """What is there, which is removed from the list."""
     @property
     def is_open(self) -> bool: ...
     @property
     def error(self) -> str | None: ...
     def close(self) -> None:
         """The client goes away."""
-    def take(self) -> list[Any]:
-        """What is there, which is removed from the list."""
 
 class Rows(Stream):
-    """The rows of a live query, as of now."""
+    """The rows of a live query, as of now. `ids`: theirs; `events`: from which they were made."""
 
     ids: list[Any]
     events: list[Event]
@@ -87,7 +88,6 @@ class LogEntry:
 
 class Time:
     """The clock of the application. It stands still, except while something is waited for that needs time."""
-
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass: timers run, schedules are due, records expire."""
     @property
@@ -97,10 +97,11 @@ class Time:
         """Since the epoch."""
 
 class Requests:
-    """Makes requests as one user."""
+    """Makes requests as one user. Each is sent over a connection of its own through the whole server, and answered as on the network.
 
-    def as_user(self, user: Caller) -> Requests:
-        """The same application for another user: None is anonymous, a name that of a user, a dict the permission of a role."""
+    `cookies`: that answers have set; they are sent as by a browser.
+    """
+
     def get(
         self, path: str, *, data: Any = None, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...
     ) -> Answer: ...
@@ -158,14 +159,21 @@ class Requests:
         user: Caller = ...,
         seconds: float = ...,
     ) -> Answer:
-        """Make a request and wait for its answer. `json`: a value for the body. `data`: bytes or text for the body, or a dict for a form."""
+        """Make a request and wait for its answer. `json`: a value for the body. `data`: bytes or text for the body, or a dict for a form. `headers`: a dict.
+        `user`: None is an anonymous caller, a name that of a user, a dict one with a role (`Caller`); default: the super user.
+        """
     def send(
         self, method: str, path: str, json: Any = ..., *, data: Any = None, headers: Mapping[str, str] | None = None, user: Caller = ...
     ) -> PendingRequest:
-        """Begin a request: several may be under way."""
+        """Begin a request: several may be under way. See `request`."""
+    def as_user(self, user: Caller) -> Requests:
+        """The same application for another user, with cookies of its own: see `request`."""
 
 class Application(Requests):
-    """An application on an instance of its own, without ports and with an empty store."""
+    """An application on an instance of its own, without ports and with an empty store.
+
+    `clock`: see Time. `logs`: what has been logged, the latest last. `instance`: what it runs on. A context manager that ends it.
+    """
 
     instance: Any
     clock: Time
@@ -173,26 +181,30 @@ class Application(Requests):
     directory: Path
     @property
     def tables(self) -> Any:
-        """The tables of the default database. Their methods return results, not awaitables."""
+        """The tables of the database `data`. Their methods return results, not awaitables; to code that `run` runs they are as to the application's."""
     @property
     def databases(self) -> Any: ...
-    @property
-    def server(self) -> Any: ...
-    @property
-    def modules(self) -> list[ModuleType]: ...
-    def module(self, name: str) -> Any: ...
-    @property
-    def statuses(self) -> dict[str, Any]: ...
-    def operation(self, name: str, **fields: Any) -> Any:
-        """The answer of an operation."""
-    def run(self, awaitable: Any, *, seconds: float = ...) -> Any:
-        """The result of an awaitable, run on the event loop of the application."""
-    def settle(self) -> None:
-        """Wait until nothing more happens by itself, while the time stands still."""
     def events(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ...) -> Stream:
-        """The event stream at a path, as a list that grows."""
+        """The event stream at a path, as a list that grows. Options: `headers`, `user`. Raises AssertionError if there is none."""
     def live(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ...) -> Rows:
-        """The rows of a live query, as a list that is kept up to date."""
+        """The rows of a live query, as a list that is kept up to date. `path`: of the query; `live()` is added."""
+    @property
+    def server(self) -> Any:
+        """`server`, as the code of the application sees it."""
+    @property
+    def modules(self) -> list[ModuleType]:
+        """The modules of the application that its configuration names, as they are loaded."""
+    def module(self, name: str) -> Any:
+        """A module of the application: `resources`, `shop.orders`. Raises LookupError if it is not loaded."""
+    @property
+    def statuses(self) -> dict[str, Any]:
+        """Entry of config.yaml -> how it was loaded: `status`, `messages`."""
+    def operation(self, name: str, **fields: Any) -> Any:
+        """The answer of an operation. Raises Problem."""
+    def run(self, awaitable: Any, *, seconds: float = ...) -> Any:
+        """The result of an awaitable, run on the event loop of the application; anything else is returned as it is."""
+    def settle(self) -> None:
+        """Wait until nothing more happens by itself, while the time stands still. Requests and `run` do so at their end."""
     def close(self) -> None:
         """End the application and remove its data."""
     def __enter__(self) -> Application: ...

@@ -1,4 +1,4 @@
-"""The stubs of `svc` itself say of each name, method and parameter what there is when an application runs."""
+"""The stubs of `svc` itself say of each name, method and parameter what there is when an application runs, and in the words of the code."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from svc.logs import Logger
 from svc.messages import Headers
 from svc.query.mapping_members import COMPARATORS, QUERY_OPTIONS, RANGES
 from svc.realtime.changes import LogEvent
+from svc.stubs.make_overlay import FILES, TEMPLATES, make
 
 OVERLAY = Path(svc.__file__).parent / "stubs" / "overlay"
 TYPES = ast.parse((OVERLAY / "_types.pyi").read_text("utf-8"))
@@ -76,6 +77,21 @@ IN_INSTANCES = {  # set when they are made, or by `__getattr__`
     "User": {"role"},
     "Server": SERVER,
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("template", FILES)
+def test_they_are_those_that_are_made_of_the_code(template: str) -> None:
+    """`python -m svc.stubs.make_overlay` writes them."""
+    made, there = (ast.dump(ast.parse(text)) for text in (make(TEMPLATES / template), (OVERLAY / FILES[template]).read_text("utf-8")))
+    assert made == there
+
+
+@pytest.mark.parametrize("name", ["svc.api.table.Table: nothing", "svc.api.table.Nothing", "svc.api.nothing: nothing"])
+def test_a_name_that_the_code_does_not_have_is_refused(name: str, tmp_path: Path) -> None:
+    template = tmp_path / "types.pyi"
+    template.write_text(f'"""Types."""\n\nclass Table:\n    """{name}"""\n')
+    with pytest.raises((LookupError, AttributeError, ImportError)):
+        make(template)
 
 
 def members(node: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
