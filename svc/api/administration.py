@@ -116,7 +116,7 @@ class TableAdministration:
 
     @classmethod
     def coerce_id(cls, text: Any) -> Key:
-        """The key that a text stands for in an address. Raises ClientError."""
+        """The key that `text` stands for in an address. Raises ClientError."""
         table = _of(cls)
         return key_from_text(table.definition, text) if isinstance(text, str) else check_key(table.definition, text)
 
@@ -132,7 +132,11 @@ class TableAdministration:
         scan_interval: float | None = None,
         scanInterval: float | None = None,
     ) -> None:
-        """How long records last from their last write, in seconds; as the arguments of `@table`. Raises ClientError."""
+        """How long records last from their last write, in seconds, as the arguments of `@table`.
+
+        `seconds`: the same as `expiration`, from when they are stale; or a mapping of all. `eviction`: further seconds until they are removed.
+        `scan_interval`, `scanInterval`: between two looks for them. Raises ClientError.
+        """
         if isinstance(seconds, Mapping):
             cls.set_ttl_expiration(**seconds)
             return
@@ -154,8 +158,8 @@ class TableAdministration:
 
     @classmethod
     def set_computed_attribute(cls, name: str, function: Callable[[Any], Any]) -> None:
-        """Give an attribute that is declared `@computed` the function of a record that computes it. Any other name is logged and has no effect. What the
-        function raises is logged, the first time, and there is no value."""
+        """Give the attribute `name`, which is declared `@computed`, the `function` of a record that computes it. Any other name is logged and has no effect.
+        What the function raises is logged, the first time, and there is no value."""
         table = _of(cls)
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise TypeError(f"set_computed_attribute takes a plain function of a record, not {type(function).__name__}")
@@ -172,7 +176,7 @@ class TableAdministration:
 
     @classmethod
     async def operation(cls, operation: Mapping[str, Any], authorize: bool = False) -> Any:
-        """Run an operation on this table: `database` and `table` are filled in."""
+        """Run `operation` on this table: a mapping, to which `database` and `table` are added. Rights are checked only with `authorize`."""
         table = _of(cls)
         body = {**operation, "database": table.database.name, "table": table.name}
         interface: CurrentInterface = cls._interface
@@ -180,14 +184,14 @@ class TableAdministration:
 
     @classmethod
     async def add_attributes(cls, attributes: Iterable[str | Mapping[str, Any]]) -> None:
-        """Add attributes: names, or `{"name": ...}`."""
+        """Add `attributes`: names, or `{"name": ...}`."""
         for attribute in attributes:
             name = attribute if isinstance(attribute, str) else attribute["name"]
             await cls.operation({"operation": "create_attribute", "attribute": name})
 
     @classmethod
     async def remove_attributes(cls, names: Iterable[str]) -> None:
-        """Remove attributes, from the records as well."""
+        """Remove the attributes `names`, from the records as well."""
         for name in names:
             await cls.operation({"operation": "drop_attribute", "attribute": name})
 
@@ -198,7 +202,7 @@ class TableAdministration:
 
     @classmethod
     def enable_auditing(cls, enabled: bool = True) -> None:
-        """Whether the transaction log keeps records as they were before a change."""
+        """Whether the transaction log keeps records as they were before a change: yes if `enabled`."""
         table = _of(cls)
         table.database.define_table(replace(table.definition, audit=bool(enabled)))
 
@@ -211,7 +215,7 @@ class TableAdministration:
 
     @classmethod
     async def get_history_of_record(cls, id: Any) -> list[HistoryEntry]:
-        """The entries of one record, oldest first."""
+        """The entries of the record with the key `id`, oldest first."""
         table = _of(cls)
         snapshot = table.database.snapshot()
         key = encode_primary(check_key(table.definition, id))
@@ -222,7 +226,8 @@ class TableAdministration:
 
     @classmethod
     async def delete_history(cls, end_time: float, cleanup_deleted_records: bool = False) -> int:
-        """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries."""
+        """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries, `cleanup_deleted_records` or
+        not."""
         return await remove_log_entries(_of(cls), float(end_time))
 
 

@@ -108,7 +108,7 @@ class Instance(AlreadyThere):
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
     def get_property(self, name: str) -> Any:
-        """The value of an attribute. A declared one without a value is None. Raises KeyError."""
+        """The value of the attribute `name`. A declared one without a value is None. Raises KeyError."""
         values = self._current()
         if name in values:
             value = values[name]
@@ -157,7 +157,7 @@ class Instance(AlreadyThere):
     # --- changing --------------------------------------------------------------------------------------------------------------------
 
     def set(self, name: str, value: Any) -> None:
-        """Change a property."""
+        """Change the property `name` to `value`. It need not be declared by the schema."""
         if self._table is None:
             raise TypeError(f"{type(self).__name__} has no table whose records could be changed")
         values = self._current()
@@ -191,7 +191,7 @@ class Instance(AlreadyThere):
             self.delete_property(name)
 
     def delete_property(self, name: str) -> None:
-        """Remove a property from the record."""
+        """Remove the property `name` from the record."""
         self._current().pop(name, None)
         self._changed()[name] = REMOVED
 

@@ -52,10 +52,11 @@ class ResourceRegistry(Mapping[str, Entry]):
         *,
         exportTypes: Mapping[str, bool] | None = None,
     ) -> Entry:
-        """Register a class at an address. `export_types`: protocol (`rest`, `ws`, `sse`, `mqtt`, or a name of your own) -> whether it is visible there.
+        """Register the class `resource` at the address `name`. `export_types`, `exportTypes`: protocol (`rest`, `ws`, `sse`, `mqtt`, or a name of your own)
+        -> whether it is visible there.
 
-        Another class that is there already: both are shut off, each request there is answered 500, until one of them goes.
-        Raises TypeError, ValueError; RuntimeError on another thread, and from a version that has been replaced.
+        Another class that is there already: both are shut off, each request there is answered 500, until one of them goes. Raises TypeError, ValueError;
+        RuntimeError on another thread, and from a version that has been replaced.
         """
         refuse_helper(REGISTERING)
         if not isinstance(name, str):
@@ -70,12 +71,12 @@ class ResourceRegistry(Mapping[str, Entry]):
         return self._entry(registration, "")
 
     def remove(self, name: str) -> None:
-        """Nothing answers at this address any more."""
+        """Nothing answers at the address `name` any more."""
         refuse_helper(REGISTERING)
         self._interface.registry.remove(name)
 
     def get_match(self, path: str, export_type: str | None = None, *, exportType: str | None = None) -> Entry | None:
-        """What answers to a path, or to its beginning, over a protocol; None: nothing does."""
+        """What answers to `path`, or to its beginning, over the protocol `export_type` (or `exportType`); None: nothing does."""
         found = self._interface.registry.find(path if path.startswith("/") else f"/{path}", export_type or exportType)
         return None if found is None else self._entry(*found)
 

@@ -93,19 +93,19 @@ class Resource(Instance):
     # --- permission ------------------------------------------------------------------------------------------------------------------
 
     def allow_read(self, user: Any, target: Any, /) -> Any:
-        """Whether `user` (None: anonymous) may read here: asked once for each request of a protocol, before the handler. May return an awaitable."""
+        """Whether `user` (None: anonymous) may read `target`: asked once for each request of a protocol, before the handler. May return an awaitable."""
         return self._allow_by_default("get", user, None, target)
 
     def allow_update(self, user: Any, data: Any, target: Any, /) -> Any:
-        """Whether `user` may change the record that is addressed."""
+        """Whether `user` may change the record `target` by `data`, the body of the request."""
         return self._allow_by_default("patch", user, data, target)
 
     def allow_create(self, user: Any, data: Any, target: Any, /) -> Any:
-        """Whether `user` may add a record, or send a message."""
+        """Whether `user` may add the record `data` to the collection `target`, or send it as a message."""
         return self._allow_by_default("post", user, data, target)
 
     def allow_delete(self, user: Any, target: Any, /) -> Any:
-        """Whether `user` may delete here."""
+        """Whether `user` may delete `target`."""
         return self._allow_by_default("delete", user, None, target)
 
     def _allow_by_default(self, verb: str, user: Any, data: Any, target: Any) -> bool:
@@ -173,7 +173,8 @@ class Resource(Instance):
 
     @classmethod
     def parse_query(cls, text: str, target: RequestTarget | None = None) -> RequestTarget:
-        """The target of a URL query, without its question mark. Raises ClientError 400 that names the position of a fault."""
+        """The query `text`, that of a URL without its question mark, as a target: `target` with it, or a new one. Raises ClientError 400 that names the
+        position of a fault."""
         found = RequestTarget() if target is None else target
         found.query = text.removeprefix("?")
         found.is_collection = found.id is None

@@ -63,7 +63,7 @@ class Items(AlreadyThere, Generic[_T_co]):
     # --- derived -----------------------------------------------------------------------------------------------------------------------
 
     def map(self, function: Callable[[_T_co], Awaitable[_U] | _U]) -> Items[_U]:
-        """`function(item)` in place of each item."""
+        """`function(item)` in place of each item; `function` may be async."""
 
         async def mapped() -> AsyncIterator[_U]:
             async for item in self:
@@ -82,7 +82,7 @@ class Items(AlreadyThere, Generic[_T_co]):
         return Items(_again(filtered), self)
 
     def flat_map(self, function: Callable[[_T_co], Awaitable[Source[_U]] | Source[_U]]) -> Items[_U]:
-        """All items of the iterable `function(item)`, of each item."""
+        """All items of the iterable `function(item)`, of each item; `function` may be async."""
 
         async def flattened() -> AsyncIterator[_U]:
             async for item in self:

@@ -244,21 +244,28 @@ class Server:
     # --- listeners -------------------------------------------------------------------------------------------------------------------
 
     def http(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
-        """Add `listener(request, next)` to the chain of requests. Returns the servers that ask it, one for each port."""
+        """Add `listener(request, next)` to the chain of requests. Returns the servers that ask it, one for each port.
+
+        `options`, `named`: a mapping or keyword arguments. `run_first`, `before`, `after`: its place, at or beside the listener of this name; `name`: its
+        own name. `host`, `url_path`: only requests for these. `port`, `secure_port`: only requests of these ports, which are opened. Raises TypeError,
+        ValueError.
+        """
         return self._register(HTTP, listener, read_options(HTTP, options, named))
 
     request = http
 
     def ws(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
-        """Add `listener(ws, request, chain_completion, next)` to the chain of WebSockets. Returns as `http`."""
+        """Add `listener(ws, request, chain_completion, next)` to the chain of WebSockets. `options`, `named`: as of `http`, and `max_payload`, bytes of a
+        message. Returns as `http`."""
         return self._register(WS, listener, read_options(WS, options, named))
 
     def upgrade(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Add `listener(request, socket, head, next)` to the chain of requests that ask for another protocol."""
+        """Add `listener(request, socket, head, next)` to the chain of requests that ask for another protocol. `options`, `named`: as of `http`."""
         self._register(UPGRADE, listener, read_options(UPGRADE, options, named))
 
     def mount(self, path: str, app: Callable[..., Awaitable[None]], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
-        """Serve an ASGI 3 application at `path` and below, HTTP and WebSockets (spec: asgi §1). Returns as `http`."""
+        """Serve the ASGI 3 application `app` at `path` and below, HTTP and WebSockets (spec: asgi §1). `options`, `named`: as of `http`, without `url_path`.
+        Returns as `http`."""
         found = read_options("mount", options, named)
         self._check(app, "mount")
         mounts = self._mounts()
@@ -295,7 +302,8 @@ class Server:
         return ports
 
     def socket(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
-        """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. Returns it; None without a certificate."""
+        """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. `options`, `named`: `port` or `secure_port`.
+        Returns it; None without a certificate."""
         found = read_options("socket", options, named)
         self._check(listener, "socket")
         secure = found.secure_port is not None
@@ -352,11 +360,11 @@ class Server:
     # --- users -----------------------------------------------------------------------------------------------------------------------
 
     async def get_user(self, username: str) -> User | None:
-        """The user of this name, whose password is not asked for; None if there is none."""
+        """The user `username`, whose password is not asked for; None if there is none."""
         return self._parts.directory.get_user(username) if isinstance(username, str) else None
 
     async def authenticate_user(self, username: str, password: str) -> User:
-        """The user, if the password is theirs. Raises ClientError 401; 503 when too many passwords are being checked."""
+        """The user `username`, if `password` is theirs. Raises ClientError 401; 503 when too many passwords are being checked."""
         if not isinstance(username, str) or not isinstance(password, str):
             raise ClientError("Login failed", 401)
         parts = self._parts
@@ -368,7 +376,7 @@ class Server:
             raise ClientError(problem.message, 401) from None
 
     async def auth(self, username: str, password: str | None = None) -> User | None:
-        """The global `auth`: `get_user` without a password, `authenticate_user` with one."""
+        """The global `auth`: `get_user(username)` without a `password`, `authenticate_user` with one."""
         return await (self.get_user(username) if password is None else self.authenticate_user(username, password))
 
     getUser = get_user
@@ -377,9 +385,9 @@ class Server:
     # --- operations and figures ------------------------------------------------------------------------------------------------------
 
     async def operation(self, operation: Mapping[str, Any], context: Any = None, authorize: bool = False) -> Any:
-        """The answer of an operation. `context`: `{"username": ...}`, or something with a `user`: in whose name. Rights are checked only with `authorize`.
-        Within a transaction, records, users and roles that it writes are part of that, and committed with it; other operations take effect at once. Raises
-        Problem."""
+        """The answer of `operation`, a mapping as the operations API takes it. `context`: `{"username": ...}`, or something with a `user`: in whose name.
+        Rights are checked only with `authorize`. Within a transaction, records, users and roles that it writes are part of that, and committed with it;
+        other operations take effect at once. Raises Problem."""
         if not isinstance(operation, Mapping):
             raise TypeError(f"server.operation takes a mapping with 'operation', not {type(operation).__name__}")
         transaction = open_transaction(current_context())
@@ -404,7 +412,8 @@ class Server:
     def record_analytics(
         self, value: Any, metric: str, path: str | None = None, method: str | None = None, type: str | None = None
     ) -> None:
-        """Record a number, a yes or no, or a function that gives the fields of an entry (spec: analytics §5). `path` should hold no ids of records."""
+        """Record `value`, a number, a yes or no, or a function that gives the fields of an entry, as an entry of `metric` (spec: analytics §5). `path`,
+        `method`, `type`: what it is about; `path` should hold no ids of records."""
         if not isinstance(metric, str) or not metric or not is_encodable(metric):
             raise TypeError(f"a metric has a name, not {metric!r}")
         if isinstance(value, (int, float)) and not _is_number(value):

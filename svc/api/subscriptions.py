@@ -80,14 +80,14 @@ class Subscription(AlreadyThere):
         return self.source.ended is not None
 
     def send(self, event: Any) -> None:
-        """Deliver an item of the application's own, behind the events of all commits up to now."""
+        """Deliver `event`, which may be anything, behind the events of all commits up to now."""
         if not isinstance(self.source, DeliveryQueue):
             raise TypeError("a live query delivers its result and nothing else")
         self.source.send(event)
 
     def on(self, name: str, callback: Callable[..., Any]) -> Subscription:
-        """`"data"`: called with each event, one after the other. `"close"`: called at the end; a callback with a parameter gets the reason, a text.
-        Both may be async."""
+        """`name` "data": `callback` is called with each event, one after the other. "close": it is called at the end; one with a parameter gets the reason,
+        a text. It may be async."""
         if name == "data":
             self._is_passed_on = True
             if isinstance(self.source, DeliveryQueue):

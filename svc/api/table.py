@@ -126,8 +126,8 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
     def source_from(cls, source: Any, given: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         """Make the table a cache of `source`: a resource class, or an object with `get(id, context)` and perhaps `put`, `delete`, `subscribe` and others.
 
-        `expiration`, `eviction`, `scan_interval`: seconds, as of `@table`. `intermediate_source`: it is asked before the canonical one. Raises ClientError
-        for a second canonical source.
+        `given`, `options`: a mapping or keyword arguments. `expiration`, `eviction`, `scan_interval`: seconds, as of `@table`. `intermediate_source`: it
+        is asked before the canonical one. Raises ClientError for a second canonical source.
         """
         assert cls._interface is not None
         name_source(cls, cls._interface, source, spelled(given, options))
@@ -252,7 +252,8 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         return Ready(self) if loading is None else loading
 
     def allow_stale_while_revalidate(self, entry: Any, id: Any, /) -> bool:
-        """Whether a stale record, `entry`, is served while it is loaded behind the answer. For tables with a source; subclasses say otherwise."""
+        """Whether a stale record, `entry`, with the key `id`, is served while it is loaded behind the answer. For tables with a source; subclasses say
+        otherwise."""
         return False
 
     @classmethod
@@ -566,7 +567,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
     # --- rules of subclasses -----------------------------------------------------------------------------------------------------------
 
     def validate(self, record: Mapping[str, Any], partial: bool = False) -> Any:
-        """Check a record before it is committed; `partial`: only changed properties. Subclasses add rules: raise ClientError. May be async."""
+        """Check `record` before it is committed; `partial`: it has only the properties that change. Subclasses add rules: raise ClientError. May be async."""
         check = self._table.validator.changes if partial else self._table.validator.record
         check(dict(record), source="native")
 

@@ -230,27 +230,29 @@ class RequestTarget(addresses.RequestTarget):
                 yield unquote_plus(name), unquote_plus(value)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The first value of a plain parameter: of `?zone=UTC`, `get("zone")` is "UTC"."""
+        """The first value of the plain parameter `name`, or `default`: of `?zone=UTC`, `get("zone")` is "UTC"."""
         return next((value for known, value in self if known == name), default)
 
     def get_all(self, name: str) -> list[str]:
+        """All values of the plain parameter `name`, in their order."""
         return [value for known, value in self if known == name]
 
     def has(self, name: str) -> bool:
+        """Whether there is a plain parameter `name`."""
         return any(known == name for known, _ in self)
 
     def append(self, name: str, value: Any) -> None:
-        """Add a parameter: it is a condition as well."""
+        """Add a parameter, `name=value`: it is a condition as well."""
         piece = f"{quote(name, safe='')}={quote(str(value), safe='')}"
         self.query = f"{self.query}&{piece}" if self.query else piece
 
     def delete(self, name: str) -> None:
-        """Remove all values of a parameter, with the conditions that they are."""
+        """Remove all values of the parameter `name`, with the conditions that they are."""
         pieces = [piece for piece in (self.query or "").split("&") if unquote_plus(piece.partition("=")[0]) != name or "=" not in piece]
         self.query = "&".join(pieces) or None
 
     def set(self, name: str, value: Any) -> None:
-        """Replace all values of a parameter by one."""
+        """Replace all values of the parameter `name` by `value`."""
         self.delete(name)
         self.append(name, value)
 

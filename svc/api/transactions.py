@@ -570,7 +570,7 @@ class TransactionFunction:
         return self._open(context).commit()
 
     def abort(self, context: Any = None) -> None:
-        """Undo it."""
+        """Undo what the transaction of `context`, by default the running one, has written."""
         self._open(context).abort()
 
     @staticmethod

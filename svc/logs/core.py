@@ -109,16 +109,16 @@ class Logger:
         self._log.write(NOTIFY, self._thread, self.tags, messages)
 
     def log(self, level: str, *messages: object) -> None:
-        """Write at a level given by name."""
+        """Write `messages` at `level`: "trace", "debug", "info", "warn", "error", "fatal" or "notify"."""
         if self.is_enabled(level):
             self._log.write(NUMBERS[level], self._thread, self.tags, messages)
 
     def is_enabled(self, level: str) -> bool:
-        """Whether entries of this level (`"debug"`) are written now."""
+        """Whether entries of this `level`, as "debug", are written now."""
         return self._log.threshold <= NUMBERS[level]
 
     def with_tag(self, tag: str) -> "Logger":
-        """The same logger with one more tag."""
+        """The same logger with one more tag, `tag`."""
         return Logger(self._logs, self._section, (*self.tags, tag_text(tag)), self._thread)
 
     def with_thread(self, thread: str) -> "Logger":

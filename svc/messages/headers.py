@@ -58,28 +58,32 @@ class Headers:
         return headers
 
     def get(self, name: str, default: str | None = None) -> str | None:
+        """The value of the field `name`, or `default`; of several with a comma between them."""
         lower = name.lower()
         values = [value for key, value in self._pairs if key.lower() == lower]
         return ", ".join(values) if values else default
 
     def set(self, name: str, value: object) -> None:
-        """Replace the field; `Set-Cookie` accumulates (architecture §11)."""
+        """Replace the field `name` by one with `value`; `Set-Cookie` accumulates (architecture §11)."""
         if name.lower() != "set-cookie":
             self.delete(name)
         self.append(name, value)
 
     def append(self, name: str, value: object) -> None:
-        """Raises ValueError for what cannot be sent: a name that is no token, a value with control characters or beyond latin-1 (RFC 9110 §5.5)."""
+        """Add a field. Raises ValueError for what cannot be sent: a `name` that is no token, a `value` with control characters or beyond latin-1 (RFC 9110
+        §5.5)."""
         text = str(value)
         if _TOKEN.fullmatch(name) is None or ((not text.isascii() or not text.isprintable()) and _FIELD_VALUE.fullmatch(text) is None):
             raise ValueError(f"not a header field: {name!r}: {text!r}")
         self._pairs.append((name, text))
 
     def has(self, name: str) -> bool:
+        """Whether there is a field `name`."""
         lower = name.lower()
         return any(key.lower() == lower for key, _ in self._pairs)
 
     def delete(self, name: str) -> None:
+        """Remove all fields `name`."""
         lower = name.lower()
         self._pairs[:] = [pair for pair in self._pairs if pair[0].lower() != lower]
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from svc.testing.answer import Answer as Answer
     from svc.testing.application import Application as Application
-    from svc.testing.application import start
+    from svc.testing.application import app as app
     from svc.testing.instance import LoadError as LoadError
     from svc.testing.instance import NotEnded as NotEnded
     from svc.testing.records import LogEntry as LogEntry
     from svc.testing.streams import Event as Event
 
-    app = start
 
 _HOMES = {
     "Answer": ("answer", "Answer"),
@@ -26,7 +25,7 @@ _HOMES = {
     "LoadError": ("instance", "LoadError"),
     "LogEntry": ("records", "LogEntry"),
     "NotEnded": ("instance", "NotEnded"),
-    "app": ("application", "start"),
+    "app": ("application", "app"),
 }
 
 __all__ = [*sorted(_HOMES)]  # pyright: ignore

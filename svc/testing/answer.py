@@ -23,6 +23,7 @@ class Headers(Mapping[str, str]):
         """As they came."""
 
     def get_all(self, name: str) -> list[str]:
+        """The values of the fields `name`, in their order."""
         lower = name.lower()
         return [value for known, value in self.pairs if known.lower() == lower]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 from svc.api.results import Items
 from svc.testing.instance import FAR, PATIENCE, Instance, LoadError
 from svc.testing.records import LogEntry
-from svc.testing.requests import Callers, Requests, Wire
+from svc.testing.requests import Callers, CallOptions, Requests, Wire
 from svc.testing.sockets import HANDSHAKE, Socket
 from svc.testing.streams import Rows, Stream
 from svc.testing.tracebacks import is_hidden
@@ -29,7 +29,7 @@ class Time:
         self._instance = instance
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass: timers run, schedules are due, records expire."""
+        """Let so many `seconds` pass: timers run, schedules are due, records expire."""
         self._instance.advance(seconds)
 
     @property
@@ -158,7 +158,7 @@ class Application(Requests):
         return [] if modules is None else list(modules.loaded)
 
     def module(self, name: str) -> Any:
-        """A module of the application: `resources`, `shop.orders`. Raises LookupError if it is not loaded."""
+        """The module `name` of the application: `resources`, `shop.orders`. Raises LookupError if it is not loaded."""
         modules = self.instance.app.modules
         if modules is not None:
             import sys
@@ -174,13 +174,16 @@ class Application(Requests):
         return dict(self.instance.app.entries)
 
     def operation(self, name: str, **fields: Any) -> Any:
-        """The answer of an operation. Raises Problem."""
+        """The answer of the operation `name` with these `fields`. Raises Problem."""
         self.instance.require_open()
         return self.run(self.instance.server.operations_interface.operations.perform({"operation": name, **fields}))
 
     def run_job(self, name: str, application: str | None = None, *, seconds: float = FAR) -> dict[str, Any]:
-        """Run a job of `scheduler` now, whatever its schedule says. Returns `status`, `error` (the traceback, None without), `duration` and `number` of the
-        run. `application`: where several have a job of that name. `seconds`: as for `run`. Raises Problem for one that is not there or is running."""
+        """Run the job `name` of `scheduler` now, whatever its schedule says. Returns `status`, `error` (the traceback, None without), `duration` and
+        `number` of the run.
+
+        `application`: where several have a job of that name. `seconds`: as for `run`. Raises Problem for one that is not there or is running.
+        """
         self.instance.require_open()
         state = self.run(self.instance.server.scheduler.run_now(application, name), seconds=seconds)
         return {"status": state.status, "error": state.error, "duration": state.duration, "number": state.number}
@@ -188,7 +191,8 @@ class Application(Requests):
     # --- time ------------------------------------------------------------------------------------------------------------------------
 
     def run(self, awaitable: Any, *, seconds: float = FAR) -> Any:
-        """The result of an awaitable, run on the event loop of the application; anything else is returned as it is."""
+        """The result of `awaitable`, run on the event loop of the application for up to so many `seconds` of the test's clock; anything else is
+        returned as it is."""
         return self.instance.run(awaitable, seconds=seconds)
 
     def settle(self) -> None:
@@ -197,20 +201,19 @@ class Application(Requests):
 
     # --- streams ---------------------------------------------------------------------------------------------------------------------
 
-    def events(self, path: str, **options: Any) -> Stream:
-        """The event stream at a path, as a list that grows. Options: `headers`, `user`. Raises AssertionError if there is none."""
-        return Stream(*self._opened(path, _with_accept(options)))
+    def events(self, path: str, **options: Unpack[CallOptions]) -> Stream:
+        """The event stream at `path`, as a list that grows. Options: `headers`, `user`. Raises AssertionError if there is none."""
+        return Stream(*self._opened(path, _with_accept({**options})))
 
-    def live(self, path: str, **options: Any) -> Rows:
-        """The rows of a live query, as a list that is kept up to date. `path`: of the query; `live()` is added."""
+    def live(self, path: str, **options: Unpack[CallOptions]) -> Rows:
+        """The rows of a live query, as a list that is kept up to date. `path`: of the query; `live()` is added. Options: `headers`, `user`."""
         if "live()" not in path:
             path += "&live()" if "?" in path else "?live()"
-        return Rows(*self._opened(path, _with_accept(options)))
+        return Rows(*self._opened(path, _with_accept({**options})))
 
-    def connect(self, path: str, **options: Any) -> Socket:
-        """A WebSocket to a path, as a list of the server's messages that grows. Options: `headers`, `user`. Raises AssertionError if it is refused."""
-        options["headers"] = {**HANDSHAKE, **(options.get("headers") or {})}
-        return Socket(*self._opened(path, options))
+    def connect(self, path: str, **options: Unpack[CallOptions]) -> Socket:
+        """A WebSocket to `path`, as a list of the server's messages that grows. Options: `headers`, `user`. Raises AssertionError if it is refused."""
+        return Socket(*self._opened(path, {**options, "headers": {**HANDSHAKE, **(options.get("headers") or {})}}))
 
     def _opened(self, path: str, options: dict[str, Any]) -> tuple[Wire, str]:
         return self._wire("GET", path, **options, on_data=lambda data: None), f"GET {path}"
@@ -235,7 +238,7 @@ def _with_accept(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "headers": {"Accept": EVENT_STREAM, **(options.get("headers") or {})}}
 
 
-def start(
+def app(
     directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float = PATIENCE, **settings: Any
 ) -> Application:
     """Start the application in `directory`; `close` it, or use it as a context manager.

@@ -30,13 +30,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def svc_app_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Application]]:
     """`svc_app_factory(directory, **settings)`: an application that ends with the test. Relative to the rootdir."""
-    from svc.testing.application import start
+    from svc.testing import application
 
     started: list[Application] = []
 
     def make(directory: str | Path | None = None, **options: Any) -> Application:
         __tracebackhide__ = True
-        app = start(_directory(request.config, directory), **options)
+        app = application.app(_directory(request.config, directory), **options)
         started.append(app)
         return app
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import quote, urlencode
 
 from svc.apps.roles_file import apply_roles, role_of
@@ -86,6 +86,22 @@ _IN_TARGET: Final = "/?#[]@!$&'()*+,;=:%-._~<>|\\^`{}\""
 _MISSING: Final = object()
 
 Caller = str | Mapping[str, Any] | None
+
+
+class CallOptions(TypedDict, total=False):
+    """Whose request it is: `user` None is an anonymous caller, a name that of a user, a dict one with a role; default: the super user."""
+
+    headers: Mapping[str, str] | None
+    user: Caller
+
+
+class RequestOptions(CallOptions, total=False):
+    """`data`: bytes or text for the body, or a dict for a form. `seconds`: of the test's clock, in which the answer must come."""
+
+    data: Any
+    seconds: float
+
+
 """Who makes a request: None is anonymous, a string the name of a user. A mapping is a user who is made for it: {"role": "gardener"} has that role,
 any other mapping is the description of a role as `roles.yaml` has it."""
 
@@ -125,7 +141,7 @@ class PendingRequest:
         return self._wire.reader.end.done()
 
     def answer(self, *, seconds: float = FAR) -> Answer:
-        """Wait for it, for so many seconds of the test's clock. Raises NotEnded."""
+        """Wait for it, for so many `seconds` of the test's clock. Raises NotEnded."""
         if self._answer is None:
             self._answer = self._wait(seconds)
         return self._answer
@@ -218,39 +234,42 @@ class Requests:
         self.cookies = Cookies(instance.clock.wall)
 
     def as_user(self, user: Caller) -> Requests:
-        """The same application for another user, with cookies of its own: see `request`."""
+        """The same application for another user, with cookies of its own. `user`: see `request`."""
         return Requests(self._instance, self._callers, user)
 
     # --- verbs -----------------------------------------------------------------------------------------------------------------------
 
-    def get(self, path: str, **options: Any) -> Answer:
+    def get(self, path: str, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("GET", path, **options)
 
-    def head(self, path: str, **options: Any) -> Answer:
+    def head(self, path: str, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("HEAD", path, **options)
 
-    def post(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+    def post(self, path: str, json: Any = _MISSING, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("POST", path, json, **options)
 
-    def put(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+    def put(self, path: str, json: Any = _MISSING, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("PUT", path, json, **options)
 
-    def patch(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+    def patch(self, path: str, json: Any = _MISSING, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("PATCH", path, json, **options)
 
-    def delete(self, path: str, **options: Any) -> Answer:
+    def delete(self, path: str, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("DELETE", path, **options)
 
-    def query(self, path: str, json: Any = _MISSING, **options: Any) -> Answer:
+    def query(self, path: str, json: Any = _MISSING, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("QUERY", path, json, **options)
 
-    def options(self, path: str, **options: Any) -> Answer:
+    def options(self, path: str, **options: Unpack[RequestOptions]) -> Answer:
         return self.request("OPTIONS", path, **options)
 
-    def request(self, method: str, path: str, json: Any = _MISSING, *, seconds: float = FAR, **options: Any) -> Answer:
-        """Make a request and wait for its answer. `json`: a value for the body. `data`: bytes or text for the body, or a dict for a form. `headers`: a dict.
-        `user`: None is an anonymous caller, a name that of a user, a dict one with a role (`Caller`); default: the super user."""
-        return self.send(method, path, json, **options).answer(seconds=seconds)
+    def request(
+        self, method: str, path: str, json: Any = _MISSING, *, data: Any = None, seconds: float = FAR, **options: Unpack[CallOptions]
+    ) -> Answer:
+        """Make a request, `method` at `path`, and wait for its answer, for so many `seconds` of the test's clock. `json`: a value for the body. `data`:
+        bytes or text for the body, or a dict for a form. Options: `headers`, a dict; `user`: None is an anonymous caller, a name that of a user, a dict one
+        with a role (`Caller`); default: the super user."""
+        return self.send(method, path, json, data=data, **options).answer(seconds=seconds)
 
     def send(
         self,
@@ -262,7 +281,7 @@ class Requests:
         headers: Mapping[str, str] | None = None,
         user: Any = _MISSING,
     ) -> PendingRequest:
-        """Begin a request: several may be under way. See `request`."""
+        """Begin a request, `method` at `path`: several may be under way. `json`, `data`, `headers`, `user`: see `request`."""
         wire = self._wire(method, path, json, data, headers, user)
         return PendingRequest(wire, f"{method} {path}")
 

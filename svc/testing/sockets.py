@@ -57,7 +57,7 @@ class Socket(list[Any]):
         return self.close_code is None
 
     def send(self, message: Any) -> None:
-        """A text or bytes as they are, anything else as JSON. Raises RuntimeError if the WebSocket is closed."""
+        """Send `message`: a text or bytes as they are, anything else as JSON. Raises RuntimeError if the WebSocket is closed."""
         if not self.is_open:
             raise RuntimeError(f"the WebSocket is closed: {self.close_code} {self.close_reason}".rstrip())
         if isinstance(message, bytes | bytearray | memoryview):
@@ -67,7 +67,7 @@ class Socket(list[Any]):
         self._wire.instance.rest()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close it as a client does."""
+        """Close it as a client does, with `code` and `reason` in the close frame."""
         if self.is_open:
             self._send(CLOSE, code.to_bytes(2) + reason.encode())
             self._wire.instance.rest()

@@ -196,7 +196,8 @@ class Blob:
         return waited + POLL_SECONDS
 
     def slice(self, start: int, end: int | None = None, type: str | None = None) -> Blob:
-        """A part of it, as a blob; negative positions count from the end. Stored in a record, it is a copy."""
+        """The part from `start` to before `end`, as a blob with the media type `type`; negative positions count from the end. Stored in a record, it is a
+        copy."""
         size = self.size
         if size is None:
             if start < 0 or (end is not None and end < 0):
@@ -297,7 +298,7 @@ class Blob:
     # -- saving
 
     def on(self, name: str, callback: Listener) -> None:
-        """Call back with the size (`"size"`) or with the exception (`"error"`) when it is known; at once if it is."""
+        """Call `callback` with the size (`name`: "size") or with the exception ("error") when it is known; at once if it is."""
         if name not in ("size", "error"):
             raise BadValue(f'A blob has the events "size" and "error", not {name!r}')
         error = None if self.file is None else self.file.error
@@ -398,10 +399,10 @@ def create_blob(
     compress: bool = False,
     flush: bool = False,
 ) -> Blob:
-    """A blob of bytes, a text (as UTF-8, by default `text/plain`), a file object, an iterable or an async iterable of bytes.
+    """A blob of `data`: bytes, a text (as UTF-8, by default `text/plain`), a file object, an iterable or an async iterable of bytes.
 
-    `size`: of the content, if the caller knows it. `save_before_commit`: the record that has it is not committed before all content is on
-    disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
+    `type`: the media type. `size`: of the content, if the caller knows it. `save_before_commit`: the record that has it is not committed before all
+    content is on disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
     change nothing: files are kept as they are, and are on disk when `written` is done. Raises BadValue for anything else.
 
     `text/plain` in UTF-8 is `text/plain`: HTTP shows it with its charset, so that the two could not be distinguished when they come back.

@@ -56,7 +56,7 @@ class Blob:
     def stream(self, start: int = 0, end: int | None = None) -> AsyncIterator[builtins.bytes]:
         """The content from `start` to before `end`, in pieces. Waits for what is still arriving."""
     def on(self, name: Literal["size", "error"], callback: Callable[[Any], object]) -> None:
-        """Call back with the size (`"size"`) or with the exception (`"error"`) when it is known; at once if it is."""
+        """Call `callback` with the size (`name`: "size") or with the exception ("error") when it is known; at once if it is."""
     @property
     def type(self) -> str:
         """The media type."""
@@ -66,7 +66,9 @@ class Blob:
     async def text(self) -> str:
         """The whole content as text, in the charset of its type or UTF-8; what is not valid is replaced."""
     def slice(self, start: int, end: int | None = None, type: str | None = None) -> Blob:
-        """A part of it, as a blob; negative positions count from the end. Stored in a record, it is a copy."""
+        """The part from `start` to before `end`, as a blob with the media type `type`; negative positions count from the end. Stored in a record, it is a
+        copy.
+        """
     @property
     def written(self) -> Awaitable[None]:
         """Done when the whole content is on disk, or in the record; raises what prevented that."""
@@ -80,10 +82,10 @@ def create_blob(
     compress: bool = False,
     flush: bool = False,
 ) -> Blob:
-    """A blob of bytes, a text (as UTF-8, by default `text/plain`), a file object, an iterable or an async iterable of bytes.
+    """A blob of `data`: bytes, a text (as UTF-8, by default `text/plain`), a file object, an iterable or an async iterable of bytes.
 
-    `size`: of the content, if the caller knows it. `save_before_commit`: the record that has it is not committed before all content is on
-    disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
+    `type`: the media type. `size`: of the content, if the caller knows it. `save_before_commit`: the record that has it is not committed before all
+    content is on disk; always so, but for an async iterable, which without it may still be arriving long after. `compress` and `flush` are accepted and
     change nothing: files are kept as they are, and are on disk when `written` is done. Raises BadValue for anything else.
 
     `text/plain` in UTF-8 is `text/plain`: HTTP shows it with its charset, so that the two could not be distinguished when they come back.
@@ -111,12 +113,12 @@ class Items(Generic[_T_co]):
 
     @overload
     def map(self, function: Callable[[_T_co], Awaitable[_U]]) -> Items[_U]:
-        """`function(item)` in place of each item."""
+        """`function(item)` in place of each item; `function` may be async."""
     @overload
     def map(self, function: Callable[[_T_co], _U]) -> Items[_U]: ...
     @overload
     def flat_map(self, function: Callable[[_T_co], AsyncIterable[_U] | Iterable[_U]]) -> Items[_U]:
-        """All items of the iterable `function(item)`, of each item."""
+        """All items of the iterable `function(item)`, of each item; `function` may be async."""
     @overload
     def flat_map(self, function: Callable[[_T_co], Awaitable[AsyncIterable[_U] | Iterable[_U]]]) -> Items[_U]: ...
     def __aiter__(self) -> AsyncIterator[_T_co]: ...
@@ -187,10 +189,11 @@ class Subscription:
     async def __anext__(self) -> Event: ...
     @overload
     def on(self, name: Literal["data"], callback: Callable[[Any], Any]) -> Subscription:
-        """The callback is called with each event, one after the other. It may be async."""
+        """`name` "data": `callback` is called with each event, one after the other. "close": it is called at the end; one with a parameter gets the reason,
+        a text. It may be async.
+        """
     @overload
-    def on(self, name: Literal["close"], callback: Callable[..., Any]) -> Subscription:
-        """The callback is called at the end; one with a parameter gets the reason, a text. It may be async."""
+    def on(self, name: Literal["close"], callback: Callable[..., Any]) -> Subscription: ...
     def __await__(self) -> Generator[Any, Any, Self]: ...
     def __aiter__(self) -> Self: ...
     async def aclose(self) -> None: ...
@@ -198,7 +201,7 @@ class Subscription:
     def ended(self) -> bool:
         """Whether nothing more will come."""
     def send(self, event: Any) -> None:
-        """Deliver an item of the application's own, behind the events of all commits up to now."""
+        """Deliver `event`, which may be anything, behind the events of all commits up to now."""
     def end(self) -> None:
         """End it. What is queued can still be taken."""
 
@@ -357,7 +360,7 @@ class RequestTarget:
         """Why the query cannot be understood; None if it can."""
     @overload
     def get(self, name: str) -> str | None:
-        """The first value of a plain parameter: of `?zone=UTC`, `get("zone")` is "UTC"."""
+        """The first value of the plain parameter `name`, or `default`: of `?zone=UTC`, `get("zone")` is "UTC"."""
     @overload
     def get(self, name: str, default: _T) -> str | _T: ...
     def __init__(self, address: str | None = None) -> None:
@@ -366,14 +369,16 @@ class RequestTarget:
         """Keys of the query object and its options, and the values of parameters of the path."""
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """(name, value) of the plain parameters."""
-    def get_all(self, name: str) -> list[str]: ...
-    def has(self, name: str) -> bool: ...
+    def get_all(self, name: str) -> list[str]:
+        """All values of the plain parameter `name`, in their order."""
+    def has(self, name: str) -> bool:
+        """Whether there is a plain parameter `name`."""
     def append(self, name: str, value: Any) -> None:
-        """Add a parameter: it is a condition as well."""
+        """Add a parameter, `name=value`: it is a condition as well."""
     def delete(self, name: str) -> None:
-        """Remove all values of a parameter, with the conditions that they are."""
+        """Remove all values of the parameter `name`, with the conditions that they are."""
     def set(self, name: str, value: Any) -> None:
-        """Replace all values of a parameter by one."""
+        """Replace all values of the parameter `name` by `value`."""
 
 # --- records ----------------------------------------------------------------------------------------------------------------------------
 
@@ -630,16 +635,18 @@ class Resource(Instance):
     copy: OpenVerb
     move: OpenVerb
     def allow_read(self, user: Any, target: Any, /) -> Any:
-        """Whether `user` (None: anonymous) may read here: asked once for each request of a protocol, before the handler. May return an awaitable."""
+        """Whether `user` (None: anonymous) may read `target`: asked once for each request of a protocol, before the handler. May return an awaitable."""
     def allow_update(self, user: Any, data: Any, target: Any, /) -> Any:
-        """Whether `user` may change the record that is addressed."""
+        """Whether `user` may change the record `target` by `data`, the body of the request."""
     def allow_create(self, user: Any, data: Any, target: Any, /) -> Any:
-        """Whether `user` may add a record, or send a message."""
+        """Whether `user` may add the record `data` to the collection `target`, or send it as a message."""
     def allow_delete(self, user: Any, target: Any, /) -> Any:
-        """Whether `user` may delete here."""
+        """Whether `user` may delete `target`."""
     @classmethod
     def parse_query(cls, text: str, target: RequestTarget | None = None) -> RequestTarget:
-        """The target of a URL query, without its question mark. Raises ClientError 400 that names the position of a fault."""
+        """The query `text`, that of a URL without its question mark, as a target: `target` with it, or a new one. Raises ClientError 400 that names the
+        position of a fault.
+        """
 
 class Table(Resource, Generic[_Key]):
     """`tables.Product`: a table as a resource. Its verbs are called on the class and awaited; a class derived from it overrides them.
@@ -667,39 +674,41 @@ class Table(Resource, Generic[_Key]):
     def get_id(self) -> _Key | None:
         """The primary key of the record; None for a collection."""
     def validate(self, record: Any, partial: bool = False) -> Any:
-        """Check a record before it is committed; `partial`: only changed properties. Subclasses add rules: raise ClientError. May be async."""
+        """Check `record` before it is committed; `partial`: it has only the properties that change. Subclasses add rules: raise ClientError. May be async."""
     @classmethod
     def get_new_id(cls) -> _Key:
         """A key that no record has: a UUID, or the next number. Raises ClientError if keys have to be given."""
     @classmethod
     def coerce_id(cls, text: Any) -> _Key:
-        """The key that a text stands for in an address. Raises ClientError."""
+        """The key that `text` stands for in an address. Raises ClientError."""
     def __contains__(self, name: object) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
     def keys(self) -> list[str]:
         """The names of the properties: `{**self}` is a copy of the record."""
     def get_property(self, name: str) -> Any:
-        """The value of an attribute. A declared one without a value is None. Raises KeyError."""
+        """The value of the attribute `name`. A declared one without a value is None. Raises KeyError."""
     def get_updated_time(self) -> float | None:
         """The version of the stored record, ms since the epoch; None: there is none."""
     def get_expires_at(self) -> float | None:
         """When the record expires, ms since the epoch; None if it stays."""
     def set(self, name: str, value: Any) -> None:
-        """Change a property."""
+        """Change the property `name` to `value`. It need not be declared by the schema."""
     def delete_property(self, name: str) -> None:
-        """Remove a property from the record."""
+        """Remove the property `name` from the record."""
     def save(self) -> Awaitable[Any]:
         """Save the changes now: in the open transaction, or without one in one of their own. What it returns need not be awaited."""
     def ensure_loaded(self) -> Awaitable[Any]:
         """Have the record of a table with a source loaded, if it is not here or is stale: `await self.ensure_loaded()`."""
     def allow_stale_while_revalidate(self, entry: Any, id: Any, /) -> bool:
-        """Whether a stale record, `entry`, is served while it is loaded behind the answer. For tables with a source; subclasses say otherwise."""
+        """Whether a stale record, `entry`, with the key `id`, is served while it is loaded behind the answer. For tables with a source; subclasses say
+        otherwise.
+        """
     @classmethod
     def source_from(cls, source: Any, given: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         """Make the table a cache of `source`: a resource class, or an object with `get(id, context)` and perhaps `put`, `delete`, `subscribe` and others.
 
-        `expiration`, `eviction`, `scan_interval`: seconds, as of `@table`. `intermediate_source`: it is asked before the canonical one. Raises ClientError
-        for a second canonical source.
+        `given`, `options`: a mapping or keyword arguments. `expiration`, `eviction`, `scan_interval`: seconds, as of `@table`. `intermediate_source`: it
+        is asked before the canonical one. Raises ClientError for a second canonical source.
         """
     @classmethod
     async def get_record_count(cls, exact_count: bool = False) -> RecordCount:
@@ -723,36 +732,42 @@ class Table(Resource, Generic[_Key]):
         scan_interval: float | None = None,
         scanInterval: float | None = None,
     ) -> None:
-        """How long records last from their last write, in seconds; as the arguments of `@table`. Raises ClientError."""
+        """How long records last from their last write, in seconds, as the arguments of `@table`.
+
+        `seconds`: the same as `expiration`, from when they are stale; or a mapping of all. `eviction`: further seconds until they are removed.
+        `scan_interval`, `scanInterval`: between two looks for them. Raises ClientError.
+        """
     @classmethod
     def set_computed_attribute(cls, name: str, function: Callable[[Any], Any]) -> None:
-        """Give an attribute that is declared `@computed` the function of a record that computes it. Any other name is logged and has no effect. What the
-        function raises is logged, the first time, and there is no value.
+        """Give the attribute `name`, which is declared `@computed`, the `function` of a record that computes it. Any other name is logged and has no effect.
+        What the function raises is logged, the first time, and there is no value.
         """
     @classmethod
     async def operation(cls, operation: Mapping[str, Any], authorize: bool = False) -> Any:
-        """Run an operation on this table: `database` and `table` are filled in."""
+        """Run `operation` on this table: a mapping, to which `database` and `table` are added. Rights are checked only with `authorize`."""
     @classmethod
     async def add_attributes(cls, attributes: Iterable[str | Mapping[str, Any]]) -> None:
-        """Add attributes: names, or `{"name": ...}`."""
+        """Add `attributes`: names, or `{"name": ...}`."""
     @classmethod
     async def remove_attributes(cls, names: Iterable[str]) -> None:
-        """Remove attributes, from the records as well."""
+        """Remove the attributes `names`, from the records as well."""
     @classmethod
     async def drop_table(cls) -> None:
         """Remove the table with all its records."""
     @classmethod
     def enable_auditing(cls, enabled: bool = True) -> None:
-        """Whether the transaction log keeps records as they were before a change."""
+        """Whether the transaction log keeps records as they were before a change: yes if `enabled`."""
     @classmethod
     def get_history(cls, start: float = 0, end: float | None = None) -> Items[HistoryEntry]:
         """The entries of the transaction log from `start` to before `end`, ms since the epoch, oldest first."""
     @classmethod
     async def get_history_of_record(cls, id: Any) -> list[HistoryEntry]:
-        """The entries of one record, oldest first."""
+        """The entries of the record with the key `id`, oldest first."""
     @classmethod
     async def delete_history(cls, end_time: float, cleanup_deleted_records: bool = False) -> int:
-        """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries."""
+        """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries, `cleanup_deleted_records` or
+        not.
+        """
 
 class Tables(type, Mapping[str, type[Any]]):
     """The tables of one database: `tables.Product` or `tables["Product"]` is the class of a table."""
@@ -794,15 +809,16 @@ class ResourceRegistry(Mapping[str, Entry]):
         *,
         exportTypes: Mapping[str, bool] | None = None,
     ) -> Entry:
-        """Register a class at an address. `export_types`: protocol (`rest`, `ws`, `sse`, `mqtt`, or a name of your own) -> whether it is visible there.
+        """Register the class `resource` at the address `name`. `export_types`, `exportTypes`: protocol (`rest`, `ws`, `sse`, `mqtt`, or a name of your own)
+        -> whether it is visible there.
 
-        Another class that is there already: both are shut off, each request there is answered 500, until one of them goes.
-        Raises TypeError, ValueError; RuntimeError on another thread, and from a version that has been replaced.
+        Another class that is there already: both are shut off, each request there is answered 500, until one of them goes. Raises TypeError, ValueError;
+        RuntimeError on another thread, and from a version that has been replaced.
         """
     def remove(self, name: str) -> None:
-        """Nothing answers at this address any more."""
+        """Nothing answers at the address `name` any more."""
     def get_match(self, path: str, export_type: str | None = None, *, exportType: str | None = None) -> Entry | None:
-        """What answers to a path, or to its beginning, over a protocol; None: nothing does."""
+        """What answers to `path`, or to its beginning, over the protocol `export_type` (or `exportType`); None: nothing does."""
     def __getitem__(self, name: str) -> Entry: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
@@ -870,7 +886,7 @@ class TransactionFunction:
     def commit(self, context: Any = None) -> Awaitable[None]:
         """Commit what the transaction of `context`, by default the running one, has written so far."""
     def abort(self, context: Any = None) -> None:
-        """Undo it."""
+        """Undo what the transaction of `context`, by default the running one, has written."""
 
 def get_context() -> Any:
     """The context of the running call: its request, or a `Context` for code that runs without one; None outside of any call."""
@@ -895,7 +911,8 @@ class Headers:
     """Mutable header fields of a request (a copy of its block) or a response; names are case-insensitive, order is kept."""
 
     @overload
-    def get(self, name: str) -> str | None: ...
+    def get(self, name: str) -> str | None:
+        """The value of the field `name`, or `default`; of several with a comma between them."""
     @overload
     def get(self, name: str, default: str) -> str: ...
     def __contains__(self, name: str, /) -> bool: ...
@@ -903,11 +920,15 @@ class Headers:
     def __delitem__(self, name: str, /) -> None: ...
     def __init__(self, pairs: Iterable[tuple[str, str]] | dict[str, str] | None = None) -> None: ...
     def set(self, name: str, value: object) -> None:
-        """Replace the field; `Set-Cookie` accumulates."""
+        """Replace the field `name` by one with `value`; `Set-Cookie` accumulates."""
     def append(self, name: str, value: object) -> None:
-        """Raises ValueError for what cannot be sent: a name that is no token, a value with control characters or beyond latin-1 (RFC 9110 §5.5)."""
-    def has(self, name: str) -> bool: ...
-    def delete(self, name: str) -> None: ...
+        """Add a field. Raises ValueError for what cannot be sent: a `name` that is no token, a `value` with control characters or beyond latin-1 (RFC 9110
+        §5.5).
+        """
+    def has(self, name: str) -> bool:
+        """Whether there is a field `name`."""
+    def delete(self, name: str) -> None:
+        """Remove all fields `name`."""
     def __getitem__(self, name: str) -> str: ...
     def __iter__(self) -> Iterator[tuple[str, str]]: ...
     def __len__(self) -> int: ...
@@ -991,31 +1012,44 @@ class Server:
     @property
     def resources(self) -> ResourceRegistry: ...
     def http(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
-        """Add `listener(request, next)` to the chain of requests. Returns the servers that ask it, one for each port."""
+        """Add `listener(request, next)` to the chain of requests. Returns the servers that ask it, one for each port.
+
+        `options`, `named`: a mapping or keyword arguments. `run_first`, `before`, `after`: its place, at or beside the listener of this name; `name`: its
+        own name. `host`, `url_path`: only requests for these. `port`, `secure_port`: only requests of these ports, which are opened. Raises TypeError,
+        ValueError.
+        """
     request = http
     def ws(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
-        """Add `listener(ws, request, chain_completion, next)` to the chain of WebSockets. Returns as `http`."""
+        """Add `listener(ws, request, chain_completion, next)` to the chain of WebSockets. `options`, `named`: as of `http`, and `max_payload`, bytes of a
+        message. Returns as `http`.
+        """
     def upgrade(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Add `listener(request, socket, head, next)` to the chain of requests that ask for another protocol."""
+        """Add `listener(request, socket, head, next)` to the chain of requests that ask for another protocol. `options`, `named`: as of `http`."""
     def mount(self, path: str, app: Callable[..., Awaitable[None]], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
-        """Serve an ASGI 3 application at `path` and below, HTTP and WebSockets. Returns as `http`."""
+        """Serve the ASGI 3 application `app` at `path` and below, HTTP and WebSockets. `options`, `named`: as of `http`, without `url_path`.
+        Returns as `http`.
+        """
     def socket(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
-        """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. Returns it; None without a certificate."""
+        """Open a TCP or TLS server whose connections `listener(reader, writer)` serves, with asyncio streams. `options`, `named`: `port` or `secure_port`.
+        Returns it; None without a certificate.
+        """
     async def get_user(self, username: str) -> User | None:
-        """The user of this name, whose password is not asked for; None if there is none."""
+        """The user `username`, whose password is not asked for; None if there is none."""
     async def authenticate_user(self, username: str, password: str) -> User:
-        """The user, if the password is theirs. Raises ClientError 401; 503 when too many passwords are being checked."""
+        """The user `username`, if `password` is theirs. Raises ClientError 401; 503 when too many passwords are being checked."""
     async def auth(self, username: str, password: str | None = None) -> User | None:
-        """The global `auth`: `get_user` without a password, `authenticate_user` with one."""
+        """The global `auth`: `get_user(username)` without a `password`, `authenticate_user` with one."""
     async def operation(self, operation: Mapping[str, Any], context: Any = None, authorize: bool = False) -> Any:
-        """The answer of an operation. `context`: `{"username": ...}`, or something with a `user`: in whose name. Rights are checked only with `authorize`.
-        Within a transaction, records, users and roles that it writes are part of that, and committed with it; other operations take effect at once. Raises
-        Problem.
+        """The answer of `operation`, a mapping as the operations API takes it. `context`: `{"username": ...}`, or something with a `user`: in whose name.
+        Rights are checked only with `authorize`. Within a transaction, records, users and roles that it writes are part of that, and committed with it;
+        other operations take effect at once. Raises Problem.
         """
     def record_analytics(
         self, value: Any, metric: str, path: str | None = None, method: str | None = None, type: str | None = None
     ) -> None:
-        """Record a number, a yes or no, or a function that gives the fields of an entry. `path` should hold no ids of records."""
+        """Record `value`, a number, a yes or no, or a function that gives the fields of an entry, as an entry of `metric`. `path`,
+        `method`, `type`: what it is about; `path` should hold no ids of records.
+        """
     @property
     def nodes(self) -> list[Any]:
         """The other nodes that are registered."""
@@ -1029,7 +1063,7 @@ class Logger:
     tags: tuple[str, ...]
     def warning(self, *messages: object) -> None: ...
     def with_tag(self, tag: str) -> Logger:
-        """The same logger with one more tag."""
+        """The same logger with one more tag, `tag`."""
     def trace(self, *messages: object) -> None: ...
     def debug(self, *messages: object) -> None: ...
     def info(self, *messages: object) -> None: ...
@@ -1040,9 +1074,9 @@ class Logger:
     def notify(self, *messages: object) -> None:
         """Written whatever the level is, and on the disk when this returns."""
     def log(self, level: str, *messages: object) -> None:
-        """Write at a level given by name."""
+        """Write `messages` at `level`: "trace", "debug", "info", "warn", "error", "fatal" or "notify"."""
     def is_enabled(self, level: str) -> bool:
-        """Whether entries of this level (`"debug"`) are written now."""
+        """Whether entries of this `level`, as "debug", are written now."""
 
 class ContentTypes(MutableMapping[str, Any]):
     """A mapping MIME type -> handler, in the order that decides ties."""

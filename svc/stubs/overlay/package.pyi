@@ -24,7 +24,7 @@ from ._types import run_in_thread as run_in_thread
 __version__: str
 
 def auth(username: str, password: str | None = None) -> Awaitable[User | None]:
-    """The user of that name, None if there is none; with a password only if it is theirs, else ClientError 401."""
+    """The user `username`, None if there is none; with a `password` only if it is theirs, else ClientError 401."""
 
 logger: Logger
 server: Server

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 Caller: TypeAlias = str | Mapping[str, Any] | None
 
 class Headers(Mapping[str, str]):
     """The fields of an answer; names in any case. Of a field that comes several times: the values with `, ` in between; `get_all` has each."""
-    def get_all(self, name: str) -> list[str]: ...
+    def get_all(self, name: str) -> list[str]:
+        """The values of the fields `name`, in their order."""
     def __getitem__(self, name: str) -> str: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
@@ -44,7 +45,7 @@ class PendingRequest:
     @property
     def is_answered(self) -> bool: ...
     def answer(self, *, seconds: float = ...) -> Answer:
-        """Wait for it, for so many seconds of the test's clock. Raises NotEnded."""
+        """Wait for it, for so many `seconds` of the test's clock. Raises NotEnded."""
     def __await__(self) -> Any: ...
     def cancel(self) -> None:
         """The client goes away."""
@@ -79,22 +80,54 @@ class Rows(Stream):
     ids: list[Any]
     events: list[Event]
 
+class Socket(list[Any]):
+    """Messages: of a text what it is as JSON, or the text; bytes. `close_code`, `close_reason`: of the server's close frame, 1006 without one; None while it is
+    open. `subprotocol`: that the server has chosen.
+    """
+
+    close_code: int | None
+    close_reason: str
+    subprotocol: str | None
+    @property
+    def is_open(self) -> bool: ...
+    def send(self, message: Any) -> None:
+        """Send `message`: a text or bytes as they are, anything else as JSON. Raises RuntimeError if the WebSocket is closed."""
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close it as a client does, with `code` and `reason` in the close frame."""
+    def cancel(self) -> None:
+        """The client goes away without a word."""
+    def take(self) -> list[Any]:
+        """What is there, which is removed from the list."""
+
 class LogEntry:
+    """`level`: "debug", "info", "warn", "error", "fatal" or "notify". `application`: its name; "" for what svc itself has logged. `tags`: as in the log."""
+
     level: str
     text: str
+    application: str
     tags: tuple[str, ...]
-    @property
-    def application(self) -> str: ...
 
 class Time:
     """The clock of the application. It stands still, except while something is waited for that needs time."""
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass: timers run, schedules are due, records expire."""
+        """Let so many `seconds` pass: timers run, schedules are due, records expire."""
     @property
     def now(self) -> datetime: ...
     @property
     def seconds(self) -> float:
         """Since the epoch."""
+
+class CallOptions(TypedDict, total=False):
+    """Whose request it is: `user` None is an anonymous caller, a name that of a user, a dict one with a role; default: the super user."""
+
+    headers: Mapping[str, str] | None
+    user: Caller
+
+class RequestOptions(CallOptions, total=False):
+    """`data`: bytes or text for the body, or a dict for a form. `seconds`: of the test's clock, in which the answer must come."""
+
+    data: Any
+    seconds: float
 
 class Requests:
     """Makes requests as one user. Each is sent over a connection of its own through the whole server, and answered as on the network.
@@ -102,72 +135,27 @@ class Requests:
     `cookies`: that answers have set; they are sent as by a browser.
     """
 
-    def get(
-        self, path: str, *, data: Any = None, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...
-    ) -> Answer: ...
-    def head(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...) -> Answer: ...
-    def post(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def put(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def patch(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def delete(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...) -> Answer: ...
-    def query(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def options(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...) -> Answer: ...
-    def request(
-        self,
-        method: str,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer:
-        """Make a request and wait for its answer. `json`: a value for the body. `data`: bytes or text for the body, or a dict for a form. `headers`: a dict.
-        `user`: None is an anonymous caller, a name that of a user, a dict one with a role (`Caller`); default: the super user.
-        """
     def send(
         self, method: str, path: str, json: Any = ..., *, data: Any = None, headers: Mapping[str, str] | None = None, user: Caller = ...
     ) -> PendingRequest:
-        """Begin a request: several may be under way. See `request`."""
+        """Begin a request, `method` at `path`: several may be under way. `json`, `data`, `headers`, `user`: see `request`."""
     def as_user(self, user: Caller) -> Requests:
-        """The same application for another user, with cookies of its own: see `request`."""
+        """The same application for another user, with cookies of its own. `user`: see `request`."""
+    def get(self, path: str, **options: Unpack[RequestOptions]) -> Answer: ...
+    def head(self, path: str, **options: Unpack[RequestOptions]) -> Answer: ...
+    def post(self, path: str, json: Any = ..., **options: Unpack[RequestOptions]) -> Answer: ...
+    def put(self, path: str, json: Any = ..., **options: Unpack[RequestOptions]) -> Answer: ...
+    def patch(self, path: str, json: Any = ..., **options: Unpack[RequestOptions]) -> Answer: ...
+    def delete(self, path: str, **options: Unpack[RequestOptions]) -> Answer: ...
+    def query(self, path: str, json: Any = ..., **options: Unpack[RequestOptions]) -> Answer: ...
+    def options(self, path: str, **options: Unpack[RequestOptions]) -> Answer: ...
+    def request(
+        self, method: str, path: str, json: Any = ..., *, data: Any = None, seconds: float = ..., **options: Unpack[CallOptions]
+    ) -> Answer:
+        """Make a request, `method` at `path`, and wait for its answer, for so many `seconds` of the test's clock. `json`: a value for the body. `data`:
+        bytes or text for the body, or a dict for a form. Options: `headers`, a dict; `user`: None is an anonymous caller, a name that of a user, a dict one
+        with a role (`Caller`); default: the super user.
+        """
 
 class Application(Requests):
     """An application on an instance of its own, without ports and with an empty store.
@@ -184,10 +172,6 @@ class Application(Requests):
         """The tables of the database `data`. Their methods return results, not awaitables; to code that `run` runs they are as to the application's."""
     @property
     def databases(self) -> Any: ...
-    def events(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ...) -> Stream:
-        """The event stream at a path, as a list that grows. Options: `headers`, `user`. Raises AssertionError if there is none."""
-    def live(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ...) -> Rows:
-        """The rows of a live query, as a list that is kept up to date. `path`: of the query; `live()` is added."""
     @property
     def server(self) -> Any:
         """`server`, as the code of the application sees it."""
@@ -195,25 +179,46 @@ class Application(Requests):
     def modules(self) -> list[ModuleType]:
         """The modules of the application that its configuration names, as they are loaded."""
     def module(self, name: str) -> Any:
-        """A module of the application: `resources`, `shop.orders`. Raises LookupError if it is not loaded."""
+        """The module `name` of the application: `resources`, `shop.orders`. Raises LookupError if it is not loaded."""
     @property
     def statuses(self) -> dict[str, Any]:
         """Entry of config.yaml -> how it was loaded: `status`, `messages`."""
     def operation(self, name: str, **fields: Any) -> Any:
-        """The answer of an operation. Raises Problem."""
+        """The answer of the operation `name` with these `fields`. Raises Problem."""
+    def run_job(self, name: str, application: str | None = None, *, seconds: float = ...) -> dict[str, Any]:
+        """Run the job `name` of `scheduler` now, whatever its schedule says. Returns `status`, `error` (the traceback, None without), `duration` and
+        `number` of the run.
+
+        `application`: where several have a job of that name. `seconds`: as for `run`. Raises Problem for one that is not there or is running.
+        """
     def run(self, awaitable: Any, *, seconds: float = ...) -> Any:
-        """The result of an awaitable, run on the event loop of the application; anything else is returned as it is."""
+        """The result of `awaitable`, run on the event loop of the application for up to so many `seconds` of the test's clock; anything else is
+        returned as it is.
+        """
     def settle(self) -> None:
         """Wait until nothing more happens by itself, while the time stands still. Requests and `run` do so at their end."""
+    def events(self, path: str, **options: Unpack[CallOptions]) -> Stream:
+        """The event stream at `path`, as a list that grows. Options: `headers`, `user`. Raises AssertionError if there is none."""
+    def live(self, path: str, **options: Unpack[CallOptions]) -> Rows:
+        """The rows of a live query, as a list that is kept up to date. `path`: of the query; `live()` is added. Options: `headers`, `user`."""
+    def connect(self, path: str, **options: Unpack[CallOptions]) -> Socket:
+        """A WebSocket to `path`, as a list of the server's messages that grows. Options: `headers`, `user`. Raises AssertionError if it is refused."""
     def close(self) -> None:
         """End the application and remove its data."""
     def __enter__(self) -> Application: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None: ...
 
-class LoadError(Exception): ...
-class NotEnded(Exception): ...
+class LoadError(AssertionError):
+    """The application, or an entry of it, could not be loaded."""
+
+class NotEnded(AssertionError):
+    """What the test waits for does not come."""
 
 def app(
-    directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float = 10, **settings: Any
+    directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float = ..., **settings: Any
 ) -> Application:
-    """Start the application in `directory`; `close` it, or use it as a context manager."""
+    """Start the application in `directory`; `close` it, or use it as a context manager.
+
+    `check`: raise LoadError if a part of it cannot be loaded. `now`: what its clock shows at first, the time by default. `patience`: real seconds that
+    a call may take. `settings`: by their names with `_` for the dots, `http_timeout=5`. Raises TypeError for an unknown setting, ConfigError.
+    """

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 Caller: TypeAlias = str | Mapping[str, Any] | None
 
@@ -41,82 +41,46 @@ class Rows(Stream):
     ids: list[Any]
     events: list[Event]
 
+class Socket(list[Any]):
+    """svc.testing.sockets.Socket: is_open, send, close, cancel, take"""
+
+    close_code: int | None
+    close_reason: str
+    subprotocol: str | None
+
 class LogEntry:
+    """svc.testing.records.LogEntry"""
+
     level: str
     text: str
+    application: str
     tags: tuple[str, ...]
-    @property
-    def application(self) -> str: ...
 
 class Time:
     """svc.testing.application.Time: advance, now, seconds"""
 
-class Requests:
-    """svc.testing.requests.Requests: as_user"""
+class CallOptions(TypedDict, total=False):
+    """svc.testing.requests.CallOptions"""
 
-    def get(
-        self, path: str, *, data: Any = None, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...
-    ) -> Answer: ...
-    def head(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...) -> Answer: ...
-    def post(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def put(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def patch(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def delete(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...) -> Answer: ...
-    def query(
-        self,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
-    def options(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ..., seconds: float = ...) -> Answer: ...
-    def request(
-        self,
-        method: str,
-        path: str,
-        json: Any = ...,
-        *,
-        data: Any = None,
-        headers: Mapping[str, str] | None = None,
-        user: Caller = ...,
-        seconds: float = ...,
-    ) -> Answer: ...
+    headers: Mapping[str, str] | None
+    user: Caller
+
+class RequestOptions(CallOptions, total=False):
+    """svc.testing.requests.RequestOptions"""
+
+    data: Any
+    seconds: float
+
+class Requests:
+    """svc.testing.requests.Requests: as_user, get, head, post, put, patch, delete, query, options, request"""
+
     def send(
         self, method: str, path: str, json: Any = ..., *, data: Any = None, headers: Mapping[str, str] | None = None, user: Caller = ...
     ) -> PendingRequest: ...
 
 class Application(Requests):
-    """svc.testing.application.Application: server, modules, module, statuses, operation, run, settle, close, __enter__, __exit__"""
+    """svc.testing.application.Application: server, modules, module, statuses, operation, run_job, run, settle, events, live, connect, close, __enter__,
+    __exit__"""
 
     instance: Any
     clock: Time
@@ -126,13 +90,11 @@ class Application(Requests):
     def tables(self) -> Any: ...
     @property
     def databases(self) -> Any: ...
-    def events(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ...) -> Stream: ...
-    def live(self, path: str, *, headers: Mapping[str, str] | None = None, user: Caller = ...) -> Rows: ...
 
-class LoadError(Exception): ...
-class NotEnded(Exception): ...
+class LoadError(AssertionError):
+    """svc.testing.instance.LoadError"""
 
-def app(
-    directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float = 10, **settings: Any
-) -> Application:
-    """Start the application in `directory`; `close` it, or use it as a context manager."""
+class NotEnded(AssertionError):
+    """svc.testing.instance.NotEnded"""
+
+"""svc.testing.application: app"""

@@ -75,13 +75,11 @@ class Items(Generic[_T_co]):
     """svc.api.results.Items: __aiter__, __await__, aclose, filter, concat, slice, map_error, for_each, to_list"""
 
     @overload
-    def map(self, function: Callable[[_T_co], Awaitable[_U]]) -> Items[_U]:
-        """`function(item)` in place of each item."""
+    def map(self, function: Callable[[_T_co], Awaitable[_U]]) -> Items[_U]: ...
     @overload
     def map(self, function: Callable[[_T_co], _U]) -> Items[_U]: ...
     @overload
-    def flat_map(self, function: Callable[[_T_co], AsyncIterable[_U] | Iterable[_U]]) -> Items[_U]:
-        """All items of the iterable `function(item)`, of each item."""
+    def flat_map(self, function: Callable[[_T_co], AsyncIterable[_U] | Iterable[_U]]) -> Items[_U]: ...
     @overload
     def flat_map(self, function: Callable[[_T_co], Awaitable[AsyncIterable[_U] | Iterable[_U]]]) -> Items[_U]: ...
 
@@ -114,11 +112,9 @@ class Subscription:
 
     async def __anext__(self) -> Event: ...
     @overload
-    def on(self, name: Literal["data"], callback: Callable[[Any], Any]) -> Subscription:
-        """The callback is called with each event, one after the other. It may be async."""
+    def on(self, name: Literal["data"], callback: Callable[[Any], Any]) -> Subscription: ...
     @overload
-    def on(self, name: Literal["close"], callback: Callable[..., Any]) -> Subscription:
-        """The callback is called at the end; one with a parameter gets the reason, a text. It may be async."""
+    def on(self, name: Literal["close"], callback: Callable[..., Any]) -> Subscription: ...
 
 class SubscriptionCall(Coroutine[Any, Any, Subscription]):
     def __await__(self) -> Generator[Any, Any, Subscription]: ...
@@ -267,8 +263,7 @@ class RequestTarget:
     @builtins.property
     def parse_error(self) -> Exception | None: ...
     @overload
-    def get(self, name: str) -> str | None:
-        """The first value of a plain parameter: of `?zone=UTC`, `get("zone")` is "UTC"."""
+    def get(self, name: str) -> str | None: ...
     @overload
     def get(self, name: str, default: _T) -> str | _T: ...
 

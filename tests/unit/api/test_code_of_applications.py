@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from svc.testing.application import Application, start
+from svc.testing.application import Application
+from svc.testing.application import app as start_app
 
 SCHEMA = """
 type Seat @table @export { id: ID @primaryKey  stock: Int  tags: [String]  double: Int @computed  first: [String] @computed  failing: Int @computed }
@@ -125,7 +126,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     directory = tmp_path_factory.mktemp("code")
     (directory / "schema.graphql").write_text(SCHEMA)
     (directory / "resources.py").write_text(dedent(CODE))
-    with start(directory) as made:
+    with start_app(directory) as made:
         made.put("/Seat/1", {"stock": 2, "tags": ["a"]})
         yield made
 

@@ -14,7 +14,7 @@ from svc.auth.token_keys import TokenKeys
 from svc.clock import FakeClock
 from svc.errors import Problem
 from svc.testing import Application
-from svc.testing.application import start
+from svc.testing.application import app as start_app
 from tests.unit.testing.conftest import write_application
 
 SCHEMA = "type Product @table @export { id: ID @primaryKey stock: Int }\n"
@@ -76,7 +76,7 @@ GRAPHQL = {"Sec-WebSocket-Protocol": "graphql-transport-ws"}
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     files = {"resources.py": CODE, "schema.graphql": SCHEMA, "roles.yaml": ROLES, "config.yaml": CONFIG}
     directory = write_application(tmp_path_factory.mktemp("streams") / "streams", files)
-    with start(directory) as app:
+    with start_app(directory) as app:
         app.instance.server.accounts.tokens.keys = TokenKeys(tmp_path_factory.mktemp("keys"), bits=2048)
         app.instance.server.accounts.tokens.load()
         yield app

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from svc.testing.application import Application, start
+from svc.testing.application import Application
+from svc.testing.application import app as start_app
 
 SCHEMA = """
 type Seat @table @export { id: ID @primaryKey  stock: Int  double: Int @computed }
@@ -236,7 +237,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     (directory / "jobs.py").write_text(
         "import sys\n\ndef run(job):\n    next(m for n, m in sys.modules.items() if n.endswith('.resources')).fail()\n"
     )
-    with start(directory) as app:
+    with start_app(directory) as app:
         app.put("/Seat/1", {"stock": 0})
         yield app
 

@@ -9,7 +9,7 @@ import pytest
 
 from svc.http.response_parts import keep_from_others
 from svc.testing import Application
-from svc.testing.application import start
+from svc.testing.application import app as start_app
 from tests.unit.testing.conftest import write_application
 
 PRIVATE = "private, no-cache"
@@ -80,7 +80,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     files["config.yaml"] = (
         "rest: true\ngraphqlSchema: {files: schema.graphql}\njsResource: {files: resources.py}\nstatic: {files: web/**}\n"
     )
-    with start(write_application(tmp_path_factory.mktemp("caches") / "caches", files)) as app:
+    with start_app(write_application(tmp_path_factory.mktemp("caches") / "caches", files)) as app:
         app.put("/Product/1", {"stock": 1})
         yield app
 

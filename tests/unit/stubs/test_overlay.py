@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ from svc.messages import Headers
 from svc.query.mapping_members import COMPARATORS, QUERY_OPTIONS, RANGES
 from svc.realtime.changes import LogEvent
 from svc.stubs.make_overlay import FILES, TEMPLATES, make
+from svc.testing import streams
+from svc.testing.answer import Answer
+from svc.testing.application import Application, Time
+from svc.testing.requests import PendingRequest, Requests
+from svc.testing.sockets import Socket
 
 OVERLAY = Path(svc.__file__).parent / "stubs" / "overlay"
 TYPES = ast.parse((OVERLAY / "_types.pyi").read_text("utf-8"))
@@ -94,6 +100,26 @@ def test_a_name_that_the_code_does_not_have_is_refused(name: str, tmp_path: Path
         make(template)
 
 
+def functions(nodes: list[ast.stmt], place: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """What is documented, but for special methods, with where it is."""
+    for node in nodes:
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node.body, f"{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) and not node.name.startswith("__"):
+            yield f"{place}{node.name}", node
+
+
+@pytest.mark.parametrize("file", ["_types.pyi", "testing.pyi", "package.pyi"])
+def test_each_parameter_is_explained(file: str) -> None:
+    silent = {}
+    for place, node in functions(ast.parse((OVERLAY / file).read_text("utf-8")).body):
+        explained = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`", ast.get_docstring(node) or ""))))
+        names = {argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)} - {"self", "cls", "context"}
+        if missing := names - explained:
+            silent[place] = missing
+    assert silent == {}
+
+
 def members(node: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -160,6 +186,14 @@ def documented(kind: type) -> Iterator[str]:
             yield member
 
 
+def test_what_tests_of_applications_use_is_in_the_stubs() -> None:
+    stubs = ast.parse((OVERLAY / "testing.pyi").read_text("utf-8"))
+    stated = {f"{node.name}.{name}" for node in stubs.body if isinstance(node, ast.ClassDef) for name, _ in members(node)}
+    kinds = (Answer, Application, PendingRequest, Requests, Socket, streams.Stream, Time)
+    missing = {f"{kind.__name__}.{name}" for kind in kinds for name in documented(kind) if name in vars(kind)} - stated
+    assert missing == set()
+
+
 INSIDE = {  # members that are not for applications
     "Record": {"get", "items", "keys", "values"},  # of every mapping
     "Results": {"planned", "ready"},
@@ -224,28 +258,16 @@ def test_options_of_queries_are_those_that_are_read() -> None:
 
 def test_what_tests_of_applications_use_is_there() -> None:
     import svc.testing
-    from svc.testing import answer, application, records, requests, streams
+    from svc.testing import answer, application, records, requests, sockets, streams
 
-    homes = (answer, application, records, requests, streams, svc.testing)
+    homes = (answer, application, records, requests, sockets, streams, svc.testing)
     stubs = ast.parse((OVERLAY / "testing.pyi").read_text("utf-8"))
     stated = {node.name for node in stubs.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     assert set(svc.testing.__all__) <= stated
     set_later = {
-        "instance",
-        "clock",
-        "logs",
-        "directory",
-        "ids",
-        "events",
-        "headers",
-        "request",
-        "status",
-        "content",
-        "early_hints",
-        "data",
-        "id",
-        "name",
-    }
+        "instance", "clock", "logs", "directory", "ids", "events", "headers", "request", "status", "content", "early_hints", "data", "id", "name",
+        "close_code", "close_reason", "subprotocol", "user", "seconds",
+    }  # fmt: skip
     for node in stubs.body:
         if isinstance(node, ast.ClassDef):
             kind = next(getattr(home, node.name) for home in homes if hasattr(home, node.name))
