@@ -183,9 +183,8 @@ def test_a_child_outlives_the_server_without_its_ports_and_locks(shop: Path) -> 
         assert [file.path for file in child.open_files() if file.path.startswith(f"{server.root}/") and "/log/" not in file.path] == []
         links = [os.readlink(f"/proc/{child.pid}/fd/{each}") for each in os.listdir(f"/proc/{child.pid}/fd")]
         of_server = [os.readlink(f"/proc/{server.pid}/fd/{each}") for each in os.listdir(f"/proc/{server.pid}/fd")]
-        assert (
-            links.count("anon_inode:[eventpoll]") == of_server.count("anon_inode:[eventpoll]") - 1
-        )  # another is that of the watch of files
+        # The loop's is closed. Another, of the watch of files, may have been made before the child or after it.
+        assert links.count("anon_inode:[eventpoll]") < of_server.count("anon_inode:[eventpoll]")
         server.kill()
         server.start()
         assert client.get("/Seat/").status_code == 200
