@@ -37,6 +37,7 @@ from svc.resources.list_faults import ListFaults, named
 from svc.resources.table_writing import check_deleted, source_of
 from svc.resources.target import id_path
 from svc.store import Table as StoredTable
+from svc.store.slices import run_now
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.conversion import EMPTY_KEYS, check_key
 from svc.store.values.records import version_of
@@ -599,8 +600,7 @@ def _transaction_of(context: AnyContext | None) -> Transaction:
 
 
 def _exhausted(steps: Iterator[None], result: Any) -> Any:
-    for _ in steps:
-        pass
+    run_now(steps)
     return result
 
 

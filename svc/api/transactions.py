@@ -26,6 +26,7 @@ from svc.store import Database, Precondition, Store, Table
 from svc.store import Transaction as StoreTransaction
 from svc.store.entity_tags import etag_of_version
 from svc.store.env import Txn
+from svc.store.slices import run_now
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.keys import Key
 from svc.store.writing.commit import commit, wait_committed
@@ -161,8 +162,7 @@ class Transaction:
     def _previewed(self, database: Database) -> PreviewedSnapshot:
         held = self.hold(database)
         self.is_lasting = True
-        for _ in self.writes.previewing(database, held.use()):
-            pass
+        run_now(self.writes.previewing(database, held.use()))
         return PreviewedSnapshot(held, self.writes.preview(database).overlay.copied())
 
     def _catch_up(self, database: Database) -> Awaitable[None] | None:

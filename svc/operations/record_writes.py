@@ -23,6 +23,7 @@ from svc.operations.refusals import check_written_attributes
 from svc.resources.list_faults import LONGEST_NAME, MAX_FAULTS, ListFaults, named_write, place_of
 from svc.store import Table, Transaction
 from svc.store.schema import TableDefinition, key_type
+from svc.store.slices import run_now
 from svc.store.values.conversion import INT_MAX, INT_MIN, LONG_MAX
 from svc.store.values.keys import Key
 from svc.store.values.validation import EMPTY_KEYS, check_key
@@ -206,11 +207,9 @@ class RecordWrites:
 
     def run(self) -> None:
         """Everything up to the commit, at once. Raises WriterBusy if it has to wait: go on with `reserve_later`."""
-        for _ in self.check():
-            pass
+        run_now(self.check())
         self.reserve()
-        for _ in self.collect():
-            pass
+        run_now(self.collect())
 
     async def run_in_slices(self) -> None:
         """The same for many records."""

@@ -18,6 +18,7 @@ from svc.operations.operation import Operation
 from svc.operations.record_writes import INSERT, SPLIT_STEP, STEP, UPDATE, UPSERT, RecordWrites, key_reader, split_keys
 from svc.operations.system_records import is_system, prepare_system_records, refuse_system_write
 from svc.store import WriterBusy
+from svc.store.slices import run_now
 from svc.store.system import USER_TABLE
 from svc.store.values.keys import Key
 from svc.store.writing.transaction import LONG_WRITES
@@ -205,8 +206,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _delete_all(call: Call, deletes: _Deletes) -> Any:
-    for _ in deletes.collect():
-        pass
+    run_now(deletes.collect())
     return call.commit(deletes.transaction, lambda: deletes.answer(call))
 
 

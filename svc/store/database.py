@@ -58,6 +58,7 @@ from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionL
 from svc.store.moves import MoveNote
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.schema_changes import table_change
+from svc.store.slices import run_now
 from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
@@ -350,8 +351,7 @@ class Database:
             for index in table.index_list:
                 self._drop_index(writer, table, index)
             writer.drop(table.primary, False)
-            for _ in table.expiry.clear(writer, EXPIRIES):
-                pass
+            run_now(table.expiry.clear(writer, EXPIRIES))
             self.forget_table(writer, table)
             self._raise_generation(writer)
         del self.tables[name]

@@ -26,6 +26,7 @@ from svc.store.leftovers import LeftoverNote
 from svc.store.moves import Move, MoveNote, Moves
 from svc.store.schema import TableDefinition
 from svc.store.schema_changes import Doubt, Leftover, LeftoverCount, TableChange, former_name, merged_doubts, table_change
+from svc.store.slices import run_now
 from svc.store.store_names import StoreNames
 from svc.store.values.computed import computed_attributes
 from svc.store.values.records import expiry_of, is_copy, projection
@@ -134,8 +135,7 @@ def _duplicates(definition: TableDefinition, change: TableChange, records: _Reco
         value_of = computed[name].reader() if name in computed else reader_of(name)
         found = Duplicates()
         try:
-            for _ in search_records(records, value_of, lambda raw: keys(raw)[0], SeenValues(), found):
-                pass
+            run_now(search_records(records, value_of, lambda raw: keys(raw)[0], SeenValues(), found))
         except _OutOfTime:
             unread.append(f"whether the values of {name} are unique was not found out within {BUDGET} seconds: the start does")
         fault = found.fault(definition.name, name)

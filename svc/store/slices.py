@@ -20,6 +20,11 @@ SLICE = 0.002  # seconds: what a short request may have to wait, besides others 
 T = TypeVar("T")
 
 
+def run_now(steps: Iterable[object]) -> None:
+    """All steps in one turn, for callers that cannot pause or have few."""
+    deque(steps, maxlen=0)
+
+
 class Slices:
     """The slices of one loop."""
 

@@ -33,6 +33,7 @@ from svc.errors import NotFound, Overloaded, ServerError, ValidationError
 from svc.store.blobs import UnsavedContent, blobs_in, save, save_now
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.log.entries import OPERATIONS, PUT
+from svc.store.slices import run_now
 from svc.store.values.keys import MAX_STORED, encode_primary, storage_key
 from svc.store.writing.batch_write import BatchItem, BatchWriter
 from svc.store.writing.bulk_batch import BulkBatch, BulkResult, Mode, Record, RefusedRecord
@@ -310,8 +311,7 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
     table.database.require_space()
     writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
     try:
-        for _ in BatchWriter(writes, table, ReplaceRules(table)).steps(sorted(items), items):
-            pass
+        run_now(BatchWriter(writes, table, ReplaceRules(table)).steps(sorted(items), items))
         if store.has_listeners(table.database):
             writes.read_entries()
     except LmdbError as error:

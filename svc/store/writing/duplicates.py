@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import SchemaError
 from svc.store.indexes.build import value_reader
+from svc.store.slices import run_now
 from svc.store.values.conversion import printable, shown
 from svc.store.values.keys import NULL_KEY, after, decode_key, encode_key, is_cut
 from svc.store.writing.constraints import unique_values
@@ -42,8 +43,7 @@ def refuse_duplicates(txn: Txn, table: Table, index: Index, now_ms: float, *, is
         if is_built
         else search_records(lambda: _records(txn, table, now_ms), value_reader(index), table.key_of, SeenValues(), found)
     )
-    for _ in steps:
-        pass
+    run_now(steps)
     found.refuse(table.name, index.attribute)
 
 

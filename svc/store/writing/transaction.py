@@ -25,6 +25,7 @@ from svc.store.caching.copies import FetchedAnswer
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
+from svc.store.slices import run_now
 from svc.store.values.expression_functions import meter
 from svc.store.values.keys import Key, encode_primary, is_hashed
 from svc.store.values.records import encode_payload
@@ -318,8 +319,7 @@ class Transaction:
         if not self.concerns(table, key):
             return table.get_raw(key, txn)
         database = table.database
-        for _ in self.previewing(database, database.snapshot() if txn is None else txn):
-            pass
+        run_now(self.previewing(database, database.snapshot() if txn is None else txn))
         return table.get_raw(key, self.previews[database].txn)
 
     def has_written_to(self, database: Database) -> bool:
@@ -364,8 +364,7 @@ class Transaction:
         for start, database, check in self._rechecks:
             if database not in previews:
                 previews[database] = Preview(database, database.env.writer(), self._store.coming_version(), self._store.clock.wall() * 1000)
-            for _ in previews[database].steps(self._writes, start):
-                pass
+            run_now(previews[database].steps(self._writes, start))
             check(previews[database].txn)
 
     def admitting(self, start: int, snapshot_of: Callable[[Database], Txn]) -> Generator[None, None, tuple[list[Key], int]]:
@@ -449,11 +448,7 @@ class Transaction:
         if self.unsaved:
             self._save_blobs_now()
         if not self._writes:
-            self.databases = ()
-            self.deleted, self.skipped, self.assigned = 0, [], []
-            self._are_assigned = False
-            self.outcome = None
-            store.applied(self)
+            self._apply_nothing()
             return
         databases = self._databases()
         store.open_writers(databases, wait=wait)
@@ -489,16 +484,11 @@ class Transaction:
                     if write.table.database is database:
                         deleted += apply_write(write, write_set)
                         if write_set.references is not None:
-                            for _ in write_set.references.steps():
-                                pass
+                            run_now(write_set.references.steps())
                 write = None
                 sets[-1].check()
         except BaseException as error:
-            self.failed_at = next((number for number, each in enumerate(writes) if each is write), None)
-            if isinstance(error, NotUnique):  # known when all is written
-                self.failed_at = place_of(error, writes)
-                write = None if self.failed_at is None else writes[self.failed_at]
-            self.failed_key = b"" if write is None else write.key
+            self._note_failure(error, writes, write)
             _rollback(sets)
             if isinstance(error, LmdbError):
                 entries = [entry for write_set in sets for entry in write_set.entries]
@@ -518,6 +508,21 @@ class Transaction:
         self.outcome = None
         store.applied(self)
 
+    def _apply_nothing(self) -> None:
+        self.databases = ()
+        self.deleted, self.skipped, self.assigned = 0, [], []
+        self._are_assigned = False
+        self.outcome = None
+        self._store.applied(self)
+
+    def _note_failure(self, error: BaseException, writes: list[Write], write: Write | None) -> None:
+        """`write`: the one that was applied last; None: all were."""
+        self.failed_at = next((number for number, each in enumerate(writes) if each is write), None)
+        if isinstance(error, NotUnique):  # known when all is written
+            self.failed_at = place_of(error, writes)
+            write = None if self.failed_at is None else writes[self.failed_at]
+        self.failed_key = b"" if write is None else write.key
+
     def _assign_all(self) -> None:
         """Give records their keys before they are applied."""
         if not self._are_assigned:
@@ -528,8 +533,7 @@ class Transaction:
 
     def _assign_keys(self, writes: list[Write]) -> None:
         keyless = [write for write in writes if write.is_keyless]
-        for _ in assign_keys(keyless, writes, lambda table, count: table.new_keys(count), self.assigned):
-            pass
+        run_now(assign_keys(keyless, writes, lambda table, count: table.new_keys(count), self.assigned))
 
     async def apply_in_turn(self) -> None:
         """`apply`, after the long write that is under way in the database, and after the writers before it. Raises Overloaded, NeedsLongWrite."""

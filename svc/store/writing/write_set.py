@@ -19,6 +19,7 @@ from svc.store.entity_tags import Precondition
 from svc.store.expiry_index import PARTIAL
 from svc.store.indexes.index import IndexChange
 from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
+from svc.store.slices import run_now
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
 from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, refreshed_of
@@ -143,8 +144,7 @@ class WriteSet:
         Raises StillReferenced, NotUnique, and what the guard raises.
         """
         if self.references is not None or self.suspects:
-            for _ in self.check_end():
-                pass
+            run_now(self.check_end())
         guard = self.database.guard
         if guard is not None and self.entries:
             guard(self.txn, {entry.table for entry in self.entries})
