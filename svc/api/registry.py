@@ -26,14 +26,6 @@ class Entry:
     relative_url: str = ""
     fault: str = ""
 
-    @property
-    def exportTypes(self) -> Mapping[str, bool]:
-        return self.export_types
-
-    @property
-    def relativeURL(self) -> str:
-        return self.relative_url
-
 
 class ResourceRegistry(Mapping[str, Entry]):
     """A mapping address -> entry. Addresses have no slashes at their ends."""

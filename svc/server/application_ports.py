@@ -75,7 +75,8 @@ class ApplicationPorts:
         scopes: ListenerScopes | None = None,
         opens_ports: bool = True,
     ) -> None:
-        """`make_dispatcher`: for a further port. `scopes`: what listeners are called in. `opens_ports`: False inside another server, which has the ports."""
+        """`make_dispatcher`: for a further port. `scopes`: what listeners are called in. `opens_ports`: False for an instance without
+        sockets: a trial, or one of `svc.testing`."""
         self._config = parts.config
         self._parts = parts
         self._certificates = certificates
@@ -136,7 +137,7 @@ class ApplicationPorts:
     def _check(self, port: int, shared: SocketServer | None = None) -> None:
         """Raise ValueError for a port that is something else's than of `shared`, or if no ports can be opened."""
         if not self._opens_ports:
-            raise ValueError(f"port {port} cannot be opened: inside another server the ports are that server's")
+            raise ValueError(f"port {port} cannot be opened: this instance has no ports, it is a trial or runs in a test")
         config = self._config
         taken = {
             "operationsApi.network": (config.operations_api.network.port, config.operations_api.network.secure_port),
