@@ -72,6 +72,8 @@ from svc.protocol.mqtt_values import (
     variable,
 )
 
+LARGEST_CONNECT: Final = 1 << 18  # bytes: each string in it has at most 64 KiB
+
 _NAME: Final = b"\0\4MQTT"
 _PINGREQ, _PINGRESP = Ping(), Ping(True)
 
@@ -136,9 +138,12 @@ class PacketReader:
                 return None
             length, start = found
         end = start + length
-        if end - at > self._largest:
-            raise PacketError(TOO_LARGE, f"a packet of {end - at} bytes: at most {self._largest} are taken")
+        largest = self._largest
+        if end - at > largest:
+            raise PacketError(TOO_LARGE, f"a packet of {end - at} bytes: at most {largest} are taken")
         if end > have:
+            if self.version is None:
+                _check_first(first, end - at)
             self._parts.append(data[at:])
             self._have, self._need = have - at, end - at
             self._data, self._at = b"", 0
@@ -212,6 +217,14 @@ class PacketReader:
             assert isinstance(packet, Connect)
             self.version = packet.version
         return packet
+
+
+def _check_first(first: int, length: int) -> None:
+    """Of a connection that may be anything: it is not collected for long."""
+    if first >> 4 != CONNECT:
+        raise PacketError(PROTOCOL_ERROR, "the first packet is not CONNECT")
+    if length > LARGEST_CONNECT:
+        raise PacketError(TOO_LARGE, f"CONNECT of {length} bytes: at most {LARGEST_CONNECT} are taken")
 
 
 _WITH_FLAG: Final = frozenset((PUBREL, SUBSCRIBE, UNSUBSCRIBE))

@@ -1,0 +1,202 @@
+"""The server's side of one MQTT connection: packets in their order, topic aliases, and what each version is told (sans-IO; MQTT 5 §3, §4).
+
+    connection.receive_data(data)
+    while (packet := connection.next_packet()) is not None: ...
+    sock.send(connection.data_to_send())
+
+`next_packet` raises PacketError for what a client may not send; `fail` says it to the client, and `data_to_send` has the last bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svc.protocol.mqtt import PacketReader, encode
+from svc.protocol.mqtt_packets import V3, V5, Ack, Auth, Connack, Connect, Disconnect, Packet, Ping, Publish, Subscribe, Unsubscribe
+from svc.protocol.mqtt_properties import (
+    MAXIMUM_PACKET_SIZE,
+    NO_PROPERTIES,
+    REASON_STRING,
+    RECEIVE_MAXIMUM,
+    REQUEST_PROBLEM_INFORMATION,
+    SUBSCRIPTION_ID,
+    TOPIC_ALIAS,
+    TOPIC_ALIAS_MAXIMUM,
+    Properties,
+)
+from svc.protocol.mqtt_states import CONNECTION, ConnectionInput, ConnectionState
+from svc.protocol.mqtt_values import (
+    ALIAS_INVALID,
+    BAD_CREDENTIALS,
+    CLIENT_ID_INVALID,
+    LARGEST,
+    NOT_AUTHORIZED,
+    PROTOCOL_ERROR,
+    UNSUPPORTED_VERSION,
+    PacketError,
+)
+
+ALIASES: Final = 64  # in either direction
+
+_V3_CODES: Final = {UNSUPPORTED_VERSION: 1, CLIENT_ID_INVALID: 2, BAD_CREDENTIALS: 4, NOT_AUTHORIZED: 5}
+_V3_UNAVAILABLE: Final = 3
+_FROM_CLIENTS: Final = frozenset((Publish, Ack, Subscribe, Unsubscribe, Ping, Disconnect, Auth))
+_PONG: Final = encode(Ping(True), V3)
+
+
+class MqttConnection:
+    """`version`: 4 (MQTT 3.1.1) or 5, as CONNECT says. `keep_alive`: seconds, 0: none. `receive_maximum`, `largest_sent`: what the client takes."""
+
+    __slots__ = (
+        "_aliases",
+        "_out",
+        "_reader",
+        "_sent_aliases",
+        "_tells_reasons",
+        "alias_maximum",
+        "keep_alive",
+        "largest_sent",
+        "receive_maximum",
+        "state",
+        "version",
+    )
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        """`largest`: bytes of a packet that is read."""
+        self.state = ConnectionState.EXPECTING
+        self.version = V3
+        self.keep_alive = 0
+        self.receive_maximum = 0xFFFF
+        self.largest_sent = LARGEST + 5
+        self.alias_maximum = 0
+        self._tells_reasons = True
+        self._reader = PacketReader(largest)
+        self._out: list[bytes] = []
+        self._aliases: list[str] = []  # of the client: topic by alias - 1, "" for one that it has not set
+        self._sent_aliases: dict[str, int] = {}
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes) -> None:
+        """All packets before must have been taken, but while CONNECT is not answered."""
+        if self.state is not ConnectionState.CLOSED:
+            self._reader.feed(data)
+
+    def next_packet(self) -> Packet | None:
+        """The next packet; its topic is there even if it came as an alias. None: more is to come, or CONNECT is to be answered first. Raises PacketError."""
+        if self.state in (ConnectionState.DECIDING, ConnectionState.CLOSED):
+            return None
+        packet = self._reader.next_packet()
+        if packet is None:
+            return None
+        if self.state is ConnectionState.EXPECTING:
+            self._connect(packet)
+            return packet
+        kind = type(packet)
+        if kind not in _FROM_CLIENTS or (kind is Ping and packet.is_answer):  # type: ignore[union-attr]
+            raise PacketError(PROTOCOL_ERROR, f"{kind.__name__} is not for a client to send" if kind is not Connect else "a second CONNECT")
+        if kind is Publish and packet.properties:  # type: ignore[union-attr]
+            self._resolve_alias(packet)  # type: ignore[arg-type]
+        return packet
+
+    def _connect(self, packet: Packet) -> None:
+        assert isinstance(packet, Connect)  # the reader takes nothing else
+        self.version = packet.version
+        self.keep_alive = packet.keep_alive
+        properties = packet.properties
+        self.receive_maximum = properties.get(RECEIVE_MAXIMUM, 0xFFFF)
+        self.largest_sent = properties.get(MAXIMUM_PACKET_SIZE, LARGEST + 5)
+        self.alias_maximum = min(properties.get(TOPIC_ALIAS_MAXIMUM, 0), ALIASES)
+        self._tells_reasons = properties.get(REQUEST_PROBLEM_INFORMATION, 1) == 1
+        self.state = CONNECTION[self.state][ConnectionInput.CONNECT]
+
+    def _resolve_alias(self, packet: Publish) -> None:
+        properties = packet.properties
+        if SUBSCRIPTION_ID in properties:
+            raise PacketError(PROTOCOL_ERROR, "a client has sent a Subscription Identifier with a message")
+        alias = properties.get(TOPIC_ALIAS)
+        if alias is None:
+            return
+        if alias > ALIASES:
+            raise PacketError(ALIAS_INVALID, f"Topic Alias {alias}: at most {ALIASES}")
+        aliases = self._aliases
+        if packet.topic:
+            aliases.extend([""] * (alias - len(aliases)))
+            aliases[alias - 1] = packet.topic
+        elif alias > len(aliases) or not aliases[alias - 1]:
+            raise PacketError(PROTOCOL_ERROR, f"Topic Alias {alias} has no topic")
+        else:
+            packet.topic = aliases[alias - 1]
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------------
+
+    def accept(self, *, session_present: bool = False, properties: Properties = NO_PROPERTIES) -> None:
+        """CONNECT is answered; what follows it can be read."""
+        self.state = CONNECTION[self.state][ConnectionInput.ACCEPT]
+        self._out.append(encode(Connack(session_present, 0, properties), self.version))
+
+    def refuse(self, reason: int, message: str = "") -> None:
+        """CONNECT is refused with a code of version 5; 3.1.1 is told the nearest of its own. The connection ends."""
+        code = reason if self.version == V5 else _V3_CODES.get(reason, _V3_UNAVAILABLE)
+        properties = {REASON_STRING: message} if message else NO_PROPERTIES
+        self._out.append(encode(Connack(False, code, properties), self.version))
+        self._end()
+
+    def fail(self, error: PacketError) -> None:
+        """Say what was wrong, if the version has words for it. The connection ends. A wrong first packet gets no answer but of the version."""
+        if self.state is ConnectionState.EXPECTING:
+            if error.reason == UNSUPPORTED_VERSION:
+                self._out.append(encode(Connack(False, 1), V3))
+            self._end()
+        elif self.state is ConnectionState.DECIDING:
+            self.refuse(error.reason, str(error))
+        else:
+            self.disconnect(error.reason, str(error))
+
+    def disconnect(self, reason: int, message: str = "", properties: Properties = NO_PROPERTIES) -> None:
+        """End the connection: version 5 is told why, 3.1.1 is only closed."""
+        if self.state is ConnectionState.OPEN and self.version == V5:
+            self._out.append(encode(Disconnect(reason, {**properties, REASON_STRING: message} if message else properties), V5))
+        self._end()
+
+    def closed(self) -> None:
+        """The client has sent DISCONNECT, or is gone."""
+        self._out.clear()
+        self._end()
+
+    def _end(self) -> None:
+        self.state = CONNECTION[self.state][ConnectionInput.END]
+
+    def send(self, packet: Packet) -> None:
+        """An answer to a packet of the client. Reason strings are left out for one that does not want them, or if the packet would be too large."""
+        properties = getattr(packet, "properties", NO_PROPERTIES)
+        data = encode(packet, self.version)
+        if REASON_STRING in properties and (not self._tells_reasons or len(data) > self.largest_sent):
+            packet.properties = {key: value for key, value in properties.items() if key != REASON_STRING}  # type: ignore[union-attr]
+            data = encode(packet, self.version)
+        self._out.append(data)
+
+    def pong(self) -> None:
+        self._out.append(_PONG)
+
+    def write(self, data: bytes) -> None:
+        """Bytes of a packet that was encoded before: a message for many receivers, an acknowledgement."""
+        self._out.append(data)
+
+    def alias_of(self, topic: str) -> tuple[int, bool]:
+        """(alias, whether the topic has to be sent with it) for a topic that we send; alias 0: none. The first topics have them, for good."""
+        alias = self._sent_aliases.get(topic)
+        if alias is not None:
+            return alias, False
+        if len(self._sent_aliases) >= self.alias_maximum:
+            return 0, True
+        alias = self._sent_aliases[topic] = len(self._sent_aliases) + 1
+        return alias, True
+
+    def data_to_send(self) -> bytes:
+        out = self._out
+        if len(out) == 1:
+            return out.pop()
+        data = b"".join(out)
+        out.clear()
+        return data
