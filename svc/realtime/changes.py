@@ -127,9 +127,9 @@ class LogEvent(Mapping[str, Any]):
     """What has happened to a record, or was said about it: a mapping of its members, which are also attributes."""
 
     # An `event.Event`. `coalesced`: the number of events it replaces, itself included. `begin_txn`: it is the first of its transaction, for subscriptions
-    # that want to know.
+    # that want to know. `is_current`: nothing has happened, it is the record that was there when the subscription began.
 
-    __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "memo", "position", "size", "type", "view")
+    __slots__ = ("_json", "_native", "begin_txn", "change", "coalesced", "is_current", "memo", "position", "size", "type", "view")
 
     def __init__(self, change: Change, view: View, kind: str, position: int | None, *, begin_txn: bool = False, coalesced: int = 1) -> None:
         self.change = change
@@ -138,6 +138,7 @@ class LogEvent(Mapping[str, Any]):
         self.position = position
         self.begin_txn = begin_txn
         self.coalesced = coalesced
+        self.is_current = False
         self.size = change.size
         self.memo: dict[Any, Any] = {}
         self._native: dict[str, Any] | None = None
@@ -212,7 +213,9 @@ class LogEvent(Mapping[str, Any]):
 
     def with_view(self, view: View) -> LogEvent:
         """The same event in another view."""
-        return LogEvent(self.change, view, self.type, self.position, begin_txn=self.begin_txn, coalesced=self.coalesced)
+        event = LogEvent(self.change, view, self.type, self.position, begin_txn=self.begin_txn, coalesced=self.coalesced)
+        event.is_current = self.is_current
+        return event
 
     def __getitem__(self, name: str) -> Any:
         return self.members(True)[name]
@@ -291,7 +294,9 @@ class Change:
         return LogEvent(self, view, "end_txn", self.lsn)
 
     def snapshot_event(self, view: View, position: int | None) -> LogEvent:
-        return LogEvent(self, view, "put", position)
+        event = LogEvent(self, view, "put", position)
+        event.is_current = True
+        return event
 
 
 _UNKNOWN = object()

@@ -138,6 +138,17 @@ class Subscription(DeliveryQueue):
     def _send_position(self) -> int:
         return self.hub.position(self.table.database)
 
+    @property
+    def resume_after(self) -> int | None:
+        """The LSN behind which a later subscription goes on where the consumer is; None: it has not taken all of the current records."""
+        if self.queue:
+            first = self.queue[0]
+            return None if first.is_current else first.change.lsn - 1
+        if not self.stages:
+            return self.hub.position(self.table.database)
+        stage = self.stages[0]
+        return stage.position if type(stage) is LogReplay else None
+
     # -- called by stages
 
     @property
@@ -220,7 +231,7 @@ class Subscription(DeliveryQueue):
         falls = self.weight > MAX_WEIGHT and self.missed <= MAX_MISSED and self.ended is None
         if falls:
             self._fall_behind()
-        if self.missed > MAX_MISSED:
+        if self.missed > MAX_MISSED and not self.request.keeps_all:
             self.finish_too_slow()
         elif falls and self.waiting:
             self.hub.schedule_read(self)
@@ -245,7 +256,7 @@ class Subscription(DeliveryQueue):
         self.weight = sum(max(event.size, MIN_EVENT_WEIGHT) for event in queue)
         group.live.pop(self, None)
         group.behind[self] = None
-        self.stages.append(LogReplay(self, position, coalesces=True))
+        self.stages.append(LogReplay(self, position, coalesces=not self.request.keeps_all))
 
     def move_to_group(self, group: SubscriberGroup) -> None:
         """The rights have changed: queued events are shown in the new view too."""

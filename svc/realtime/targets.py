@@ -5,6 +5,7 @@
     a record and what is below    its key, and the keys below
     what is below a prefix        string keys that begin with "a/b/"; with @splitSegments the longer lists that begin with a, b
     a table                       every key, and entries about the table as a whole
+    messages to a table           entries about the table as a whole: the key b""
 
 With `only_children` only keys one level below, and not the target itself.
 
@@ -57,7 +58,7 @@ class Target:
     @property
     def is_record(self) -> bool:
         """Whether it is one record and nothing else."""
-        return self.key is not None and self.prefix is None
+        return bool(self.key) and self.prefix is None
 
     def ranges(self) -> list[Range]:
         """The key ranges of its records, in key order."""
@@ -121,6 +122,8 @@ def key_prefixes(key: Any) -> Iterator[KeyPrefix]:
 def target_of(request: SubscriptionRequest) -> Target:
     """Raises ClientError, BadValue."""
     table = request.table
+    if request.only_root:
+        return Target(b"", None)
     children = request.only_children
     if request.key is not None:
         if request.prefix is not None:

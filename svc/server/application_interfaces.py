@@ -38,6 +38,7 @@ from svc.websocket.resource_sockets import ResourceSockets, SocketEndpoint
 
 if TYPE_CHECKING:
     from svc.graphql.endpoint import GraphQLEndpoint
+    from svc.mqtt.broker import Broker
 
 
 class ApplicationInterfaces:
@@ -84,6 +85,27 @@ class ApplicationInterfaces:
             self._graphql_executor,
             self._graphql_options,
         )
+
+    @cached_property
+    def mqtt(self) -> Broker:
+        from svc.mqtt.broker import Broker
+        from svc.mqtt.payloads import Payloads
+
+        reactor = self._reactor
+        return Broker(
+            self._config.mqtt,
+            self._resources,
+            Payloads(self.rest.types),
+            self.identifier,
+            reactor.loop,
+            reactor.clock,
+            lambda error: reactor.log_error("a message of MQTT", error),
+        )
+
+    def sweep(self, now: float) -> None:
+        """About once a second."""
+        if "mqtt" in self.__dict__:
+            self.mqtt.sweep(now)
 
     def configure(self, applications: Sequence[App]) -> None:
         """Take over what the configurations of applications say."""

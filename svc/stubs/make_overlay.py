@@ -30,6 +30,7 @@ OUTSIDE = {
     "Key": "Any",
     "Source[_U]": "AsyncIterable[_U] | Iterable[_U]",
     "Version": "float",
+    "Properties": "Mapping[int, Any]",
 }
 """Types of the code that applications do not know -> what they are to them."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from svc.api.results import Items
 from svc.testing.instance import FAR, PATIENCE, Instance, LoadError
@@ -15,6 +15,9 @@ from svc.testing.requests import Callers, CallOptions, Requests, Wire
 from svc.testing.sockets import HANDSHAKE, Socket
 from svc.testing.streams import Rows, Stream
 from svc.testing.tracebacks import is_hidden
+
+if TYPE_CHECKING:
+    from svc.testing.mqtt import MqttClient
 
 __tracebackhide__ = is_hidden
 
@@ -214,6 +217,34 @@ class Application(Requests):
     def connect(self, path: str, **options: Unpack[CallOptions]) -> Socket:
         """A WebSocket to `path`, as a list of the server's messages that grows. Options: `headers`, `user`. Raises AssertionError if it is refused."""
         return Socket(*self._opened(path, {**options, "headers": {**HANDSHAKE, **(options.get("headers") or {})}}))
+
+    def mqtt(
+        self,
+        client_id: str = "",
+        *,
+        version: int = 5,
+        clean: bool = True,
+        keep_alive: int = 0,
+        will: tuple[Any, ...] | None = None,
+        acknowledges: bool = True,
+        properties: Mapping[int, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> MqttClient:
+        """A client of MQTT, connected; a list of the messages that come.
+
+        `client_id`: "" has the server make one. `version`: 5, or 4 for MQTT 3.1.1. `clean`: without the session of before. `keep_alive`: seconds, 0: none.
+        `will`: (topic, payload), perhaps with QoS, RETAIN and properties. `acknowledges`: messages at QoS 1 and 2 are answered at once. `properties`: of
+        CONNECT, by their identifiers. Options: `user`. Raises AssertionError if it is refused.
+        """
+        from svc.testing.mqtt import MqttClient, connect_packet
+
+        caller = options.get("user", self._user)
+        self._callers.authorization(caller)  # is verified from now on
+        name = self._callers.username(caller)
+        packet = connect_packet(
+            client_id, version, clean, name, None if name is None else "", keep_alive, will, {} if properties is None else properties
+        )
+        return MqttClient(self._instance, packet, acknowledges=acknowledges)
 
     def _opened(self, path: str, options: dict[str, Any]) -> tuple[Wire, str]:
         return self._wire("GET", path, **options, on_data=lambda data: None), f"GET {path}"

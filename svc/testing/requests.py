@@ -184,9 +184,9 @@ class Callers:
 
     def authorization(self, caller: Caller) -> str | None:
         """The value of `Authorization`; it is verified already. Raises LookupError for an unknown user, ValueError for an invalid description of a role."""
-        if caller is None:
+        name = self.username(caller)
+        if name is None:
             return None
-        name = caller if isinstance(caller, str) else self._user_of(caller)
         server = self._instance.server
         user = server.accounts.directory.get_user(name)
         if user is None:
@@ -195,6 +195,10 @@ class Callers:
         if user.active:
             self._verify(value, user)
         return value
+
+    def username(self, caller: Caller) -> str | None:
+        """The name of the user; one of a description is made."""
+        return caller if caller is None or isinstance(caller, str) else self._user_of(caller)
 
     def _verify(self, value: str, user: User) -> None:
         verifier = self._instance.server.accounts.verifier

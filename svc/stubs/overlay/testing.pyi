@@ -99,6 +99,64 @@ class Socket(list[Any]):
     def take(self) -> list[Any]:
         """What is there, which is removed from the list."""
 
+class Message:
+    """A message that has come. `topic`; `payload`: bytes; `qos`, `retain`, `dup`: of the packet; `content_type` and `user_properties`: of version 5."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    dup: bool
+    packet_id: int
+    properties: Mapping[int, Any]
+    content_type: str | None
+    user_properties: list[tuple[str, str]]
+    @property
+    def json(self) -> Any:
+        """The payload as JSON. Raises AssertionError if it is none."""
+
+class MqttClient(list[Message]):
+    """The messages that have come, as a list that grows. `session_present`: the server knew the session. `reason`: why the connection has ended, a code of
+    version 5; None while it is open, or where the server has not said.
+    """
+
+    client_id: str
+    version: int
+    is_open: bool
+    reason: int | None
+    reason_string: str
+    @property
+    def session_present(self) -> bool: ...
+    def subscribe(
+        self,
+        filter: str,
+        qos: int = 0,
+        *,
+        no_local: bool = False,
+        retain_as_published: bool = False,
+        retain_handling: int = 0,
+        properties: Mapping[int, Any] = ...,
+    ) -> int:
+        """Subscribe to `filter` at `qos`; the QoS that is granted, or the code of the refusal. `no_local`, `retain_as_published`,
+        `retain_handling` (0 to 2) and `properties`: of version 5.
+        """
+    def unsubscribe(self, filter: str) -> int:
+        """The code of the answer for `filter`; 0 in version 3.1.1."""
+    def publish(self, topic: str, payload: Any = b"", qos: int = 0, *, retain: bool = False, properties: Mapping[int, Any] = ...) -> int:
+        """Publish `payload` to `topic` at `qos`: bytes, a text, or a value that is sent as JSON; `retain`: as the record there. Returns the code of the answer,
+        when all of the exchange is over. `properties`: of version 5.
+        """
+    def ping(self) -> None:
+        """PINGREQ; returns with its answer."""
+    def acknowledge(self, message: Message) -> None:
+        """Answer `message`, for a client that does not do so at once."""
+    def disconnect(self, reason: int = 0, properties: Mapping[int, Any] = ...) -> None:
+        """DISCONNECT with `reason` and `properties`: the will is not published, but with reason 4."""
+    def cancel(self) -> None:
+        """The client goes away without a word."""
+    def take(self) -> list[Message]:
+        """What is there, which is removed from the list."""
+
 class LogEntry:
     """`level`: "debug", "info", "warn", "error", "fatal" or "notify". `application`: its name; "" for what svc itself has logged. `tags`: as in the log."""
 
@@ -203,6 +261,24 @@ class Application(Requests):
         """The rows of a live query, as a list that is kept up to date. `path`: of the query; `live()` is added. Options: `headers`, `user`."""
     def connect(self, path: str, **options: Unpack[CallOptions]) -> Socket:
         """A WebSocket to `path`, as a list of the server's messages that grows. Options: `headers`, `user`. Raises AssertionError if it is refused."""
+    def mqtt(
+        self,
+        client_id: str = "",
+        *,
+        version: int = 5,
+        clean: bool = True,
+        keep_alive: int = 0,
+        will: tuple[Any, ...] | None = None,
+        acknowledges: bool = True,
+        properties: Mapping[int, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> MqttClient:
+        """A client of MQTT, connected; a list of the messages that come.
+
+        `client_id`: "" has the server make one. `version`: 5, or 4 for MQTT 3.1.1. `clean`: without the session of before. `keep_alive`: seconds, 0: none.
+        `will`: (topic, payload), perhaps with QoS, RETAIN and properties. `acknowledges`: messages at QoS 1 and 2 are answered at once. `properties`: of
+        CONNECT, by their identifiers. Options: `user`. Raises AssertionError if it is refused.
+        """
     def close(self) -> None:
         """End the application and remove its data."""
     def __enter__(self) -> Application: ...

@@ -48,6 +48,28 @@ class Socket(list[Any]):
     close_reason: str
     subprotocol: str | None
 
+class Message:
+    """svc.testing.mqtt.Message: json"""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    dup: bool
+    packet_id: int
+    properties: Mapping[int, Any]
+    content_type: str | None
+    user_properties: list[tuple[str, str]]
+
+class MqttClient(list[Message]):
+    """svc.testing.mqtt.MqttClient: session_present, subscribe, unsubscribe, publish, ping, acknowledge, disconnect, cancel, take"""
+
+    client_id: str
+    version: int
+    is_open: bool
+    reason: int | None
+    reason_string: str
+
 class LogEntry:
     """svc.testing.records.LogEntry"""
 
@@ -79,7 +101,7 @@ class Requests:
     ) -> PendingRequest: ...
 
 class Application(Requests):
-    """svc.testing.application.Application: server, modules, module, statuses, operation, run_job, run, settle, events, live, connect, close, __enter__,
+    """svc.testing.application.Application: server, modules, module, statuses, operation, run_job, run, settle, events, live, connect, mqtt, close, __enter__,
     __exit__"""
 
     instance: Any

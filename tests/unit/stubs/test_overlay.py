@@ -28,6 +28,7 @@ from svc.stubs.make_overlay import FILES, TEMPLATES, make
 from svc.testing import streams
 from svc.testing.answer import Answer
 from svc.testing.application import Application, Time
+from svc.testing.mqtt import MqttClient
 from svc.testing.requests import PendingRequest, Requests
 from svc.testing.sockets import Socket
 
@@ -189,7 +190,7 @@ def documented(kind: type) -> Iterator[str]:
 def test_what_tests_of_applications_use_is_in_the_stubs() -> None:
     stubs = ast.parse((OVERLAY / "testing.pyi").read_text("utf-8"))
     stated = {f"{node.name}.{name}" for node in stubs.body if isinstance(node, ast.ClassDef) for name, _ in members(node)}
-    kinds = (Answer, Application, PendingRequest, Requests, Socket, streams.Stream, Time)
+    kinds = (Answer, Application, MqttClient, PendingRequest, Requests, Socket, streams.Stream, Time)
     missing = {f"{kind.__name__}.{name}" for kind in kinds for name in documented(kind) if name in vars(kind)} - stated
     assert missing == set()
 
@@ -258,15 +259,17 @@ def test_options_of_queries_are_those_that_are_read() -> None:
 
 def test_what_tests_of_applications_use_is_there() -> None:
     import svc.testing
-    from svc.testing import answer, application, records, requests, sockets, streams
+    from svc.testing import answer, application, mqtt, records, requests, sockets, streams
 
-    homes = (answer, application, records, requests, sockets, streams, svc.testing)
+    homes = (mqtt, answer, application, records, requests, sockets, streams, svc.testing)
     stubs = ast.parse((OVERLAY / "testing.pyi").read_text("utf-8"))
     stated = {node.name for node in stubs.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     assert set(svc.testing.__all__) <= stated
     set_later = {
         "instance", "clock", "logs", "directory", "ids", "events", "headers", "request", "status", "content", "early_hints", "data", "id", "name",
         "close_code", "close_reason", "subprotocol", "user", "seconds",
+        "topic", "payload", "qos", "retain", "dup", "packet_id", "properties", "content_type", "user_properties", "client_id", "version", "is_open", "reason",
+        "reason_string",
     }  # fmt: skip
     for node in stubs.body:
         if isinstance(node, ast.ClassDef):

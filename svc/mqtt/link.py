@@ -1,0 +1,423 @@
+"""One connection of a client: CONNECT, keep-alive, packets in their order, answers in the order of what they answer (spec: mqtt §2; MQTT 5 §4.6)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from svc.content.content_type import ContentType
+from svc.loop import contained
+from svc.protocol.mqtt import ack, encode
+from svc.protocol.mqtt_connection import ALIASES, MqttConnection
+from svc.protocol.mqtt_packets import V5, Ack, Auth, Connect, Disconnect, Ping, Publish, Suback, Subscribe, Unsuback, Unsubscribe
+from svc.protocol.mqtt_properties import (
+    ASSIGNED_CLIENT_ID,
+    AUTHENTICATION_METHOD,
+    CONTENT_TYPE,
+    MAXIMUM_PACKET_SIZE,
+    PUBACK,
+    PUBCOMP,
+    PUBREC,
+    PUBREL,
+    REASON_STRING,
+    SESSION_EXPIRY,
+    SHARED_AVAILABLE,
+    SUBSCRIPTION_ID,
+    TOPIC_ALIAS_MAXIMUM,
+    Properties,
+)
+from svc.protocol.mqtt_states import Action, ConnectionState, Input
+from svc.protocol.mqtt_values import (
+    BAD_AUTHENTICATION_METHOD,
+    ID_NOT_FOUND,
+    KEEP_ALIVE_TIMEOUT,
+    NOT_AUTHORIZED,
+    PROTOCOL_ERROR,
+    SUCCESS,
+    TAKEN_OVER,
+    UNSPECIFIED,
+    PacketError,
+)
+
+if TYPE_CHECKING:
+    from svc.messages import Tunnel
+    from svc.mqtt.broker import Broker
+    from svc.mqtt.session import Session
+
+CONNECT_SECONDS = 10.0  # until CONNECT must have come
+SLICE = 0.002  # seconds of packets of one client in a turn
+LOOK = 8  # packets between two looks at the clock
+SHUTTING_DOWN = 0x8B
+WITH_WILL = 0x04
+
+
+class Refusal(Exception):
+    """CONNECT is refused with this reason code."""
+
+    def __init__(self, reason: int, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class _Answer:
+    """Of a packet of the client. Later ones wait for it."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data: bytes | None = None
+
+
+class Link:
+    """The receiver of a tunnel. `kind`: the content type that the client takes."""
+
+    __slots__ = (
+        "__weakref__",
+        "_answers",
+        "_broker",
+        "_deadline",
+        "_handlers",
+        "_heard",
+        "_is_waiting",
+        "_keep_alive",
+        "_tunnel",
+        "connection",
+        "is_closed",
+        "kind",
+        "session",
+    )
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._tunnel: Tunnel | None = None
+        self._answers: deque[_Answer] = deque()
+        self._heard = self._deadline = broker.now()
+        self._deadline += CONNECT_SECONDS
+        self._keep_alive = 0.0
+        self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
+        self.is_closed = False
+        self.connection = MqttConnection(broker.largest)
+        self.session: Session | None = None
+        self.kind: ContentType = broker.payloads.writer(None)
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Connect: self._on_connect,
+            Publish: self._on_publish,
+            Ack: self._on_ack,
+            Subscribe: self._on_subscribe,
+            Unsubscribe: self._on_unsubscribe,
+            Ping: self._on_ping,
+            Disconnect: self._on_disconnect,
+            Auth: self._on_auth,
+        }
+
+    # --- receiver ------------------------------------------------------------------------------------------------------------------------
+
+    def start(self, tunnel: Tunnel) -> None:
+        self._tunnel = tunnel
+
+    @property
+    def peer(self) -> str:
+        return "" if self._tunnel is None else self._tunnel.peer
+
+    @property
+    def pending(self) -> int:
+        return 0 if self._tunnel is None else self._tunnel.pending
+
+    def on_data(self, data: bytes) -> None:
+        self._heard = self._broker.now()
+        self.connection.receive_data(data)
+        if not self._is_waiting:
+            self._process()
+
+    def on_eof(self) -> None:
+        self._close()
+
+    def on_sent(self) -> None:
+        session = self.session
+        if session is not None and session.link is self:
+            for delivery in list(session.deliveries.values()):
+                if delivery.waits_for_room:
+                    delivery.run()
+
+    def on_closed(self) -> None:
+        self.is_closed = True
+        self.connection.closed()
+        session, self.session = self.session, None
+        if session is not None:
+            self._broker.lost(session, self)
+
+    def sweep(self, now: float) -> None:
+        if self.connection.state is not ConnectionState.OPEN:
+            if now > self._deadline:
+                self._close()
+        elif self._keep_alive and now - self._heard > self._keep_alive and not self._is_waiting:
+            self.end(KEEP_ALIVE_TIMEOUT, "no packet within one and a half times the keep-alive")
+
+    def drain(self) -> None:
+        self.end(SHUTTING_DOWN, "the server is stopping")
+
+    def login_ended(self) -> None:
+        self.end(NOT_AUTHORIZED, "the login has ended")
+
+    # --- the ends ------------------------------------------------------------------------------------------------------------------------
+
+    def end(self, reason: int, message: str) -> None:
+        """Say why, if the version has words for that, and close."""
+        if not self.is_closed and self.connection.state is not ConnectionState.CLOSED:
+            self.connection.disconnect(reason, message)
+            self.flush()
+            self._close()
+
+    def taken_over(self) -> None:
+        """Another connection has the session now."""
+        self.session = None
+        self.end(TAKEN_OVER, "another connection has come with this client id")
+
+    @property
+    def _client_id(self) -> str:
+        return "" if self.session is None else self.session.client_id
+
+    def report(self, error: BaseException) -> None:
+        self._broker.report(error)
+
+    def _fail(self, error: PacketError) -> None:
+        self.connection.fail(error)
+        self.flush()
+        self._close()
+
+    def _close(self) -> None:
+        if not self.is_closed and self._tunnel is not None:
+            self.is_closed = True
+            self._tunnel.close()
+
+    def flush(self) -> None:
+        data = self.connection.data_to_send()
+        if data and self._tunnel is not None:
+            self._tunnel.write(data)
+
+    # --- packets -------------------------------------------------------------------------------------------------------------------------
+
+    def _process(self) -> None:
+        """Handle what has come, for a slice; the rest in the next turn."""
+        connection, handlers = self.connection, self._handlers
+        end = self._heard + SLICE
+        count = 0
+        try:
+            while not self._is_waiting:
+                packet = connection.next_packet()
+                if packet is None:
+                    break
+                handlers[type(packet)](packet)
+                count += 1
+                if not count % LOOK and self._broker.now() >= end:
+                    self._wait()
+                    self._broker.loop.call_soon_threadsafe(self._go_on)
+        except PacketError as error:
+            self._fail(error)
+            return
+        except BaseException as error:
+            self._broker.report(contained(error))
+            self.end(UNSPECIFIED, "")
+            return
+        self.flush()
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        if self._tunnel is not None:
+            self._tunnel.pause_reading()
+
+    def _go_on(self) -> None:
+        if self.is_closed:
+            return
+        self._is_waiting = False
+        self._heard = self._broker.now()
+        self._process()
+        if not self._is_waiting and self._tunnel is not None and not self.is_closed:
+            self._tunnel.resume_reading()
+
+    # --- CONNECT -------------------------------------------------------------------------------------------------------------------------
+
+    def _on_connect(self, packet: Connect) -> None:
+        if AUTHENTICATION_METHOD in packet.properties:
+            self._refuse(BAD_AUTHENTICATION_METHOD, "there is no enhanced authentication")
+            return
+        self._wait()
+        self._broker.admit(self, packet, partial(self._admitted, packet), self._refuse)
+
+    def _refuse(self, reason: int, message: str) -> None:
+        if not self.is_closed:
+            self.connection.refuse(reason, message)
+            self.flush()
+            self._close()
+
+    def _admitted(self, packet: Connect, session: Session, is_present: bool, assigned: str) -> None:
+        """The broker has opened a session."""
+        self.session = session
+        self._keep_alive = 1.5 * packet.keep_alive
+        properties: Properties = {}
+        if packet.version == V5:
+            properties = {MAXIMUM_PACKET_SIZE: self._broker.largest, TOPIC_ALIAS_MAXIMUM: ALIASES, SHARED_AVAILABLE: 0}
+            if assigned:
+                properties[ASSIGNED_CLIENT_ID] = assigned
+        self.connection.accept(session_present=is_present, properties=properties)
+        session.send_again()
+        self.flush()
+        for delivery in list(session.deliveries.values()):
+            delivery.run()
+        self._broker.loop.call_soon_threadsafe(self._go_on)
+
+    # --- messages of the client ----------------------------------------------------------------------------------------------------------
+
+    def _on_publish(self, packet: Publish) -> None:
+        session = self.session
+        assert session is not None
+        qos, packet_id = packet.qos, packet.packet_id
+        if qos == 2:
+            action = session.received.on(packet_id, Input.PUBLISH)
+            if action is Action.PUBREC:
+                self._answer(ack(PUBREC, packet_id))
+            if action is not Action.WRITE:
+                return
+        if not qos:
+            done = partial(self._published_once, packet.topic)
+        else:
+            answer = _Answer()
+            self._answers.append(answer)
+            done = partial(self._published, answer, session, packet)
+        if not self._broker.publishing.publish(
+            session.sender, packet.topic, packet.payload, packet.properties.get(CONTENT_TYPE), packet.retain, partial(self._done, done)
+        ):
+            self._wait()
+
+    def _done(self, done: Callable[[int, str], None], reason: int, message: str) -> None:
+        done(reason, message)
+        self.flush()
+
+    def _published_once(self, topic: str, reason: int, message: str) -> None:
+        if reason:
+            self._broker.note_refused(self._client_id, topic, reason, message)
+        self._message_ended()
+
+    def _published(self, answer: _Answer, session: Session, packet: Publish, reason: int, message: str) -> None:
+        version = self.connection.version
+        if reason:
+            self._broker.note_refused(session.client_id, packet.topic, reason, message)
+        fails = reason != SUCCESS and (version == V5 or reason == UNSPECIFIED)
+        packet_id = packet.packet_id
+        kind = PUBACK
+        if packet.qos == 2:
+            kind = PUBREC
+            if session.received.on(packet_id, Input.FAILED if fails else Input.COMMITTED) is Action.NOTHING:
+                fails, answer.data = False, b""  # over a connection that is gone
+        if fails and version != V5:
+            self.end(UNSPECIFIED, message)
+            return
+        if answer.data is None:
+            answer.data = ack(kind, packet_id) if not fails else self._refusal(kind, packet_id, reason, message)
+        self._settle()
+        self._message_ended()
+
+    def _refusal(self, kind: int, packet_id: int, reason: int, message: str) -> bytes:
+        properties: Properties = {REASON_STRING: message[:1000]} if message else {}
+        return encode(Ack(kind, packet_id, reason, properties), V5)
+
+    def _message_ended(self) -> None:
+        """One that took longer than its turn: the next may follow."""
+        if self._is_waiting and self.connection.state is ConnectionState.OPEN:
+            self._broker.loop.call_soon_threadsafe(self._go_on)
+
+    def _answer(self, data: bytes) -> None:
+        """Behind the answers that are still to come."""
+        answer = _Answer()
+        answer.data = data
+        self._answers.append(answer)
+        self._settle()
+
+    def _settle(self) -> None:
+        answers = self._answers
+        while answers and answers[0].data is not None:
+            data = answers.popleft().data
+            if data:
+                self.connection.write(data)
+
+    # --- acknowledgements ----------------------------------------------------------------------------------------------------------------
+
+    def _on_ack(self, packet: Ack) -> None:
+        session = self.session
+        assert session is not None
+        kind, packet_id = packet.kind, packet.packet_id
+        if kind == PUBREL:
+            action = session.received.on(packet_id, Input.PUBREL)
+            if action is Action.REMOVE:
+                session.received.on(packet_id, Input.COMMITTED)
+                self._answer(ack(PUBCOMP, packet_id))
+            elif action is Action.NOT_FOUND:
+                self._answer(encode(Ack(PUBCOMP, packet_id, ID_NOT_FOUND), self.connection.version))
+            return
+        what = Input.PUBACK if kind == PUBACK else Input.PUBCOMP if kind == PUBCOMP else Input.PUBREC
+        if what is Input.PUBREC and packet.reason >= 0x80:
+            what = Input.PUBREC_REFUSED
+        action = session.sent.on(packet_id, what)
+        if action is Action.NOTE:
+            session.flying.pop(packet_id, None)
+            session.sent.on(packet_id, Input.COMMITTED)
+            self.release(packet_id)
+        elif action is Action.PUBREL:
+            self.release(packet_id)
+        elif action is Action.NOT_FOUND:
+            self.connection.write(encode(Ack(PUBREL, packet_id, ID_NOT_FOUND), self.connection.version))
+        elif action is Action.FORGET:
+            session.flying.pop(packet_id, None)
+            session.make_room()
+
+    def release(self, packet_id: int) -> None:
+        self.connection.write(ack(PUBREL, packet_id))
+
+    # --- subscriptions -------------------------------------------------------------------------------------------------------------------
+
+    def _on_subscribe(self, packet: Subscribe) -> None:
+        session = self.session
+        assert session is not None
+        (identifier,) = packet.properties.get(SUBSCRIPTION_ID, (0,))
+        reasons: list[int] = []
+        begun = []
+        for subscription in packet.subscriptions:
+            reason, delivery = self._broker.subscribe(session, subscription, identifier)
+            reasons.append(reason if self.connection.version == V5 or reason < 0x80 else UNSPECIFIED)
+            if delivery is not None:
+                begun.append(delivery)
+        self.connection.send(Suback(packet.packet_id, reasons))
+        for delivery in begun:
+            delivery.run()
+
+    def _on_unsubscribe(self, packet: Unsubscribe) -> None:
+        session = self.session
+        assert session is not None
+        reasons = [self._broker.unsubscribe(session, each) for each in packet.filters]
+        self.connection.send(Unsuback(packet.packet_id, reasons))
+
+    # --- others --------------------------------------------------------------------------------------------------------------------------
+
+    def _on_ping(self, packet: Ping) -> None:
+        self.connection.pong()
+
+    def _on_disconnect(self, packet: Disconnect) -> None:
+        session = self.session
+        assert session is not None
+        expiry = packet.properties.get(SESSION_EXPIRY)
+        if expiry is not None:
+            if expiry and not session.expiry:
+                raise PacketError(PROTOCOL_ERROR, "DISCONNECT prolongs a session that was to end with its connection")
+            session.expiry = self._broker.seconds_of(expiry)
+        if packet.reason != WITH_WILL:
+            session.will = None
+        self.connection.closed()
+        self._close()
+
+    def _on_auth(self, packet: Auth) -> None:
+        raise PacketError(PROTOCOL_ERROR, "AUTH without a method in CONNECT")
+
+    def __repr__(self) -> str:
+        return f"<Link {self.peer} {self.connection.state.name}>"

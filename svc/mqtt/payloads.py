@@ -1,0 +1,65 @@
+"""Payloads of messages: bytes <-> values (spec: mqtt §6).
+
+What a client sends has the type that it names, or is guessed: valid JSON that begins as an object or a list is that, anything else is kept byte for byte as
+`{"contentType", "data"}`. So any payload can be retained, and comes back as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from svc.content.content_type import ContentType
+from svc.content.registry import ContentTypes
+from svc.content.values import is_blob
+from svc.errors import BadBody, Problem
+from svc.http.media_types import media_type_of, parameters_of
+from svc.http.raw_content import is_raw_content
+
+JSON = "application/json"
+BYTES = "application/octet-stream"
+
+
+class Payloads:
+    """Of one server."""
+
+    def __init__(self, types: ContentTypes) -> None:
+        self._types = types
+
+    def decode(self, payload: bytes, content_type: str | None) -> tuple[Any, bool]:
+        """(value, whether its values have types of their own). Raises BadBody for one that is not of the type that the client names."""
+        if content_type:
+            kind = self._types.reader(media_type_of(content_type))
+            if kind is None:
+                return {"contentType": content_type, "data": payload}, True
+            return kind.decode(payload, parameters_of(content_type), None), kind.native
+        if payload[:1] in (b"{", b"["):
+            kind = self._types.reader(JSON)
+            if kind is not None:
+                try:
+                    return kind.decode(payload, {}, None), kind.native
+                except BadBody:
+                    pass
+        return {"contentType": BYTES, "data": payload}, True
+
+    def writer(self, accept: str | None) -> ContentType:
+        """The type of a client's messages. Raises NotAcceptable."""
+        return self._types.writer(accept)
+
+    @staticmethod
+    def encode(event: Any, kind: ContentType) -> tuple[bytes, str]:
+        """(payload, content type) of an event with a value. Raises Problem for a value that the type cannot write."""
+        if event.type == "delete":
+            return b"", ""
+        members = event.members(True)
+        value = members["value"]
+        if value is None and event.type == "message":
+            return b"", ""
+        if is_raw_content(value) and not is_blob(value["data"]):
+            data = value["data"]
+            return (data.encode("utf-8", "replace") if isinstance(data, str) else data), value["contentType"]
+        if not kind.native:
+            value = event.members(False)["value"]
+        encoded = kind.encode(value)
+        if not isinstance(encoded, bytes):
+            raise Problem("A content type of an application cannot be awaited in a message", 500)
+        return encoded, kind.content_type

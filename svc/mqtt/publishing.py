@@ -1,0 +1,107 @@
+"""One PUBLISH as a verb of a resource: PUT or DELETE of the record with RETAIN, else a message (spec: mqtt §5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from svc.auth.users import User
+from svc.awaitables import is_waiting
+from svc.errors import AccessViolation, MethodNotAllowed, NotFound, Problem
+from svc.loop import contained
+from svc.messages import HeaderBlock, Request
+from svc.mqtt.addresses import Addresses
+from svc.mqtt.payloads import Payloads
+from svc.protocol.mqtt_values import NOT_AUTHORIZED, PAYLOAD_INVALID, SUCCESS, TOPIC_INVALID, UNSPECIFIED
+from svc.store.writing.commit import wait_committed
+
+OnDone = Callable[[int, str], None]
+"""Called once with a reason code of version 5, SUCCESS when all is on the disk, and why not."""
+
+
+class Sender:
+    """In whose name messages are published. `block`: what a request of this client would have in its head."""
+
+    __slots__ = ("block", "peer", "user")
+
+    def __init__(self, user: User | None, peer: str, block: HeaderBlock) -> None:
+        self.user = user
+        self.peer = peer
+        self.block = block
+
+
+class Publishing:
+    """Of one server."""
+
+    def __init__(
+        self, addresses: Addresses, payloads: Payloads, loop: asyncio.AbstractEventLoop, report: Callable[[BaseException], None]
+    ) -> None:
+        """`report`: logs a defect, or what code of an application has raised."""
+        self._addresses = addresses
+        self._payloads = payloads
+        self._loop = loop
+        self._report = report
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def publish(self, sender: Sender, topic: str, payload: bytes, content_type: str | None, retain: bool, on_done: OnDone) -> bool:
+        """Write what a message says. True if that is applied, so that the next one may follow: what remains is the turn's commit. False: it takes longer."""
+        try:
+            address = self._addresses.find(topic)
+            if address is None or (retain and not address.text):
+                raise NotFound("There is no such topic" if address is None else "The topic of a resource has no record")
+            verb, data = "publish", None
+            request = Request("PUBLISH", "/" + topic, sender.block, payload)
+            request.scheme, request.peer, request.user = "mqtt", sender.peer, sender.user
+            request.handler_path = address.registration.path
+            if retain:
+                verb = "put" if payload else "delete"
+                request.method = verb.upper()
+            target = self._target(address)
+            if payload:
+                data, request.native_body = self._payloads.decode(payload, content_type)
+            result = address.resource.handle(verb, target, data, request)
+        except BaseException as error:
+            on_done(*self._reason(contained(error)))
+            return True
+        if is_waiting(result):
+            task = self._loop.create_task(self._finish(result, request, on_done))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return False
+        applied = request.pending_commit
+        if applied is None:
+            on_done(SUCCESS, "")
+        else:
+            applied.on_done = lambda problem: on_done(*((SUCCESS, "") if problem is None else self._reason(problem)))
+        return True
+
+    @staticmethod
+    def _target(address: Any) -> Any:
+        try:
+            return address.target()
+        except Problem as problem:
+            raise NotFound(problem.message) from None  # a text that is no key
+
+    async def _finish(self, result: Any, request: Request, on_done: OnDone) -> None:
+        try:
+            while is_waiting(result):
+                result = await result
+            if request.pending_commit is not None:
+                await wait_committed(request.pending_commit)
+        except BaseException as error:
+            on_done(*self._reason(contained(error)))
+            return
+        on_done(SUCCESS, "")
+
+    def _reason(self, error: BaseException) -> tuple[int, str]:
+        if not isinstance(error, Problem):
+            self._report(error)
+            return UNSPECIFIED, ""
+        if isinstance(error, AccessViolation) or error.status_code in (401, 403):
+            return NOT_AUTHORIZED, error.message
+        if isinstance(error, NotFound | MethodNotAllowed):
+            return TOPIC_INVALID, error.message
+        if error.status_code < 500:
+            return PAYLOAD_INVALID, error.message
+        return UNSPECIFIED, error.message
