@@ -13,6 +13,8 @@ from svc.resources.target import RequestTarget, decode_path
 
 PROTOCOL = "mqtt"
 REMEMBERED = 4096  # topics
+LEVELS = 64  # of a filter
+WILDCARDS = 8  # "+" of a filter: beyond, one message could be compared with very many
 _SAFE = "/:@!$&'()*+,;=~"  # as in registered addresses
 
 
@@ -50,6 +52,8 @@ class Filter:
     no              no                the key, or the messages to the resource itself
     yes             no                the key, and all below; without a key everything of the resource
     no              yes               what is one level below the key, or the keys of one level
+
+    `pattern`: any other combination, as levels of keys; then the rest says nothing.
     """
 
     registration: Registration
@@ -57,6 +61,7 @@ class Filter:
     text: str
     is_deep: bool
     has_children: bool
+    pattern: tuple[str, ...] | None = None
 
     @property
     def resource(self) -> type[Resource]:
@@ -65,7 +70,7 @@ class Filter:
     @property
     def is_root(self) -> bool:
         """Whether it is the topic of the resource itself."""
-        return not (self.text or self.is_deep or self.has_children)
+        return not (self.text or self.is_deep or self.has_children or self.pattern)
 
 
 class Addresses:
@@ -110,9 +115,12 @@ class Addresses:
         if address is None:
             return None
         wild = tuple(levels[end:])
-        if wild not in ((), ("#",), ("+",)):
+        if wild in ((), ("#",), ("+",)):
+            return Filter(address.registration, address.raw, address.text, wild == ("#",), wild == ("+",))
+        pattern = (*(address.text.split("/") if address.text else ()), *wild)
+        if len(pattern) > LEVELS or pattern.count("+") > WILDCARDS:
             return None
-        return Filter(address.registration, address.raw, address.text, wild == ("#",), wild == ("+",))
+        return Filter(address.registration, "", "", False, False, pattern)
 
     @staticmethod
     def key_of(found: Filter) -> object:

@@ -93,6 +93,7 @@ class Delivery:
                 omit_current=self._without_records or found.is_root,
                 only_children=found.has_children,
                 only_root=found.is_root,
+                pattern=found.pattern,
                 keeps_all=self.subscription.qos > 0,
                 include_descendants=found.is_deep and bool(found.text),
                 allow_full_scan=True,

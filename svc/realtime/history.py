@@ -207,7 +207,7 @@ class CurrentRecords:
         for count, (stored, raw) in enumerate(self._pairs, 1):
             self._last = stored
             key = encode_key(table.key_of(raw)) if is_hashed(stored) else stored
-            if not is_partial(raw) and group.admits(raw) and (not group.target.only_children or group.target.covers(key)):
+            if not is_partial(raw) and group.admits(raw) and (not group.target.is_within_ranges or group.target.covers(key)):
                 if self._kept is not None:
                     subscription.put_current(self._kept, None)
                 self._kept = Change.of_record(table, key, raw, version_of(raw), lsn_of(raw))

@@ -22,7 +22,8 @@ class SubscriptionRequest:
     `raw_events`: patches as written, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an
     event follows the last. `check_rights` False: application code subscribes, or checks rights itself. `allow_full_scan`: the current
     records need no index to be found (spec: query §6). `only_root`: nothing but the messages to the table as a whole. `keeps_all`: every change is delivered,
-    however late: several of one record do not become one, and the subscription does not end because its client is slow.
+    however late: several of one record do not become one, and the subscription does not end because its client is slow. `pattern`: levels of keys, of which
+    "+" stands for any one and "#", the last, for all that follow.
     """
 
     table: Table
@@ -43,3 +44,4 @@ class SubscriptionRequest:
     allow_full_scan: bool = False
     only_root: bool = False
     keeps_all: bool = False
+    pattern: tuple[str, ...] | None = None

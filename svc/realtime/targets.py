@@ -6,6 +6,7 @@
     what is below a prefix        string keys that begin with "a/b/"; with @splitSegments the longer lists that begin with a, b
     a table                       every key, and entries about the table as a whole
     messages to a table           entries about the table as a whole: the key b""
+    a pattern                     keys with its levels: "+" stands for one, "#" at the end for any that follow (`patterns`)
 
 With `only_children` only keys one level below, and not the target itself.
 
@@ -21,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from svc.errors import ClientError
 from svc.query.access_paths import collection_below
 from svc.query.plan import Comparison
+from svc.realtime.patterns import Pattern, PatternIndex, covers, levels_of
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.store import Table
 from svc.store.values.keys import after, decode_key, encode_primary, list_prefix_range, prefix_range
@@ -33,36 +35,47 @@ Range = tuple[bytes | None, bytes | None]  # of encoded keys, from (inclusive) t
 
 class Target:
     """`key`: encoded, None if no single record is meant. `prefix`: of the keys below, None if no keys below are meant; with neither it is the whole table.
+    `pattern`: of the keys below `prefix`.
 
     Equal targets share one group of subscriptions.
     """
 
-    __slots__ = ("_hash", "key", "only_children", "prefix")
+    __slots__ = ("_hash", "key", "only_children", "pattern", "prefix")
 
-    def __init__(self, key: bytes | None, prefix: KeyPrefix | None, only_children: bool = False) -> None:
+    def __init__(self, key: bytes | None, prefix: KeyPrefix | None, only_children: bool = False, pattern: Pattern | None = None) -> None:
         self.key = key
         self.prefix = prefix
         self.only_children = only_children
-        self._hash = hash((key, prefix, only_children))
+        self.pattern = pattern
+        self._hash = hash((key, prefix, only_children, pattern))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Target and (self.key, self.prefix, self.only_children) == (other.key, other.prefix, other.only_children)
+        return (
+            type(other) is Target
+            and (self.key, self.prefix, self.only_children) == (other.key, other.prefix, other.only_children)
+            and self.pattern == other.pattern
+        )
 
     @property
     def is_table(self) -> bool:
-        return self.key is None and self.prefix is None
+        return self.key is None and self.prefix is None and self.pattern is None
 
     @property
     def is_record(self) -> bool:
         """Whether it is one record and nothing else."""
         return bool(self.key) and self.prefix is None
 
+    @property
+    def is_within_ranges(self) -> bool:
+        """Whether it covers not all keys of its ranges."""
+        return self.only_children or self.pattern is not None
+
     def ranges(self) -> list[Range]:
         """The key ranges of its records, in key order."""
-        if self.is_table:
+        if self.key is None and self.prefix is None:
             return [(None, None)]
         found: list[Range] = []
         if self.key is not None:
@@ -75,6 +88,8 @@ class Target:
         """Whether it covers this key; b"": an entry about the table as a whole."""
         if self.is_table:
             return not self.only_children or (bool(key) and is_child(decode_key(key), None))
+        if self.pattern is not None:
+            return bool(key) and covers(self.pattern, levels_of(decode_key(key)))
         if key == self.key:
             return True
         if self.prefix is None or not key:
@@ -124,6 +139,8 @@ def target_of(request: SubscriptionRequest) -> Target:
     table = request.table
     if request.only_root:
         return Target(b"", None)
+    if request.pattern is not None:
+        return Target(None, _literal_prefix(request.pattern, table), pattern=request.pattern)
     children = request.only_children
     if request.key is not None:
         if request.prefix is not None:
@@ -142,6 +159,18 @@ def target_of(request: SubscriptionRequest) -> Target:
     return Target(None, value, children)
 
 
+def _literal_prefix(pattern: Pattern, table: Table) -> KeyPrefix | None:
+    """What the keys of a pattern begin with, as far as it is known."""
+    end = next(number for number, level in enumerate(pattern) if level in ("+", "#"))
+    if not end:
+        return None
+    collection = collection_below(table, "/".join(pattern[:end]) + "/")
+    assert isinstance(collection, Comparison)
+    value = collection.value
+    assert isinstance(value, str | tuple)
+    return value
+
+
 def _below(key: Any, table: Table) -> KeyPrefix:
     if table.definition.split_segments:
         return key if isinstance(key, tuple) else (key,)
@@ -151,14 +180,18 @@ def _below(key: Any, table: Table) -> KeyPrefix:
 class TargetIndex(Generic[T]):
     """Items by their target, of one table."""
 
-    __slots__ = ("_all", "_by_key", "_by_prefix")
+    __slots__ = ("_all", "_by_key", "_by_prefix", "_patterns")
 
     def __init__(self) -> None:
         self._all: list[T] = []
         self._by_key: dict[bytes, list[T]] = {}
         self._by_prefix: dict[KeyPrefix, list[T]] = {}
+        self._patterns: PatternIndex[T] = PatternIndex()
 
     def add(self, target: Target, item: T) -> None:
+        if target.pattern is not None:
+            self._patterns.add(target.pattern, item)
+            return
         if target.is_table:
             self._all.append(item)
         if target.key is not None:
@@ -167,6 +200,9 @@ class TargetIndex(Generic[T]):
             self._by_prefix.setdefault(target.prefix, []).append(item)
 
     def remove(self, target: Target, item: T) -> None:
+        if target.pattern is not None:
+            self._patterns.remove(target.pattern, item)
+            return
         if target.is_table:
             self._all.remove(item)
         if target.key is not None:
@@ -175,15 +211,19 @@ class TargetIndex(Generic[T]):
             _remove(self._by_prefix, target.prefix, item)
 
     def __bool__(self) -> bool:
-        return bool(self._all or self._by_key or self._by_prefix)
+        return bool(self._all or self._by_key or self._by_prefix or self._patterns)
 
     def find(self, key: bytes) -> list[T]:
         """The items whose target may cover this key: everything but `only_children` is tested. The list is not to be changed."""
         by_key = self._by_key.get(key)
-        if not self._by_prefix or not key:
+        patterns = self._patterns
+        if not key or not (self._by_prefix or patterns):
             return self._all if by_key is None else [*self._all, *by_key]
         found = [*self._all, *(by_key or ())]
-        for prefix in key_prefixes(decode_key(key)):
+        decoded = decode_key(key)
+        if patterns:
+            found += patterns.find(key, levels_of(decoded))
+        for prefix in key_prefixes(decoded):
             below = self._by_prefix.get(prefix)
             if below is not None:
                 found += below

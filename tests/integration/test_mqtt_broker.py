@@ -94,6 +94,11 @@ def test_retained_messages_are_the_records(app: Application) -> None:
         ("Sensor/+", ["Sensor/a", "Sensor/d"]),
         ("Sensor/#", ["Sensor", "Sensor/a", "Sensor/a/b", "Sensor/a/b/c", "Sensor/d"]),
         ("Sensor", ["Sensor"]),
+        ("Sensor/+/b", ["Sensor/a/b"]),
+        ("Sensor/+/#", ["Sensor/a", "Sensor/a/b", "Sensor/a/b/c", "Sensor/d"]),
+        ("Sensor/a/+/#", ["Sensor/a/b", "Sensor/a/b/c"]),
+        ("Sensor/+/+/c", ["Sensor/a/b/c"]),
+        ("Sensor/d/+/x", []),
     ],
 )
 def test_filters(app: Application, filter: str, covered: list[str]) -> None:
@@ -108,7 +113,22 @@ def test_filters(app: Application, filter: str, covered: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "filter", ["#", "+/a", "Nothing/#", "Hidden/#", "Sensor/#/a", "Sensor/a#", "Sensor+/a", "/Sensor/a", "Sensor//a", "$SYS/#", "Sensor/"]
+    "filter",
+    [
+        "Sensor" + "/+" * 9 + "/a",
+        "Sensor" + "/a" * 70 + "/+/#",
+        "#",
+        "+/a",
+        "Nothing/#",
+        "Hidden/#",
+        "Sensor/#/a",
+        "Sensor/a#",
+        "Sensor+/a",
+        "/Sensor/a",
+        "Sensor//a",
+        "$SYS/#",
+        "Sensor/",
+    ],
 )
 def test_filters_that_cover_nothing(app: Application, filter: str) -> None:
     assert app.mqtt("a").subscribe(filter) == 0x8F
