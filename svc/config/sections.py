@@ -255,8 +255,10 @@ class AuthenticationSection(Section):
 class MqttNetworkSection(Section):
     """`mqtt.network`"""
 
-    port: int | None = setting("port", 1883, "MQTT over TCP; null: not opened.", null=True)
-    secure_port: int | None = setting("port", 8883, "MQTT over TLS, opened as `http.securePort`; null: not opened.", null=True)
+    port: int | None = setting("port", None, "MQTT over TCP, usually 1883; null: not opened.", null=True)
+    secure_port: int | None = setting(
+        "port", None, "MQTT over TLS, usually 8883, opened as `http.securePort`; null: not opened.", null=True
+    )
     host: tuple[str, ...] = setting("addresses", From("http.host"), "As `http.host`, for these ports.")
     mtls: Switch = setting("switch", False, "Client certificates on the TLS port.", fields=MTLS_FIELDS)
 

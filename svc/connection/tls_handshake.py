@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from svc.connection.base import SocketConnection
 from svc.connection.http1 import Http1Connection
 from svc.connection.tls import TlsSocket
+from svc.connection.tunnel import TunnelConnection
 
 if TYPE_CHECKING:
     from svc.connection.shared import OpenConnection, PendingHandshake, SharedState
+    from svc.messages import Receiver
 
 HANDSHAKE_SLICE = 0.003  # seconds of a turn that all handshakes together may take
 HANDSHAKE_SECONDS = 10.0  # from accept to the end; a shorter `headersTimeout` counts instead
@@ -67,12 +69,14 @@ class RevocationCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TlsPort:
-    """The context of a port's handshakes. `record(value, metric)`: metrics (spec: analytics §3). `revocations`: None if revocation is not checked."""
+    """The context of a port's handshakes. `record(value, metric)`: metrics (spec: analytics §3). `revocations`: None if revocation is not checked.
+    `make_receiver`: of a port that does not speak HTTP: makes what takes over, of the certificate of the client."""
 
     contexts: Contexts
     record: HandshakeRecord
     log: HandshakeLog
     revocations: RevocationCheck | None = None
+    make_receiver: Callable[[Any], Receiver] | None = None
 
 
 class HandshakeRecord(Protocol):
@@ -91,7 +95,7 @@ class TlsAcceptor:
         return self._connections.open
 
     def accept(self, sock: socket.socket, peer: str, scheme: str = "https") -> TlsHandshake:
-        handshake = TlsHandshake(self._connections, sock, peer, self._port)
+        handshake = TlsHandshake(self._connections, sock, peer, self._port, scheme)
         handshake.open()
         return handshake
 
@@ -101,11 +105,11 @@ class TlsHandshake(SocketConnection):
 
     __slots__ = ("_accepted", "_is_done", "_is_queued", "_port", "_tls")
 
-    def __init__(self, shared: SharedState, raw: socket.socket, peer: str, port: TlsPort) -> None:
+    def __init__(self, shared: SharedState, raw: socket.socket, peer: str, port: TlsPort, scheme: str = "https") -> None:
         self._tls = TlsSocket(raw)
         self._accepted = shared.now()
         deadline = self._accepted + min(shared.timeouts.headers, HANDSHAKE_SECONDS)
-        super().__init__(shared, cast("socket.socket", self._tls), peer, "https", deadline)
+        super().__init__(shared, cast("socket.socket", self._tls), peer, scheme, deadline)
         self._port = port
         self._is_queued = False
         self._is_done = False
@@ -190,7 +194,13 @@ class TlsHandshake(SocketConnection):
             return
         shared, tls = self._shared, self._tls
         successor: OpenConnection
-        if tls.session.selected_alpn_protocol() == "h2":
+        if self._port.make_receiver is not None:
+            tunnel = successor = TunnelConnection(
+                shared, self.sock, self.peer, self.scheme, self._port.make_receiver(self.peer_certificate)
+            )
+            self.hand_over(tunnel)
+            tunnel.touch()
+        elif tls.session.selected_alpn_protocol() == "h2":
             successor = shared.begin_http2(self, b"")
         else:
             successor = Http1Connection(shared, self.sock, self.peer, "https")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Collection
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc.connection.base import READ_SIZE, SocketConnection
 from svc.loop import contained
@@ -14,6 +15,26 @@ if TYPE_CHECKING:
     from svc.connection.shared import SharedState
 
 CLOSE_SECONDS = 2.0  # for the peer to end its half after we have ended ours
+
+
+class TunnelAcceptor:
+    """The `Acceptor` of a port that speaks another protocol than HTTP from the beginning. `make_receiver`: of a connection; gets the certificate of its client,
+    None without one."""
+
+    def __init__(self, shared: SharedState, make_receiver: Callable[[Any], Receiver]) -> None:
+        self._shared = shared
+        self._make_receiver = make_receiver
+
+    @property
+    def open(self) -> Collection[object]:
+        return self._shared.open
+
+    def accept(self, sock: socket.socket, peer: str, scheme: str) -> TunnelConnection:
+        """Take over a connected non-blocking socket."""
+        connection = TunnelConnection(self._shared, sock, peer, scheme, self._make_receiver(None))
+        connection.open()
+        connection.touch()  # its receiver starts at the end of the turn, whether the client says something or not
+        return connection
 
 
 class TunnelConnection(SocketConnection):

@@ -89,7 +89,7 @@ class Broker:
 
     async def _admit(self, link: SessionLink, packet: Connect, on_admitted: OnAdmitted, on_refused: OnRefused) -> None:
         try:
-            request = _request_of(packet, link.peer)
+            request = _request_of(packet, link)
             found = self._identifier.identify(request)
             user = await found.wait(self.loop, None) if isinstance(found, PendingVerification) else found
             request.user = user
@@ -247,14 +247,14 @@ class Broker:
         logger.info("a message of %s to %s was refused with %#04x: %s", client_id, topic[:200], reason, message)
 
 
-def _request_of(packet: Connect, peer: str) -> Request:
+def _request_of(packet: Connect, link: SessionLink) -> Request:
     """What a request with the credentials of CONNECT would be."""
     pairs: HeaderPairs = []
     if packet.username is not None:
         credentials = packet.username.encode() + b":" + (packet.password or b"")
         pairs.append(("authorization", f"Basic {b64encode(credentials).decode()}"))
     request = Request("CONNECT", "/", HeaderBlock(pairs))
-    request.scheme, request.peer = "mqtt", peer
+    request.scheme, request.peer, request.peer_certificate = "mqtt", link.peer, link.certificate
     return request
 
 

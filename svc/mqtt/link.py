@@ -83,13 +83,16 @@ class Link:
         "_is_waiting",
         "_keep_alive",
         "_tunnel",
+        "certificate",
         "connection",
         "is_closed",
         "kind",
         "session",
     )
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, certificate: Any = None) -> None:
+        """`certificate`: of the client, if it has shown one."""
+        self.certificate = certificate
         self._broker = broker
         self._tunnel: Tunnel | None = None
         self._answers: deque[_Answer] = deque()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from svc.content.content_type import ContentType
 from svc.mqtt.publishing import Sender
@@ -13,11 +13,13 @@ from svc.protocol.mqtt_states import Action
 
 
 class SessionLink(Protocol):
-    """The connection of a session: `link.Link`. `kind`: the content type that its client takes. `pending`: bytes that it has not taken yet."""
+    """The connection of a session: `link.Link`. `kind`: the content type that its client takes. `certificate`: of the client. `pending`: bytes that it has
+    not taken yet."""
 
     connection: MqttConnection
     kind: ContentType
     is_closed: bool
+    certificate: Any
 
     @property
     def peer(self) -> str: ...

@@ -39,6 +39,7 @@ from svc.websocket.resource_sockets import ResourceSockets, SocketEndpoint
 if TYPE_CHECKING:
     from svc.graphql.endpoint import GraphQLEndpoint
     from svc.mqtt.broker import Broker
+    from svc.mqtt.link import Link
 
 
 class ApplicationInterfaces:
@@ -101,6 +102,12 @@ class ApplicationInterfaces:
             reactor.clock,
             lambda error: reactor.log_error("a message of MQTT", error),
         )
+
+    def mqtt_link(self, certificate: Any) -> Link:
+        """What serves a new connection of MQTT. `certificate`: of its client, None without one."""
+        from svc.mqtt.link import Link
+
+        return Link(self.mqtt, certificate)
 
     def sweep(self, now: float) -> None:
         """About once a second."""

@@ -50,7 +50,7 @@ from svc.server.forked_child import ForkedChild
 from svc.server.http_date import HttpDate
 from svc.server.operations_interface import OperationsInterface
 from svc.server.periodic import PeriodicWork
-from svc.server.ports import APPLICATION, OPERATIONS, PortCertificates, PortParts, ServerPorts
+from svc.server.ports import APPLICATION, MQTT, OPERATIONS, PortCertificates, PortParts, ServerPorts
 from svc.server.reloading import Reloader
 from svc.server.reports import Defects, ReloadReports
 from svc.server.screen import Screen
@@ -231,6 +231,14 @@ class Instance:
             opens_ports=self._options.opens_ports,
         )
         self.application_ports.set_default(self.application_port, dispatcher, upgrades)
+        mqtt = config.mqtt.network
+        self.mqtt_port: ServerPorts | None = None
+        if self._options.opens_ports and (mqtt.port is not None or mqtt.secure_port is not None):
+            certificates = PortCertificates(MQTT, config, stored, self.logs, self.clock, reactor.loop)
+            self.mqtt_port = ServerPorts(
+                MQTT, parts, dispatcher, certificates, make_receiver=lambda certificate: self.interfaces.mqtt_link(certificate)
+            )
+            self.application_ports.others.append(self.mqtt_port)
 
         accounts = self.accounts
         self.node = Node(

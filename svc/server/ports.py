@@ -18,12 +18,14 @@ from svc.config import Config, TlsSection
 from svc.config.sections import HttpSection, NetworkSection
 from svc.connection import Connections, Timeouts
 from svc.connection.input_share import InputShare
-from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Listener
+from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Acceptor, Listener
 from svc.connection.listening import listen_at, listen_on
 from svc.connection.tls_handshake import TlsAcceptor, TlsPort
+from svc.connection.tunnel import TunnelAcceptor
 from svc.http.behind_proxies import BehindProxies, TrustedProxies
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs
+from svc.messages import Receiver
 from svc.protocol.http1 import Limits
 from svc.reactor import Reactor
 from svc.root.socket_path import make_private_directory, socket_path
@@ -39,6 +41,7 @@ class ServerRow:
 
     `section`: of its settings, as messages name it. `host`: the setting with the addresses. `purpose`: of the certificates that its TLS port
     shows (`tls.uses`). `reserved`: file descriptors that its connections leave free (`connection.listener`). `network`, `tls_entries`: its settings.
+    `schemes`: of addresses, without and with TLS.
     """
 
     section: str
@@ -47,6 +50,7 @@ class ServerRow:
     reserved: int
     network: Callable[[Config], HttpSection | NetworkSection]
     tls_entries: Callable[[Config], tuple[TlsSection, ...]]
+    schemes: tuple[str, str] = ("http", "https")
 
 
 APPLICATION = ServerRow(
@@ -60,6 +64,22 @@ OPERATIONS = ServerRow(
     lambda config: config.operations_api.network,
     lambda config: config.operations_tls_entries,
 )
+MQTT = ServerRow(
+    "mqtt.network",
+    "mqtt.network.host",
+    "mqtt",
+    RESERVED_BY_APPLICATION,
+    lambda config: mqtt_network(config),
+    lambda config: config.tls_entries,
+    ("mqtt", "mqtts"),
+)
+
+
+def mqtt_network(config: Config) -> HttpSection:
+    """Its ports, with the times of those of HTTP."""
+    network = config.mqtt.network
+    own = {"port": network.port, "secure_port": network.secure_port, "host": network.host, "mtls": network.mtls, "http2": False}
+    return HttpSection({**vars(config.http), **own})
 
 
 def open_port(name: str, port: int, hosts: Sequence[str], setting: str) -> list[Any]:
@@ -153,8 +173,9 @@ class ServerPorts:
         certificates: PortCertificates,
         *,
         domain_socket: Path | None = None,
+        make_receiver: Callable[[Any], Receiver] | None = None,
     ) -> None:
-        """`domain_socket`: the configured path of the Unix socket."""
+        """`domain_socket`: the configured path of the Unix socket. `make_receiver`: of connections that do not speak HTTP (`connection.tunnel`)."""
         config, reactor = parts.config, parts.reactor
         network = row.network(config)
         self._row = row
@@ -175,6 +196,7 @@ class ServerPorts:
             http2=network.http2,
             input=parts.input,
         )
+        self._make_receiver = make_receiver
         self.listeners: list[Listener] = []
 
     def _routed(self, at_once: bool) -> None:
@@ -217,8 +239,11 @@ class ServerPorts:
             raise
 
     def _listen_plain(self, name: str, port: int) -> None:
+        acceptor: Acceptor = self.connections if self._make_receiver is None else TunnelAcceptor(self.connections, self._make_receiver)
         for sock in open_port(name, port, self._network.host, self._row.host):
-            self.listeners.append(Listener(sock, self.connections, self._loop, self._routed, self._warn, reserved=self._row.reserved))
+            self.listeners.append(
+                Listener(sock, acceptor, self._loop, self._routed, self._warn, self._row.schemes[0], reserved=self._row.reserved)
+            )
 
     def _listen_secure(self, name: str, port: int) -> None:
         """Without a certificate to show nothing is opened, and the log says why."""
@@ -228,9 +253,11 @@ class ServerPorts:
         socks = open_port(name, port, self._network.host, self._row.host)
         self._contexts = contexts
         logger, clients = self._certificates.logger, self._certificates.clients
-        acceptor = TlsAcceptor(self.connections, TlsPort(contexts, self._record, logger, None if clients is None else clients.revocations))
+        revocations = None if clients is None else clients.revocations
+        acceptor = TlsAcceptor(self.connections, TlsPort(contexts, self._record, logger, revocations, self._make_receiver))
+        scheme, reserved = self._row.schemes[1], self._row.reserved
         for sock in socks:
-            self.listeners.append(Listener(sock, acceptor, self._loop, self._routed, logger.warn, "https", reserved=self._row.reserved))
+            self.listeners.append(Listener(sock, acceptor, self._loop, self._routed, logger.warn, scheme, reserved=reserved))
 
     def _listen_at(self, name: str, configured: Path) -> None:
         try:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
-from svc.config.settings import BY_NAME
 from svc.logs import capture_output
 from svc.loop import contained, new_loop
 from svc.operations.held_loop import HeldLoop
@@ -91,19 +90,14 @@ class Server:
     def _listen(self) -> None:
         """Open every port or raise OSError with none open."""
         instance = self.instance
-        mqtt = instance.config.mqtt.network
-        unserved = [
-            f"{name} {port}"
-            for name, port in (("mqtt.network.port", mqtt.port), ("mqtt.network.securePort", mqtt.secure_port))
-            if port is not None and port != BY_NAME[name].default  # which nobody has asked for
-        ]
-        if unserved:
-            instance.logger.warn("not opened, because this version does not serve them yet:", ", ".join(unserved))
         try:
             instance.application_port.listen()
             instance.operations_port.listen()
+            if instance.mqtt_port is not None:
+                instance.mqtt_port.listen()
         except OSError:
             instance.application_port.discard()
+            instance.operations_port.discard()
             instance.application_ports.discard()
             raise
 

@@ -29,7 +29,7 @@ from svc.testing.wire import MemorySocket, WireLoop
 
 __tracebackhide__ = is_hidden
 
-MAX_SWEEPS = 600  # of the server in one advance: in a long one its periodic work comes at longer intervals
+MAX_SWEEPS = 600  # of the server in one advance or a long wait: there its periodic work comes at longer intervals
 PATIENCE = 10.0  # real seconds that something may take
 FAR = 3600.0  # seconds of the clock that something may take
 ENDED = "the application of this test has ended"
@@ -122,7 +122,12 @@ class Instance:
 
     def wait_for(self, future: asyncio.Future[Any], what: str, *, seconds: float = FAR, patience: float | None = None) -> None:
         """Until it is done. Raises NotEnded; a task is cancelled then."""
-        self._turn(future, seconds, waits_outside=True, patience=patience)
+        if seconds > FAR:
+            self.loop.pace = seconds / MAX_SWEEPS
+        try:
+            self._turn(future, seconds, waits_outside=True, patience=patience)
+        finally:
+            self.loop.pace = 1.0
         if not future.done():
             reason = self._why(what, seconds, self.patience if patience is None else patience)
             future.cancel()

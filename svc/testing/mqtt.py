@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from svc.mqtt.port import MqttAcceptor
+from svc.connection.tunnel import TunnelAcceptor
 from svc.protocol.mqtt import PacketReader, ack, encode
 from svc.protocol.mqtt_packets import (
     V3,
@@ -104,8 +104,9 @@ class MqttClient(list[Message]):
         self._sock = MemorySocket(instance.loop)
         self._sock.client = self
         instance.sockets.add(self._sock)
-        acceptor = MqttAcceptor(instance.server.application_port.connections, instance.server.interfaces.mqtt)
-        acceptor.accept(self._sock, PEER)  # type: ignore[arg-type]  # it has the interface of one
+        server = instance.server
+        acceptor = TunnelAcceptor(server.application_port.connections, server.interfaces.mqtt_link)
+        acceptor.accept(self._sock, PEER, "mqtt")  # type: ignore[arg-type]  # it has the interface of one
         self._send(packet)
         self._wait(lambda: self.connack is not None or not self.is_open, "CONNACK")
         if self.connack is None or self.connack.reason:

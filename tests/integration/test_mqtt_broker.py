@@ -328,13 +328,13 @@ def test_keep_alive(app: Application) -> None:
 
 
 def test_connect_must_come(app: Application) -> None:
-    from svc.mqtt.port import MqttAcceptor
+    from svc.connection.tunnel import TunnelAcceptor
     from svc.testing.wire import MemorySocket
 
     instance = app.instance
     sock = MemorySocket(instance.loop)
-    acceptor = MqttAcceptor(instance.server.application_port.connections, instance.server.interfaces.mqtt)
-    acceptor.accept(sock, "192.0.2.9")  # type: ignore[arg-type]
+    acceptor = TunnelAcceptor(instance.server.application_port.connections, instance.server.interfaces.mqtt_link)
+    acceptor.accept(sock, "192.0.2.9", "mqtt")  # type: ignore[arg-type]
     app.clock.advance(9)
     assert not sock.is_closed
     app.clock.advance(5)
