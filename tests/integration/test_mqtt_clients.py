@@ -1,0 +1,216 @@
+"""Clients of MQTT that are not ours, against a started server: paho-mqtt and aiomqtt, for both versions and each QoS, beside REST."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import aiomqtt
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from tests.integration.conftest import PASSWORD, Process
+from tests.support.certificates import authority, localhost
+from tests.support.ports import free_port
+
+pytestmark = pytest.mark.programs
+
+SCHEMA = "type Sensor @table @export { id: ID @primaryKey temperature: Float }\ntype Raw @table @export { id: ID @primaryKey }\n"
+SECONDS = 30.0
+VERSIONS = [paho.MQTTv311, paho.MQTTv5]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp("mqtt")
+    app = folder / "app"
+    app.mkdir()
+    (app / "config.yaml").write_text("rest: true\ngraphqlSchema: {files: '*.graphql'}\n")
+    (app / "schema.graphql").write_text(SCHEMA)
+    ports = {"MQTT_NETWORK_PORT": str(free_port()), "MQTT_NETWORK_SECUREPORT": str(free_port())}
+    tls = {"TLS_CERTIFICATE": str(localhost().file), "TLS_PRIVATEKEY": str(localhost().key_file)}
+    process = Process(folder / "root", app, env={**ports, **tls}).start()
+    process.mqtt_port, process.mqtts_port = (int(port) for port in ports.values())  # type: ignore[attr-defined]
+    yield process
+    assert process.stop() == 0, process.output()
+
+
+class Client:
+    """A paho client whose callbacks note what they are called with."""
+
+    def __init__(
+        self, server: Process, client_id: str = "", version: int = paho.MQTTv5, *, clean: bool = True, tls: bool = False, **options: Any
+    ) -> None:
+        self.messages: list[paho.MQTTMessage] = []
+        self.connected: list[tuple[bool, int]] = []
+        self.ended: list[int] = []
+        self.subscribed: dict[int, list[int]] = {}
+        self.published: dict[int, int] = {}
+        self.changed = threading.Condition()
+        kind = {} if version == paho.MQTTv5 else {"clean_session": clean}
+        self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=version, **kind)  # type: ignore[arg-type]
+        self.client.username_pw_set("admin", PASSWORD)
+        self.client.on_connect = lambda c, u, flags, reason, found: self.note(self.connected.append, (flags.session_present, reason.value))
+        self.client.on_disconnect = lambda c, u, flags, reason, found: self.note(self.ended.append, reason.value)
+        self.client.on_message = lambda c, u, message: self.note(self.messages.append, message)
+        self.client.on_subscribe = lambda c, u, mid, reasons, found: self.note(
+            self.subscribed.update, {mid: [each.value for each in reasons]}
+        )
+        self.client.on_publish = lambda c, u, mid, reason, found: self.note(self.published.update, {mid: reason.value})
+        if (will := options.pop("will", None)) is not None:
+            self.client.will_set(*will)
+        if tls:
+            self.client.tls_set(ca_certs=str(authority().file), cert_reqs=ssl.CERT_REQUIRED)
+        given: dict[str, Any] = {}
+        if version == paho.MQTTv5:
+            properties = Properties(PacketTypes.CONNECT)
+            properties.SessionExpiryInterval = 0 if clean else 1000
+            given = {"clean_start": clean, "properties": properties}
+        port = server.mqtts_port if tls else server.mqtt_port  # type: ignore[attr-defined]
+        self.client.connect("localhost" if tls else "127.0.0.1", port, 30, **given)
+        self.client.loop_start()
+        self.until(lambda: self.connected or self.ended)
+
+    def note(self, store: Callable[[Any], object], value: Any) -> None:
+        with self.changed:
+            store(value)
+            self.changed.notify_all()
+
+    def until(self, is_so: Callable[[], object]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(is_so, SECONDS), (self.connected, self.ended, self.messages)
+
+    def subscribe(self, filter: str, qos: int) -> list[int]:
+        _, mid = self.client.subscribe(filter, qos)
+        assert mid is not None
+        self.until(lambda: mid in self.subscribed)
+        return self.subscribed[mid]
+
+    def publish(self, topic: str, payload: Any, qos: int, retain: bool = False) -> int:
+        info = self.client.publish(topic, payload, qos, retain)
+        self.until(lambda: info.mid in self.published)
+        return self.published[info.mid]
+
+    def expect(self, count: int) -> list[tuple[str, bytes]]:
+        self.until(lambda: len(self.messages) >= count)
+        return [(message.topic, bytes(message.payload)) for message in self.messages]
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+    def lose(self) -> None:
+        """The connection ends without DISCONNECT."""
+        sock = self.client.socket()
+        self.client.loop_stop()
+        assert sock is not None
+        sock.close()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_qos(server: Process, version: int, tls: bool) -> None:
+    with server.client() as rest:
+        rest.delete("/Sensor/")
+        reader, writer = Client(server, "reader", version, tls=tls), Client(server, "writer", version, tls=tls)
+        assert reader.subscribe("Sensor/#", 2) == [2]
+        for qos in (0, 1, 2):
+            assert writer.publish(f"Sensor/{qos}", f'{{"temperature":{qos}}}', qos) == 0
+            assert writer.publish(f"Sensor/{qos}", f'{{"temperature":{qos}}}', qos, retain=True) == 0
+        found = reader.expect(6)
+        assert found[0] == ("Sensor/0", b'{"temperature":0}') and [topic for topic, _ in found] == [
+            f"Sensor/{each // 2}" for each in range(6)
+        ]
+        assert sorted(record["id"] for record in rest.get("/Sensor/").json()) == ["0", "1", "2"]
+        assert rest.put("/Sensor/x", json={"temperature": 5}).status_code == 204
+        assert rest.delete("/Sensor/x").status_code in (200, 204)
+        assert reader.expect(8)[7] == ("Sensor/x", b"")
+        late = Client(server, "late", version, tls=tls)
+        late.subscribe("Sensor/+", 1)
+        late.expect(3)
+        assert all(message.retain for message in late.messages)
+        for client in (reader, writer, late):
+            client.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_large_payloads(server: Process, version: int) -> None:
+    payload = bytes(range(256)) * 4096  # 1 MiB
+    with server.client() as rest:
+        rest.delete("/Raw/")
+    reader, writer = Client(server, "reader", version), Client(server, "writer", version)
+    reader.subscribe("Raw/#", 1)
+    assert writer.publish("Raw/1", payload, 2) == 0
+    assert writer.publish("Raw/1", payload, 1, retain=True) == 0
+    assert reader.expect(2) == [("Raw/1", payload)] * 2
+    with server.client() as rest:
+        assert rest.get("/Raw/1").content == payload
+    reader.close()
+    writer.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sessions_and_wills(server: Process, version: int) -> None:
+    with server.client() as rest:
+        rest.delete("/Sensor/")
+    watcher = Client(server, "watcher", version)
+    watcher.subscribe("Sensor/will", 1)
+    client = Client(server, "lasting", version, clean=False, will=("Sensor/will", b"{}", 1))
+    client.subscribe("Sensor/+", 2)
+    client.lose()
+    assert watcher.expect(1) == [("Sensor/will", b"{}")]
+    writer = Client(server, "writer", version)
+    for number in range(200):
+        writer.publish(f"Sensor/{number}", "{}", number % 3)
+    client = Client(server, "lasting", version, clean=False)
+    assert client.connected == [(True, 0)]
+    found = [topic for topic, _ in client.expect(201)]
+    assert found == ["Sensor/will", *(f"Sensor/{number}" for number in range(200))]
+    for each in (client, writer, watcher):
+        each.close()
+    last = Client(server, "lasting", version)
+    assert last.connected == [(False, 0)]
+    last.close()
+
+
+def test_refusals(server: Process) -> None:
+    client = Client(server, "a")
+    assert client.publish("Nothing/1", "{}", 1) == 0x90
+    assert client.publish("Sensor/1", '{"temperature":"warm"}', 1, retain=True) == 0x99
+    # paho sends PUBREL after a PUBREC that says no, and reports the answer to that.
+    assert client.publish("Sensor/1", '{"temperature":"warm"}', 2, retain=True) == 0x92
+    assert client.subscribe("Nothing/#", 1) == [0x8F]
+    client.close()
+    wrong = paho.Client(CallbackAPIVersion.VERSION2, "b", protocol=paho.MQTTv5)
+    wrong.username_pw_set("admin", "wrong")
+    seen: list[int] = []
+    wrong.on_connect = lambda c, u, flags, reason, found: seen.append(reason.value)
+    wrong.connect("127.0.0.1", server.mqtt_port)  # type: ignore[attr-defined]
+    end = time.monotonic() + SECONDS
+    while not seen and time.monotonic() < end:
+        wrong.loop(0.1)
+    assert seen == [0x86]
+
+
+@pytest.mark.parametrize("version", [aiomqtt.ProtocolVersion.V311, aiomqtt.ProtocolVersion.V5])
+def test_aiomqtt(server: Process, version: aiomqtt.ProtocolVersion) -> None:
+    async def run() -> list[tuple[str, bytes]]:
+        options: dict[str, Any] = {"port": server.mqtt_port, "username": "admin", "password": PASSWORD, "protocol": version}  # type: ignore[attr-defined]
+        async with aiomqtt.Client("127.0.0.1", **options) as reader, aiomqtt.Client("127.0.0.1", **options) as writer:
+            await reader.subscribe("Sensor/#", qos=1)
+            await writer.publish("Sensor/aio", b'{"temperature":1}', qos=2)
+            found = []
+            async for message in reader.messages:
+                if not message.retain:
+                    found.append((str(message.topic), bytes(message.payload)))  # type: ignore[arg-type]
+                    break
+            return found
+
+    assert asyncio.run(asyncio.wait_for(run(), SECONDS)) == [("Sensor/aio", b'{"temperature":1}')]
