@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +21,7 @@ from paho.mqtt.properties import Properties
 
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.certificates import authority, localhost
+from tests.support.npm import NODE, needs_node, node_packages
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.programs
@@ -214,3 +218,68 @@ def test_aiomqtt(server: Process, version: aiomqtt.ProtocolVersion) -> None:
             return found
 
     assert asyncio.run(asyncio.wait_for(run(), SECONDS)) == [("Sensor/aio", b'{"temperature":1}')]
+
+
+# --- mosquitto ---------------------------------------------------------------------------------------------------------------------------
+
+needs_mosquitto = pytest.mark.skipif(shutil.which("mosquitto_pub") is None, reason="mosquitto-clients is not installed")
+
+
+def mosquitto(server: Process, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    login = ["-h", "127.0.0.1", "-p", str(server.mqtt_port), "-u", "admin", "-P", PASSWORD]  # type: ignore[attr-defined]
+    return subprocess.Popen(
+        [f"mosquitto_{program}", *login, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE
+    )
+
+
+@needs_mosquitto
+@pytest.mark.parametrize("version", ["mqttv311", "mqttv5"])
+def test_mosquitto(server: Process, version: str) -> None:
+    with server.client() as rest:
+        rest.delete("/Sensor/")
+        rest.put("/Sensor/there", json={"temperature": 1})
+        reader = mosquitto(server, "sub", "-V", version, "-t", "Sensor/#", "-q", "2", "-C", "4", "-v", "-W", "30")
+        assert reader.stdout is not None
+        first = reader.stdout.readline()  # the retained message: it is subscribed
+        topic, _, payload = first.partition(b" ")
+        assert (topic, json.loads(payload)) == (b"Sensor/there", {"id": "there", "temperature": 1})
+        for qos in ("0", "1", "2"):
+            writer = mosquitto(server, "pub", "-V", version, "-t", f"Sensor/{qos}", "-q", qos, "-m", '{"temperature":2}', "-r")
+            output, _ = writer.communicate(timeout=SECONDS)
+            assert writer.returncode == 0, output
+        rest_of, _ = reader.communicate(timeout=SECONDS)
+        assert reader.returncode == 0
+        found = [line.partition(b" ") for line in rest_of.splitlines()]
+        assert [(topic, json.loads(payload)["temperature"]) for topic, _, payload in found] == [(b"Sensor/%d" % qos, 2) for qos in range(3)]
+        refused = mosquitto(server, "pub", "-V", version, "-t", "Nothing/1", "-q", "1", "-m", "x")
+        output, _ = refused.communicate(timeout=SECONDS)
+        assert (b"There is no such topic" in output) == (version == "mqttv5"), output
+
+
+# --- MQTT.js -----------------------------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import mqtt from "mqtt";
+const [port, protocolVersion, password] = [process.argv[2], Number(process.argv[3]), process.argv[4]];
+const client = await mqtt.connectAsync(`mqtt://127.0.0.1:${port}`, {protocolVersion, username: "admin", password, clientId: "js"});
+const seen = [];
+client.on("message", (topic, payload, packet) => { if (!packet.retain) seen.push([topic, payload.toString()]); });
+await client.subscribeAsync("Sensor/+/b", {qos: 2});
+for (const qos of [0, 1, 2]) await client.publishAsync(`Sensor/${qos}/b`, JSON.stringify({temperature: qos}), {qos});
+const end = Date.now() + 20000;
+while (seen.length < 3 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
+await client.endAsync();
+console.log(JSON.stringify(seen));
+"""
+
+
+@needs_node
+@pytest.mark.parametrize("version", [4, 5])
+def test_mqtt_js(server: Process, version: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert NODE is not None
+    script = node_packages(tmp_path_factory) / f"mqtt-{version}.mjs"
+    script.write_text(SCRIPT)
+    command = [NODE, str(script), str(server.mqtt_port), str(version), PASSWORD]  # type: ignore[attr-defined]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[f"Sensor/{qos}/b", f'{{"temperature":{qos}}}'] for qos in range(3)]
