@@ -255,10 +255,8 @@ class AuthenticationSection(Section):
 class MqttNetworkSection(Section):
     """`mqtt.network`"""
 
-    port: int | None = setting("port", None, "MQTT over TCP, usually 1883; null: not opened.", null=True)
-    secure_port: int | None = setting(
-        "port", None, "MQTT over TLS, usually 8883, opened as `http.securePort`; null: not opened.", null=True
-    )
+    port: int | None = setting("port", 1883, "MQTT over TCP; null: not opened.", null=True)
+    secure_port: int | None = setting("port", 8883, "MQTT over TLS, opened as `http.securePort`; null: not opened.", null=True)
     host: tuple[str, ...] = setting("addresses", From("http.host"), "As `http.host`, for these ports.")
     mtls: Switch = setting("switch", False, "Client certificates on the TLS port.", fields=MTLS_FIELDS)
 
@@ -266,6 +264,9 @@ class MqttNetworkSection(Section):
 class MqttSection(Section):
     """`mqtt`"""
 
+    enabled: bool = setting(
+        "bool", False, "Whether the ports of MQTT are opened. Off by default, because a part of the broker is still to come."
+    )
     network: MqttNetworkSection
     web_socket: bool = setting("bool", True, "MQTT over WebSocket on the `http` ports.")
     require_authentication: bool = setting("bool", True, "Clients must log in.")

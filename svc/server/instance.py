@@ -231,9 +231,8 @@ class Instance:
             opens_ports=self._options.opens_ports,
         )
         self.application_ports.set_default(self.application_port, dispatcher, upgrades)
-        mqtt = config.mqtt.network
         self.mqtt_port: ServerPorts | None = None
-        if self._options.opens_ports and (mqtt.port is not None or mqtt.secure_port is not None):
+        if self._options.opens_ports and config.mqtt.enabled:
             certificates = PortCertificates(MQTT, config, stored, self.logs, self.clock, reactor.loop)
             self.mqtt_port = ServerPorts(
                 MQTT, parts, dispatcher, certificates, make_receiver=lambda certificate: self.interfaces.mqtt_link(certificate)

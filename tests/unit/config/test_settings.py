@@ -19,7 +19,7 @@ operationsApi: network.port network.securePort network.host network.cors network
 authentication: authorizeLocal cacheTTL enableSessions operationTokenTimeout refreshTokenTimeout hashFunction passwordMinLength
     cookie.domains cookie.expires failureDelay logging
 tls: certificate privateKey certificateAuthority host hosts ciphers uses logging
-mqtt: network.port network.securePort network.host network.mtls webSocket requireAuthentication maxPacketSize logging
+mqtt: enabled network.port network.securePort network.host network.mtls webSocket requireAuthentication maxPacketSize logging
 logging: level file root path stdStreams console colors auditLog auditRetention external rotation.enabled rotation.compress rotation.interval
     rotation.maxSize rotation.path rotation.retention auditAuthEvents.logFailed auditAuthEvents.logSuccessful
 storage: path blobPaths backupPath writeAsync maxTransactionQueueTime caching compression compactOnStart compactOnStartKeepBackup
@@ -107,7 +107,7 @@ def test_every_setting_is_documented() -> None:
     assert [name for name in WITHOUT_EFFECT if f"\n| `{name}` |" not in former] == []
     assert [old for old in LEGACY if f"\n| `{old}` |" not in former] == []
     assert not any(f"`{old}`" in text for old in LEGACY if old not in BY_NAME)
-    assert "`mqtt." not in text and "`replication." not in text and "has no effect" not in text
+    assert "`replication." not in text and "has no effect" not in text
 
 
 def test_settings_on_the_terminal() -> None:
