@@ -13,6 +13,7 @@ from svc.resources.target import RequestTarget, decode_path
 
 PROTOCOL = "mqtt"
 REMEMBERED = 4096  # topics
+REMEMBERED_LENGTH = 256  # characters of them: longer ones are looked for each time
 LEVELS = 64  # of a filter
 WILDCARDS = 8  # "+" of a filter: beyond, one message could be compared with very many
 _SAFE = "/:@!$&'()*+,;=~"  # as in registered addresses
@@ -89,7 +90,9 @@ class Addresses:
         try:
             return self._known[topic]
         except KeyError:
-            found = self._known[topic] = self._find(topic)
+            found = self._find(topic)
+            if len(topic) <= REMEMBERED_LENGTH:
+                self._known[topic] = found
             return found
 
     def _find(self, topic: str) -> Address | None:

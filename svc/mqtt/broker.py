@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import Protocol
 
 from svc.auth.identify import Identifier, PendingVerification
+from svc.auth.users import UserDirectory
 from svc.clock import Clock
 from svc.errors import AccessViolation, Problem
 from svc.loop import contained
@@ -32,11 +33,12 @@ from svc.protocol.mqtt_values import (
     UNAVAILABLE,
     UNSPECIFIED,
 )
-from svc.resources import Resources, TableResource
+from svc.resources import Resources
 
 logger = logging.getLogger("svc.mqtt")
 
 FILTERS = 1000  # of a session
+SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
 LONGEST_ID = 1024  # characters of a client id
 
@@ -62,6 +64,7 @@ class Broker:
         resources: Resources,
         payloads: Payloads,
         identifier: Identifier,
+        directory: UserDirectory,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         report: Callable[[BaseException], None],
@@ -69,6 +72,7 @@ class Broker:
         """`report`: logs a defect, or what code of an application has raised."""
         self._options = options
         self._identifier = identifier
+        self._directory = directory
         self.loop = loop
         self.now = clock.monotonic
         self.report = report
@@ -108,7 +112,7 @@ class Broker:
                 return
             if link.is_closed:
                 return
-            self._open(link, packet, client_id, assigned, Sender(user, link.peer, request.block), on_admitted, on_refused)
+            self._open(link, packet, client_id, assigned, Sender(user, self._directory, link.peer, request.block), on_admitted, on_refused)
             self._identifier.watch_login(request, link)
         except Problem as problem:
             on_refused(BAD_CREDENTIALS if problem.status_code == 401 else UNAVAILABLE, problem.message)
@@ -130,8 +134,7 @@ class Broker:
         if session is not None and session.ends_at is not None and session.ends_at <= self.now():
             self._end(session)
             session = None
-        name = None if sender.user is None else sender.user.username
-        if session is not None and session.expiry and session.username != name:
+        if session is not None and session.expiry and session.sender.username != sender.username:
             on_refused(CLIENT_ID_INVALID, "the session of this client id is another user's")
             return
         if session is not None:
@@ -140,6 +143,9 @@ class Broker:
                 self._end(session)
                 session = None
         expiry = self._expiry_of(packet)
+        if session is None and expiry and len(self.sessions) >= SESSIONS:
+            on_refused(QUOTA_EXCEEDED, "there are too many sessions")
+            return
         is_present = session is not None
         if session is None:
             session = self.sessions[client_id] = Session(client_id, sender, expiry)
@@ -216,12 +222,9 @@ class Broker:
         if before is None and len(session.deliveries) >= FILTERS:
             return QUOTA_EXCEEDED, None
         try:
-            found = self.addresses.find_filter(subscription.filter)
-            if found is None or not issubclass(found.resource, TableResource):
-                return FILTER_INVALID, None
             handling = subscription.retain_handling
             without_records = handling == 2 or (handling == 1 and before is not None)
-            delivery = Delivery(session, subscription, found, self.payloads, identifier, without_records=without_records)
+            delivery = Delivery(session, subscription, self.addresses, self.payloads, identifier, without_records=without_records)
             delivery.open()
         except AccessViolation:
             return NOT_AUTHORIZED, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from svc.content.content_type import ContentType
-from svc.errors import Problem
+from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
 from svc.mqtt.addresses import Addresses, Filter, topic_of
@@ -46,6 +46,7 @@ class Delivery:
     while it is not open; None: the current records were not."""
 
     __slots__ = (
+        "_addresses",
         "_filter",
         "_payloads",
         "_session",
@@ -54,26 +55,39 @@ class Delivery:
         "identifier",
         "position",
         "subscription",
-        "waits_for_room",
     )
 
     def __init__(
-        self, session: Session, subscription: Subscription, found: Filter, payloads: Payloads, identifier: int, *, without_records: bool
+        self,
+        session: Session,
+        subscription: Subscription,
+        addresses: Addresses,
+        payloads: Payloads,
+        identifier: int,
+        *,
+        without_records: bool,
     ) -> None:
-        """`without_records`: what is there is not sent first."""
+        """`without_records`: what is there is not sent first. Raises NotFound: there is nothing that the filter could cover."""
         self._session = session
-        self._filter = found
+        self._addresses = addresses
+        self._filter = self._find(subscription.filter)
         self._payloads = payloads
         self._source: Source | None = None
         self._without_records = without_records
         self.subscription = subscription
         self.identifier = identifier
         self.position: int | None = None
-        self.waits_for_room = False  # in the window of exchanges, or on the way to the client
+
+    def _find(self, text: str) -> Filter:
+        found = self._addresses.find_filter(text)
+        if found is None or not issubclass(found.resource, TableResource):
+            raise NotFound("There is no such topic")
+        return found
 
     def open(self) -> None:
         """Follow what the filter covers, from `position` on. Raises Problem: the user may not read it, or it cannot be subscribed to."""
         self.close()
+        self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
         source = self._source = self._subscribe()
         source.on_ready = self.run
 
@@ -114,12 +128,12 @@ class Delivery:
         if source is None or link is None:
             return
         qos = self.subscription.qos
-        self.waits_for_room = False
+        session.waiting.pop(self, None)
         try:
             while True:
                 room = min(BATCH, session.sent.window - len(session.sent)) if qos else BATCH
                 if room <= 0 or link.pending >= HIGH_WATER:
-                    self.waits_for_room = True
+                    session.waiting[self] = None
                     break
                 events = source.take(room)
                 if not events:

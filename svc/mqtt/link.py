@@ -44,6 +44,7 @@ from svc.protocol.mqtt_values import (
 if TYPE_CHECKING:
     from svc.messages import Tunnel
     from svc.mqtt.broker import Broker
+    from svc.mqtt.delivery import Delivery
     from svc.mqtt.session import Session
 
 CONNECT_SECONDS = 10.0  # until CONNECT must have come
@@ -140,9 +141,7 @@ class Link:
     def on_sent(self) -> None:
         session = self.session
         if session is not None and session.link is self:
-            for delivery in list(session.deliveries.values()):
-                if delivery.waits_for_room:
-                    delivery.run()
+            session.make_room()
 
     def on_closed(self) -> None:
         self.is_closed = True
@@ -381,19 +380,33 @@ class Link:
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 
     def _on_subscribe(self, packet: Subscribe) -> None:
+        self._subscribe(packet, [], [])
+
+    def _subscribe(self, packet: Subscribe, reasons: list[int], begun: list[Delivery]) -> None:
+        """Subscribe to the filters behind those that `reasons` answers, for a slice; the rest in the next turn."""
         session = self.session
-        assert session is not None
+        if session is None:
+            return
         (identifier,) = packet.properties.get(SUBSCRIPTION_ID, (0,))
-        reasons: list[int] = []
-        begun = []
-        for subscription in packet.subscriptions:
+        end = self._broker.now() + SLICE
+        for subscription in packet.subscriptions[len(reasons) :]:
             reason, delivery = self._broker.subscribe(session, subscription, identifier)
             reasons.append(reason if self.connection.version == V5 or reason < 0x80 else UNSPECIFIED)
             if delivery is not None:
                 begun.append(delivery)
+            if len(reasons) < len(packet.subscriptions) and self._broker.now() >= end:
+                self._wait()
+                self._broker.loop.call_soon_threadsafe(self._subscribe_on, packet, reasons, begun)
+                return
         self.connection.send(Suback(packet.packet_id, reasons))
         for delivery in begun:
             delivery.run()
+
+    def _subscribe_on(self, packet: Subscribe, reasons: list[int], begun: list[Delivery]) -> None:
+        self._is_waiting = False
+        self._subscribe(packet, reasons, begun)
+        if not self._is_waiting:
+            self._go_on()
 
     def _on_unsubscribe(self, packet: Unsubscribe) -> None:
         session = self.session

@@ -6,8 +6,10 @@ What a client sends has the type that it names, or is guessed: valid JSON that b
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from svc.awaitables import is_waiting
 from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
 from svc.content.values import is_blob
@@ -17,6 +19,7 @@ from svc.http.raw_content import is_raw_content
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
+LONG = 1 << 17  # bytes: a longer payload takes more than a slice to decode
 
 
 class Payloads:
@@ -40,6 +43,23 @@ class Payloads:
                 except BadBody:
                     pass
         return {"contentType": BYTES, "data": payload}, True
+
+    async def decode_slowly(self, payload: bytes, content_type: str | None) -> tuple[Any, bool]:
+        """`decode` of a long payload, with other work of the loop in between."""
+        kind = self._types.reader(media_type_of(content_type) if content_type else JSON)
+        if kind is None or not (content_type or payload[:1] in (b"{", b"[")):
+            return {"contentType": content_type or BYTES, "data": payload}, True
+        slices = kind.decode_slices(payload, parameters_of(content_type or ""), None)
+        while True:
+            try:
+                next(slices)
+            except StopIteration as end:
+                return (await end.value if is_waiting(end.value) else end.value), kind.native
+            except BadBody:
+                if content_type:
+                    raise
+                return {"contentType": BYTES, "data": payload}, True
+            await asyncio.sleep(0)
 
     def writer(self, accept: str | None) -> ContentType:
         """The type of a client's messages. Raises NotAcceptable."""

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from svc.auth.users import User
+from svc.auth.users import User, UserDirectory
 from svc.awaitables import is_waiting
 from svc.errors import AccessViolation, MethodNotAllowed, NotFound, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, Request
-from svc.mqtt.addresses import Addresses
-from svc.mqtt.payloads import Payloads
+from svc.mqtt.addresses import Address, Addresses
+from svc.mqtt.payloads import LONG, Payloads
 from svc.protocol.mqtt_values import NOT_AUTHORIZED, PAYLOAD_INVALID, SUCCESS, TOPIC_INVALID, UNSPECIFIED
+from svc.resources import RequestTarget
 from svc.store.writing.commit import wait_committed
 
 OnDone = Callable[[int, str], None]
@@ -21,14 +22,29 @@ OnDone = Callable[[int, str], None]
 
 
 class Sender:
-    """In whose name messages are published. `block`: what a request of this client would have in its head."""
+    """In whose name a client reads and writes. `block`: what a request of this client would have in its head."""
 
-    __slots__ = ("block", "peer", "user")
+    __slots__ = ("_directory", "_generation", "_user", "block", "peer", "username")
 
-    def __init__(self, user: User | None, peer: str, block: HeaderBlock) -> None:
-        self.user = user
+    def __init__(self, user: User | None, directory: UserDirectory, peer: str, block: HeaderBlock) -> None:
+        self._user = user
+        self._directory = directory
+        self._generation = directory.generation
+        self.username = None if user is None else user.username
         self.peer = peer
         self.block = block
+
+    @property
+    def user(self) -> User | None:
+        """The user with the rights of now; None: anonymous. Raises AccessViolation if the account is gone, or its logins have ended."""
+        user = self._user
+        if user is not None and self._generation != self._directory.generation:
+            found = self._directory.get_user(user.username)
+            if found is None or not found.active or found.login_id != user.login_id:
+                raise AccessViolation(None)
+            self._user, self._generation = found, self._directory.generation
+            return found
+        return user
 
 
 class Publishing:
@@ -58,9 +74,13 @@ class Publishing:
                 verb = "put" if payload else "delete"
                 request.method = verb.upper()
             target = self._target(address)
-            if payload:
-                data, request.native_body = self._payloads.decode(payload, content_type)
-            result = address.resource.handle(verb, target, data, request)
+            handle = address.resource.handle
+            if len(payload) > LONG:
+                result = self._decode_and_handle(handle, verb, target, content_type, request)
+            else:
+                if payload:
+                    data, request.native_body = self._payloads.decode(payload, content_type)
+                result = handle(verb, target, data, request)
         except BaseException as error:
             on_done(*self._reason(contained(error)))
             return True
@@ -76,8 +96,14 @@ class Publishing:
             applied.on_done = lambda problem: on_done(*((SUCCESS, "") if problem is None else self._reason(problem)))
         return True
 
+    async def _decode_and_handle(
+        self, handle: Callable[..., Any], verb: str, target: RequestTarget, content_type: str | None, request: Request
+    ) -> Any:
+        data, request.native_body = await self._payloads.decode_slowly(request.content, content_type)
+        return handle(verb, target, data, request)
+
     @staticmethod
-    def _target(address: Any) -> Any:
+    def _target(address: Address) -> RequestTarget:
         try:
             return address.target()
         except Problem as problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from svc.content.content_type import ContentType
+from svc.errors import Problem
 from svc.mqtt.publishing import Sender
 from svc.protocol.mqtt_connection import MqttConnection
 from svc.protocol.mqtt_exchanges import WINDOW, ReceivedExchanges, SentExchanges
@@ -36,7 +37,6 @@ class SessionDelivery(Protocol):
     """A subscription: `delivery.Delivery`."""
 
     subscription: Subscription
-    waits_for_room: bool
 
     def open(self) -> None: ...
     def close(self) -> None: ...
@@ -53,6 +53,7 @@ class Session:
     """`expiry`: seconds that it lasts after its connection; `ends_at`: when it ends, by the monotonic clock, None while it is connected or for good.
 
     `deliveries`: by filter. `flying`: what was sent at QoS 1 and 2 and is not acknowledged, by packet identifier.
+    `waiting`: deliveries that wait for room, in the window of exchanges or on the way to the client.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class Session:
         "received",
         "sender",
         "sent",
+        "waiting",
         "will",
     )
 
@@ -79,11 +81,7 @@ class Session:
         self.received = ReceivedExchanges()
         self.sent = SentExchanges()
         self.flying: dict[int, SentMessage] = {}
-
-    @property
-    def username(self) -> str | None:
-        user = self.sender.user
-        return None if user is None else user.username
+        self.waiting: dict[SessionDelivery, None] = {}
 
     @property
     def subscriptions(self) -> list[Subscription]:
@@ -107,19 +105,20 @@ class Session:
                 link.release(packet_id)
             else:
                 self.flying[packet_id].send_again(link, packet_id)
-        for delivery in list(self.deliveries.values()):
-            delivery.open()
+        for text, delivery in list(self.deliveries.items()):
+            try:
+                delivery.open()
+            except Problem:  # the user may not read it any more, or it is gone
+                del self.deliveries[text]
 
     def detach(self) -> None:
         """It has none any more. Nothing is followed for it from now on."""
         self.link = None
+        self.waiting.clear()
         for delivery in self.deliveries.values():
             delivery.close()
 
     def make_room(self) -> None:
-        """An exchange has ended: deliveries that have waited for that go on."""
-        for delivery in list(self.deliveries.values()):
-            if not self.sent.has_room:
-                return
-            if delivery.waits_for_room:
-                delivery.run()
+        """An exchange has ended, or the client has taken what was sent: deliveries that have waited for that go on."""
+        for delivery in list(self.waiting):
+            delivery.run()

@@ -11,7 +11,7 @@ before it, or on who has sent it, is the session's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from svc.protocol.mqtt_packets import (
     V3,
@@ -61,6 +61,7 @@ from svc.protocol.mqtt_values import (
     LARGEST,
     MALFORMED,
     PROTOCOL_ERROR,
+    QUOTA_EXCEEDED,
     TOO_LARGE,
     TOPIC_INVALID,
     UNSUPPORTED_VERSION,
@@ -72,7 +73,8 @@ from svc.protocol.mqtt_values import (
     variable,
 )
 
-LARGEST_CONNECT: Final = 1 << 18  # bytes: each string in it has at most 64 KiB
+LARGEST_OTHER: Final = 1 << 18  # bytes of a packet that is no message
+MOST_FILTERS: Final = 1000  # in a packet
 
 _NAME: Final = b"\0\4MQTT"
 _PINGREQ, _PINGRESP = Ping(), Ping(True)
@@ -142,8 +144,8 @@ class PacketReader:
         if end - at > largest:
             raise PacketError(TOO_LARGE, f"a packet of {end - at} bytes: at most {largest} are taken")
         if end > have:
-            if self.version is None:
-                _check_first(first, end - at)
+            if first >> 4 != PUBLISH:
+                _check_other(first, end - at, self.version)
             self._parts.append(data[at:])
             self._have, self._need = have - at, end - at
             self._data, self._at = b"", 0
@@ -219,12 +221,17 @@ class PacketReader:
         return packet
 
 
-def _check_first(first: int, length: int) -> None:
-    """Of a connection that may be anything: it is not collected for long."""
-    if first >> 4 != CONNECT:
+def _check_other(first: int, length: int, version: int | None) -> None:
+    """Of a packet that is no message and has not come as a whole. A first packet may be of any protocol."""
+    if version is None and first >> 4 != CONNECT:
         raise PacketError(PROTOCOL_ERROR, "the first packet is not CONNECT")
-    if length > LARGEST_CONNECT:
-        raise PacketError(TOO_LARGE, f"CONNECT of {length} bytes: at most {LARGEST_CONNECT} are taken")
+    if length > LARGEST_OTHER:
+        raise PacketError(TOO_LARGE, f"a packet of type {first >> 4} and {length} bytes: at most {LARGEST_OTHER} are taken")
+
+
+def _check_count(filters: list[Any]) -> None:
+    if len(filters) >= MOST_FILTERS:
+        raise PacketError(QUOTA_EXCEEDED, f"more than {MOST_FILTERS} filters in one packet")
 
 
 _WITH_FLAG: Final = frozenset((PUBREL, SUBSCRIBE, UNSUBSCRIBE))
@@ -325,6 +332,7 @@ def _subscribe(data: bytes, at: int, end: int, version: int, kind: int) -> tuple
             raise PacketError(PROTOCOL_ERROR, "Retain Handling 3")
         if options & 4 and topic.startswith(SHARE):
             raise PacketError(PROTOCOL_ERROR, "No Local on a shared subscription")
+        _check_count(found)
         found.append(Subscription(topic, qos, options & 4 != 0, options & 8 != 0, options >> 4))
     if not found:
         raise PacketError(PROTOCOL_ERROR, "SUBSCRIBE without a filter")
@@ -339,6 +347,7 @@ def _unsubscribe(data: bytes, at: int, end: int, version: int, kind: int) -> tup
         topic, at = read_string(data, at, end)
         if not topic:
             raise PacketError(MALFORMED, "an empty filter")
+        _check_count(found)
         found.append(topic)
     if not found:
         raise PacketError(PROTOCOL_ERROR, "UNSUBSCRIBE without a filter")

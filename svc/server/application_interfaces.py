@@ -61,6 +61,7 @@ class ApplicationInterfaces:
         self._store = store
         self._resources = resources
         self._reactor = reactor
+        self._directory = accounts.directory
         self._graphql_executor = graphql_executor
         self._compression = Compression(config.http.compression_threshold)
         self._decoder = request_decoder(config)
@@ -98,6 +99,7 @@ class ApplicationInterfaces:
             self._resources,
             Payloads(self.rest.types),
             self.identifier,
+            self._directory,
             reactor.loop,
             reactor.clock,
             lambda error: reactor.log_error("a message of MQTT", error),

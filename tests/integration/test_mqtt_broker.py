@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -209,6 +210,53 @@ def test_rights(app: Application) -> None:
         app.mqtt("anonymous", user=None)
     with pytest.raises(AssertionError, match="0x05"):
         app.mqtt("anonymous", user=None, version=V3)
+
+
+def test_rights_that_end(app: Application) -> None:
+    """A subscription ends with the right to read, and a session goes on without it."""
+    rights = {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}
+    role: dict[str, Any] = {"data": {"tables": {"Sensor": rights}}}
+    app.operation("add_role", role="watcher", permission=role)
+    app.operation("add_user", username="watcher", password="a-long-password", role="watcher", active=True)
+    options: dict[str, Any] = {"user": "watcher", "clean": False, "properties": {p.SESSION_EXPIRY: 100}}
+    client = app.mqtt("watcher", **options)
+    client.subscribe("Sensor/#", 1)
+    rights["read"] = False
+    app.operation("alter_role", id="watcher", role="watcher", permission=role)
+    app.put("/Sensor/1", {"temperature": 1})
+    assert client.take() == [] and client.subscribe("Sensor/#") == 0x87
+    client.cancel()
+    client = app.mqtt("watcher", **options)
+    assert client.session_present
+    client.ping()
+    assert client.unsubscribe("Sensor/#") == 0x11
+    client.disconnect(properties={p.SESSION_EXPIRY: 0})
+
+
+def test_many_filters_in_one_packet(app: Application) -> None:
+    from svc.protocol.mqtt_packets import Suback, Subscribe, Subscription
+
+    client = app.mqtt("many")
+    filters = [Subscription(f"Sensor/{number}", 1) for number in range(990)]
+    answer = client._ask(Subscribe(5, filters), 5)
+    assert isinstance(answer, Suback) and answer.reasons == [1] * 990
+    reasons = [client.subscribe(f"Sensor/x{number}") for number in range(15)]
+    assert reasons == [0] * 10 + [0x97] * 5
+    assert app.mqtt("writer").publish("Sensor/7", {"temperature": 7}, 1) == 0
+    assert client.take() == [("Sensor/7", {"temperature": 7})]
+    client.disconnect()
+
+
+def test_long_payloads(app: Application) -> None:
+    reader, writer = app.mqtt("reader"), app.mqtt("writer")
+    reader.subscribe("Log/#", 1)
+    value = {"text": "x" * 300_000, "list": list(range(1000))}
+    assert writer.publish("Log/1", value, 1, retain=True) == 0
+    assert app.get("/Log/1").json == {"id": "1", **value}
+    raw = b"{" + b"x" * 300_000
+    assert writer.publish("Log/1", raw, 1) == 0
+    assert writer.publish("Log/1", raw, 1, properties={p.CONTENT_TYPE: "application/json"}) == 0x99
+    assert [len(each.payload) for each in reader.take()][1:] == [len(raw)]
 
 
 def test_wrong_passwords(app: Application) -> None:

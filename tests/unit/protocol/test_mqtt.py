@@ -30,6 +30,7 @@ from svc.protocol.mqtt_values import (
     ALIAS_INVALID,
     MALFORMED,
     PROTOCOL_ERROR,
+    QUOTA_EXCEEDED,
     TOO_LARGE,
     TOPIC_INVALID,
     UNSUPPORTED_VERSION,
@@ -280,6 +281,24 @@ def test_a_packet_that_says_it_is_too_large_is_refused_at_once() -> None:
     with pytest.raises(PacketError) as caught:
         reader.next_packet()
     assert caught.value.reason == TOO_LARGE
+
+
+def test_limits_of_other_packets() -> None:
+    for version in (None, V3, V5):
+        reader = PacketReader(1 << 28, version)
+        reader.feed(b"\x10\xff\xff\xff\x7f" if version is None else b"\x82\xff\xff\xff\x7f")
+        with pytest.raises(PacketError) as caught:
+            reader.next_packet()
+        assert caught.value.reason == TOO_LARGE
+    reader = PacketReader()
+    reader.feed(b"GET / HTTP/1.1\r\n")
+    with pytest.raises(PacketError):
+        reader.next_packet()
+    many = ["a"] * 1001
+    for each in (Subscribe(1, [Subscription("a")] * 1001), Unsubscribe(1, many)):
+        with pytest.raises(PacketError) as caught:
+            read_all(encode(each, V5), V5)
+        assert caught.value.reason == QUOTA_EXCEEDED
 
 
 def test_what_does_not_fit_is_refused_before_it_is_sent() -> None:
