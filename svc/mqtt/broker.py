@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import Protocol
 
 from svc.auth.identify import Identifier, PendingVerification
-from svc.auth.users import UserDirectory
+from svc.auth.users import User, UserDirectory, user_of
 from svc.clock import Clock
 from svc.errors import AccessViolation, Problem
 from svc.loop import contained
@@ -55,8 +55,12 @@ class Options(Protocol):
     def max_packet_size(self) -> int: ...
 
 
+class Sweepable(Protocol):
+    def sweep(self, now: float) -> None: ...
+
+
 class Broker:
-    """`sessions`: by client id; those that are connected, and those that wait for their client."""
+    """`sessions`: by client id; those that are connected, and those that wait for their client. `swept`: links whose connections do not sweep them."""
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Broker:
         self.publishing = Publishing(self.addresses, payloads, loop, report)
         self.largest = options.max_packet_size
         self.sessions: dict[str, Session] = {}
+        self.swept: set[Sweepable] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- CONNECT -------------------------------------------------------------------------------------------------------------------------
@@ -94,13 +99,11 @@ class Broker:
     async def _admit(self, link: SessionLink, packet: Connect, on_admitted: OnAdmitted, on_refused: OnRefused) -> None:
         try:
             request = _request_of(packet, link)
-            found = self._identifier.identify(request)
-            user = await found.wait(self.loop, None) if isinstance(found, PendingVerification) else found
-            request.user = user
+            user = await self._identify(request, packet, link)
             if user is None and self._options.require_authentication:
                 on_refused(NOT_AUTHORIZED, "a user name and a password are needed")
                 return
-            link.kind = self.payloads.writer(_accept_of(packet))
+            link.kind = self.payloads.writer(_accept_of(packet, link))
             client_id, assigned = packet.client_id, ""
             if not client_id:
                 if not packet.clean and packet.version != V5:
@@ -112,13 +115,25 @@ class Broker:
                 return
             if link.is_closed:
                 return
-            self._open(link, packet, client_id, assigned, Sender(user, self._directory, link.peer, request.block), on_admitted, on_refused)
+            sender = Sender(user, self._directory, link.peer, request.block)
+            sender.content_type = None if link.handshake is None else link.handshake.block.get("content-type")
+            self._open(link, packet, client_id, assigned, sender, on_admitted, on_refused)
             self._identifier.watch_login(request, link)
         except Problem as problem:
             on_refused(BAD_CREDENTIALS if problem.status_code == 401 else UNAVAILABLE, problem.message)
         except BaseException as error:
             self.report(contained(error))
             on_refused(UNSPECIFIED, "")
+
+    async def _identify(self, request: Request, packet: Connect, link: SessionLink) -> User | None:
+        """The user of CONNECT, or of the handshake of its WebSocket, which is one of a page perhaps: that is not identified by where it comes from."""
+        if packet.username is None and link.handshake is not None:
+            user = user_of(link.handshake)
+        else:
+            found = self._identifier.identify(request)
+            user = await found.wait(self.loop, None) if isinstance(found, PendingVerification) else found
+        request.user = user
+        return user
 
     def _open(
         self,
@@ -211,6 +226,8 @@ class Broker:
 
     def sweep(self, now: float) -> None:
         """About once a second: end the sessions whose time is over."""
+        for link in list(self.swept):
+            link.sweep(now)
         for session in [each for each in self.sessions.values() if each.ends_at is not None and each.ends_at <= now]:
             self._end(session)
 
@@ -261,6 +278,7 @@ def _request_of(packet: Connect, link: SessionLink) -> Request:
     return request
 
 
-def _accept_of(packet: Connect) -> str | None:
-    """The content type of the client's messages: the user property `accept` (spec: mqtt §6)."""
-    return next((value for name, value in packet.properties.get(USER_PROPERTY, ()) if name.lower() == "accept"), None)
+def _accept_of(packet: Connect, link: SessionLink) -> str | None:
+    """The content type of the client's messages: the user property `accept`, or the field of the handshake (spec: mqtt §6)."""
+    of_handshake = None if link.handshake is None else link.handshake.block.get("accept")
+    return next((value for name, value in packet.properties.get(USER_PROPERTY, ()) if name.lower() == "accept"), of_handshake)

@@ -42,7 +42,7 @@ from svc.protocol.mqtt_values import (
 )
 
 if TYPE_CHECKING:
-    from svc.messages import Tunnel
+    from svc.messages import Request, Tunnel
     from svc.mqtt.broker import Broker
     from svc.mqtt.delivery import Delivery
     from svc.mqtt.session import Session
@@ -86,14 +86,16 @@ class Link:
         "_tunnel",
         "certificate",
         "connection",
+        "handshake",
         "is_closed",
         "kind",
         "session",
     )
 
-    def __init__(self, broker: Broker, certificate: Any = None) -> None:
-        """`certificate`: of the client, if it has shown one."""
+    def __init__(self, broker: Broker, certificate: Any = None, handshake: Request | None = None) -> None:
+        """`certificate`: of the client, if it has shown one. `handshake`: of a WebSocket."""
         self.certificate = certificate
+        self.handshake = handshake
         self._broker = broker
         self._tunnel: Tunnel | None = None
         self._answers: deque[_Answer] = deque()
@@ -288,8 +290,9 @@ class Link:
             answer = _Answer()
             self._answers.append(answer)
             done = partial(self._published, answer, session, packet)
+        content_type = packet.properties.get(CONTENT_TYPE, session.sender.content_type)
         if not self._broker.publishing.publish(
-            session.sender, packet.topic, packet.payload, packet.properties.get(CONTENT_TYPE), packet.retain, partial(self._done, done)
+            session.sender, packet.topic, packet.payload, content_type, packet.retain, partial(self._done, done)
         ):
             self._wait()
 

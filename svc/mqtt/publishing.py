@@ -24,7 +24,7 @@ OnDone = Callable[[int, str], None]
 class Sender:
     """In whose name a client reads and writes. `block`: what a request of this client would have in its head."""
 
-    __slots__ = ("_directory", "_generation", "_user", "block", "peer", "username")
+    __slots__ = ("_directory", "_generation", "_user", "block", "content_type", "peer", "username")
 
     def __init__(self, user: User | None, directory: UserDirectory, peer: str, block: HeaderBlock) -> None:
         self._user = user
@@ -33,6 +33,7 @@ class Sender:
         self.username = None if user is None else user.username
         self.peer = peer
         self.block = block
+        self.content_type: str | None = None  # of messages that do not name one
 
     @property
     def user(self) -> User | None:

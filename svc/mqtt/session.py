@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from svc.content.content_type import ContentType
 from svc.errors import Problem
+from svc.messages import Request
 from svc.mqtt.publishing import Sender
 from svc.protocol.mqtt_connection import MqttConnection
 from svc.protocol.mqtt_exchanges import WINDOW, ReceivedExchanges, SentExchanges
@@ -14,13 +15,15 @@ from svc.protocol.mqtt_states import Action
 
 
 class SessionLink(Protocol):
-    """The connection of a session: `link.Link`. `kind`: the content type that its client takes. `certificate`: of the client. `pending`: bytes that it has
-    not taken yet."""
+    """The connection of a session: `link.Link`. `kind`: the content type that its client takes. `certificate`: of the client. `handshake`: of a WebSocket.
+    `pending`: bytes that it has not taken yet.
+    """
 
     connection: MqttConnection
     kind: ContentType
     is_closed: bool
     certificate: Any
+    handshake: Request | None
 
     @property
     def peer(self) -> str: ...

@@ -105,6 +105,16 @@ class ApplicationInterfaces:
             lambda error: reactor.log_error("a message of MQTT", error),
         )
 
+    @property
+    def mqtt_sockets(self) -> SocketEndpoint | None:
+        """What serves MQTT over WebSocket; None: it is switched off."""
+        options = self._config.mqtt
+        if not (options.enabled and options.web_socket):
+            return None
+        from svc.mqtt.sockets import MqttSockets
+
+        return MqttSockets(lambda: self.mqtt)
+
     def mqtt_link(self, certificate: Any) -> Link:
         """What serves a new connection of MQTT. `certificate`: of its client, None without one."""
         from svc.mqtt.link import Link
@@ -192,7 +202,8 @@ class PortDispatchers:
         upgrades = UpgradeChain(self._sockets)
         if resources is not None:
             endpoints = interfaces.socket_endpoints
-            upgrades.serve_with(ResourceSockets(resources, interfaces.rest.types, reactor.loop, reactor.report_stream, endpoints))
+            mqtt = interfaces.mqtt_sockets
+            upgrades.serve_with(ResourceSockets(resources, interfaces.rest.types, reactor.loop, reactor.report_stream, endpoints, mqtt))
         credentials = self._config.authentication.enable_sessions
         dispatcher = self._make_dispatcher(
             interfaces.rest,

@@ -117,8 +117,10 @@ class ResourceSockets:
         loop: asyncio.AbstractEventLoop,
         report: Callable[[BaseException], None],
         endpoints: Mapping[str, SocketEndpoint] | None = None,
+        mqtt: SocketEndpoint | None = None,
     ) -> None:
-        """`endpoints`: by their paths; they may change."""
+        """`endpoints`: by their paths; they may change. `mqtt`: serves those of its sub-protocol at any path; None: there is no MQTT."""
+        self._mqtt = mqtt
         self._endpoints: Mapping[str, SocketEndpoint] = {} if endpoints is None else endpoints
         self._resources = resources
         self._types = types
@@ -128,10 +130,12 @@ class ResourceSockets:
         self._generation = types.generation
 
     def knows(self, request: Request) -> bool:
-        return request.pathname in self._endpoints or self._resources.find(request.pathname, "ws") is not None
+        if request.pathname in self._endpoints or self._resources.find(request.pathname, "ws") is not None:
+            return True
+        return self._mqtt is not None and MQTT in offered_protocols(request)
 
     def subprotocol(self, request: Request) -> str | None:
-        endpoint = self._endpoints.get(request.pathname)
+        endpoint = self._endpoints.get(request.pathname, self._mqtt)
         return None if endpoint is None or endpoint.subprotocol not in offered_protocols(request) else endpoint.subprotocol
 
     def find(self, request: Request) -> Service:
@@ -140,7 +144,9 @@ class ResourceSockets:
         if endpoint is not None:
             return endpoint.find(request)
         if MQTT in offered_protocols(request):
-            raise Problem("MQTT over WebSocket is not available in this version of svc", 501)
+            if self._mqtt is None:
+                raise Problem("MQTT over WebSocket is switched off: mqtt.enabled and mqtt.webSocket", 501)
+            return self._mqtt.find(request)
         found = addressed(self._resources, request, "ws")
         if found is None:
             raise NotFound("Not found")

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import aiomqtt
 import paho.mqtt.client as paho
@@ -18,6 +18,8 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from websockets import ConnectionClosed, Subprotocol
+from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.certificates import authority, localhost
@@ -50,7 +52,15 @@ class Client:
     """A paho client whose callbacks note what they are called with."""
 
     def __init__(
-        self, server: Process, client_id: str = "", version: int = paho.MQTTv5, *, clean: bool = True, tls: bool = False, **options: Any
+        self,
+        server: Process,
+        client_id: str = "",
+        version: int = paho.MQTTv5,
+        *,
+        clean: bool = True,
+        tls: bool = False,
+        transport: Literal["tcp", "websockets"] = "tcp",
+        **options: Any,
     ) -> None:
         self.messages: list[paho.MQTTMessage] = []
         self.connected: list[tuple[bool, int]] = []
@@ -59,7 +69,7 @@ class Client:
         self.published: dict[int, int] = {}
         self.changed = threading.Condition()
         kind = {} if version == paho.MQTTv5 else {"clean_session": clean}
-        self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=version, **kind)  # type: ignore[arg-type]
+        self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=version, transport=transport, **kind)  # type: ignore[arg-type]
         self.client.username_pw_set("admin", PASSWORD)
         self.client.on_connect = lambda c, u, flags, reason, found: self.note(self.connected.append, (flags.session_present, reason.value))
         self.client.on_disconnect = lambda c, u, flags, reason, found: self.note(self.ended.append, reason.value)
@@ -77,7 +87,7 @@ class Client:
             properties = Properties(PacketTypes.CONNECT)
             properties.SessionExpiryInterval = 0 if clean else 1000
             given = {"clean_start": clean, "properties": properties}
-        port = server.mqtts_port if tls else server.mqtt_port  # type: ignore[attr-defined]
+        port = server.port if transport == "websockets" else server.mqtts_port if tls else server.mqtt_port  # type: ignore[attr-defined]
         self.client.connect("localhost" if tls else "127.0.0.1", port, 30, **given)
         self.client.loop_start()
         self.until(lambda: self.connected or self.ended)
@@ -184,6 +194,27 @@ def test_sessions_and_wills(server: Process, version: int) -> None:
     last.close()
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_over_websocket(server: Process, version: int) -> None:
+    with server.client() as rest:
+        rest.delete("/Raw/")
+    payload = bytes(range(256)) * 4096  # 1 MiB
+    reader, writer = Client(server, "reader", version, transport="websockets"), Client(server, "writer", version)
+    reader.subscribe("Raw/#", 1)
+    for qos in (0, 1, 2):
+        assert writer.publish("Raw/1", payload, qos) == 0
+    assert reader.expect(3) == [("Raw/1", payload)] * 3
+    assert reader.publish("Raw/2", payload, 2, retain=True) == 0
+    reader.close()
+    writer.close()
+    with connect(f"ws://127.0.0.1:{server.port}/x", subprotocols=[Subprotocol("mqtt")]) as socket:
+        assert socket.subprotocol == "mqtt"
+        socket.send("text")
+        with pytest.raises(ConnectionClosed):
+            socket.recv(SECONDS)
+        assert socket.close_code == 1003
+
+
 def test_refusals(server: Process) -> None:
     client = Client(server, "a")
     assert client.publish("Nothing/1", "{}", 1) == 0x90
@@ -260,8 +291,8 @@ def test_mosquitto(server: Process, version: str) -> None:
 
 SCRIPT = """
 import mqtt from "mqtt";
-const [port, protocolVersion, password] = [process.argv[2], Number(process.argv[3]), process.argv[4]];
-const client = await mqtt.connectAsync(`mqtt://127.0.0.1:${port}`, {protocolVersion, username: "admin", password, clientId: "js"});
+const [url, protocolVersion, password] = [process.argv[2], Number(process.argv[3]), process.argv[4]];
+const client = await mqtt.connectAsync(url, {protocolVersion, username: "admin", password, clientId: "js"});
 const seen = [];
 client.on("message", (topic, payload, packet) => { if (!packet.retain) seen.push([topic, payload.toString()]); });
 await client.subscribeAsync("Sensor/+/b", {qos: 2});
@@ -274,12 +305,14 @@ console.log(JSON.stringify(seen));
 
 
 @needs_node
+@pytest.mark.parametrize("scheme", ["mqtt", "ws"])
 @pytest.mark.parametrize("version", [4, 5])
-def test_mqtt_js(server: Process, version: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_mqtt_js(server: Process, version: int, scheme: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert NODE is not None
-    script = node_packages(tmp_path_factory) / f"mqtt-{version}.mjs"
+    url = f"ws://127.0.0.1:{server.port}/anywhere" if scheme == "ws" else f"mqtt://127.0.0.1:{server.mqtt_port}"  # type: ignore[attr-defined]
+    script = node_packages(tmp_path_factory) / f"mqtt-{version}-{scheme}.mjs"
     script.write_text(SCRIPT)
-    command = [NODE, str(script), str(server.mqtt_port), str(version), PASSWORD]  # type: ignore[attr-defined]
+    command = [NODE, str(script), url, str(version), PASSWORD]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [[f"Sensor/{qos}/b", f'{{"temperature":{qos}}}'] for qos in range(3)]
