@@ -85,7 +85,10 @@ YES_NO: Final = {
 }
 """The same where the values are yes or no."""
 
-OPEN_CONNECTIONS: Final = {"ws-connections": ExposedMetric("svc_websocket_connections", GAUGE, "Open WebSockets.")}
+OPEN_CONNECTIONS: Final = {
+    "ws-connections": ExposedMetric("svc_websocket_connections", GAUGE, "Open WebSockets."),
+    "mqtt-connections": ExposedMetric("svc_mqtt_connections", GAUGE, "Open connections of MQTT, without those over WebSocket."),
+}
 """Gauges of the field `connections`. No entry means that there are none."""
 
 RESPONSES: Final = {

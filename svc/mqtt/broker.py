@@ -12,12 +12,12 @@ from typing import Protocol
 
 from svc.auth.identify import Identifier, PendingVerification
 from svc.auth.users import User, UserDirectory, user_of
-from svc.clock import Clock
 from svc.errors import AccessViolation, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, HeaderPairs, Request
 from svc.mqtt.addresses import Addresses
 from svc.mqtt.delivery import Delivery
+from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.publishing import Publishing, Sender
 from svc.mqtt.session import Session, SessionLink
@@ -33,6 +33,7 @@ from svc.protocol.mqtt_values import (
     UNAVAILABLE,
     UNSPECIFIED,
 )
+from svc.reactor import Reactor
 from svc.resources import Resources
 
 logger = logging.getLogger("svc.mqtt")
@@ -69,24 +70,27 @@ class Broker:
         payloads: Payloads,
         identifier: Identifier,
         directory: UserDirectory,
-        loop: asyncio.AbstractEventLoop,
-        clock: Clock,
-        report: Callable[[BaseException], None],
+        reactor: Reactor,
+        metrics: MqttMetrics,
     ) -> None:
-        """`report`: logs a defect, or what code of an application has raised."""
         self._options = options
         self._identifier = identifier
         self._directory = directory
-        self.loop = loop
-        self.now = clock.monotonic
-        self.report = report
+        self.loop = reactor.loop
+        self.now = reactor.clock.monotonic
+        self._log_error = reactor.log_error
+        self.metrics = metrics
         self.payloads = payloads
         self.addresses = Addresses(resources)
-        self.publishing = Publishing(self.addresses, payloads, loop, report)
+        self.publishing = Publishing(self.addresses, payloads, reactor.loop, self.report)
         self.largest = options.max_packet_size
         self.sessions: dict[str, Session] = {}
         self.swept: set[Sweepable] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def report(self, error: BaseException) -> None:
+        """Log a defect, or what code of an application has raised."""
+        self._log_error("a message of MQTT", error)
 
     # --- CONNECT -------------------------------------------------------------------------------------------------------------------------
 
@@ -241,7 +245,7 @@ class Broker:
         try:
             handling = subscription.retain_handling
             without_records = handling == 2 or (handling == 1 and before is not None)
-            delivery = Delivery(session, subscription, self.addresses, self.payloads, identifier, without_records=without_records)
+            delivery = Delivery(session, subscription, self, identifier, without_records=without_records)
             delivery.open()
         except AccessViolation:
             return NOT_AUTHORIZED, None

@@ -6,13 +6,14 @@ receiver's own.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from svc.content.content_type import ContentType
 from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
 from svc.mqtt.addresses import Addresses, Filter, topic_of
+from svc.mqtt.metrics import MqttMetrics, Record
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.session import Session, SessionLink
 from svc.protocol.mqtt import publish_parts
@@ -26,6 +27,14 @@ from svc.resources import TableResource
 
 BATCH = 64  # events taken at a time
 SENT_TYPES = frozenset(("put", "message", "delete"))
+
+
+class DeliveryParts(Protocol):
+    """What deliveries share: the broker."""
+
+    addresses: Addresses
+    payloads: Payloads
+    metrics: MqttMetrics
 
 
 class Sent:
@@ -46,9 +55,9 @@ class Delivery:
     while it is not open; None: the current records were not."""
 
     __slots__ = (
-        "_addresses",
         "_filter",
-        "_payloads",
+        "_parts",
+        "_record",
         "_session",
         "_source",
         "_without_records",
@@ -58,28 +67,21 @@ class Delivery:
     )
 
     def __init__(
-        self,
-        session: Session,
-        subscription: Subscription,
-        addresses: Addresses,
-        payloads: Payloads,
-        identifier: int,
-        *,
-        without_records: bool,
+        self, session: Session, subscription: Subscription, parts: DeliveryParts, identifier: int, *, without_records: bool
     ) -> None:
         """`without_records`: what is there is not sent first. Raises NotFound: there is nothing that the filter could cover."""
         self._session = session
-        self._addresses = addresses
+        self._parts = parts
         self._filter = self._find(subscription.filter)
-        self._payloads = payloads
         self._source: Source | None = None
+        self._record: Record
         self._without_records = without_records
         self.subscription = subscription
         self.identifier = identifier
         self.position: int | None = None
 
     def _find(self, text: str) -> Filter:
-        found = self._addresses.find_filter(text)
+        found = self._parts.addresses.find_filter(text)
         if found is None or not issubclass(found.resource, TableResource):
             raise NotFound("There is no such topic")
         return found
@@ -88,6 +90,7 @@ class Delivery:
         """Follow what the filter covers, from `position` on. Raises Problem: the user may not read it, or it cannot be subscribed to."""
         self.close()
         self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
+        self._record = self._parts.metrics.sent(self._filter.registration.path, self.subscription.qos)
         source = self._source = self._subscribe()
         source.on_ready = self.run
 
@@ -185,13 +188,15 @@ class Delivery:
                 self._session.sent.on(packet_id, Input.PUBACK if qos == 1 else Input.PUBREC_REFUSED)
                 del self._session.flying[packet_id]
             return
-        link.connection.write(b"".join((head, packet_id.to_bytes(2), tail)) if qos else head + tail)
+        data = b"".join((head, packet_id.to_bytes(2), tail)) if qos else head + tail
+        self._record(len(data))
+        link.connection.write(data)
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
         topic = topic_of(self._filter.registration.path, event.id)
         assert topic is not None
         try:
-            payload, content_type = self._payloads.encode(event, kind)
+            payload, content_type = self._parts.payloads.encode(event, kind)
         except Problem:
             payload, content_type = b"", ""
         properties: Properties = NO_PROPERTIES

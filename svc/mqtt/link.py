@@ -81,6 +81,8 @@ class Link:
         "_deadline",
         "_handlers",
         "_heard",
+        "_is_counted",
+        "_is_orderly",
         "_is_waiting",
         "_keep_alive",
         "_tunnel",
@@ -103,6 +105,7 @@ class Link:
         self._deadline += CONNECT_SECONDS
         self._keep_alive = 0.0
         self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
+        self._is_counted = self._is_orderly = False
         self.is_closed = False
         self.connection = MqttConnection(broker.largest)
         self.session: Session | None = None
@@ -148,6 +151,9 @@ class Link:
     def on_closed(self) -> None:
         self.is_closed = True
         self.connection.closed()
+        if self._is_counted:
+            self._is_counted = False
+            self._broker.metrics.ended(self._is_orderly)
         session, self.session = self.session, None
         if session is not None:
             self._broker.lost(session, self)
@@ -252,6 +258,8 @@ class Link:
 
     def _refuse(self, reason: int, message: str) -> None:
         if not self.is_closed:
+            if self.handshake is None:
+                self._broker.metrics.connected(False)
             self.connection.refuse(reason, message)
             self.flush()
             self._close()
@@ -259,6 +267,9 @@ class Link:
     def _admitted(self, packet: Connect, session: Session, is_present: bool, assigned: str) -> None:
         """The broker has opened a session."""
         self.session = session
+        if self.handshake is None:
+            self._is_counted = True
+            self._broker.metrics.connected(True)
         self._keep_alive = 1.5 * packet.keep_alive
         properties: Properties = {}
         if packet.version == V5:
@@ -430,6 +441,7 @@ class Link:
             if expiry and not session.expiry:
                 raise PacketError(PROTOCOL_ERROR, "DISCONNECT prolongs a session that was to end with its connection")
             session.expiry = self._broker.seconds_of(expiry)
+        self._is_orderly = True
         if packet.reason != WITH_WILL:
             session.will = None
         self.connection.closed()

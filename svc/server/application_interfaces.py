@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 
 class ApplicationInterfaces:
-    """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path."""
+    """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path. `recorder`: of the metrics."""
+
+    recorder: Recorder
 
     def __init__(
         self,
@@ -91,18 +93,17 @@ class ApplicationInterfaces:
     @cached_property
     def mqtt(self) -> Broker:
         from svc.mqtt.broker import Broker
+        from svc.mqtt.metrics import MqttMetrics
         from svc.mqtt.payloads import Payloads
 
-        reactor = self._reactor
         return Broker(
             self._config.mqtt,
             self._resources,
             Payloads(self.rest.types),
             self.identifier,
             self._directory,
-            reactor.loop,
-            reactor.clock,
-            lambda error: reactor.log_error("a message of MQTT", error),
+            self._reactor,
+            MqttMetrics(self.recorder),
         )
 
     @property

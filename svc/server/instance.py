@@ -209,6 +209,7 @@ class Instance:
         self.interfaces = ApplicationInterfaces(
             config, self.store, self.resources, self.types, reactor, self.accounts, certificates.clients, self._executors["graphql"]
         )
+        self.interfaces.recorder = recorder
         dispatchers = PortDispatchers(
             config,
             self.interfaces,

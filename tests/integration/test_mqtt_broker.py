@@ -405,6 +405,21 @@ def test_many_messages_in_one_piece_are_answered_in_order(app: Application) -> N
     assert all((each.reason == 0x90) == (each.packet_id % 7 == 0) for each in answers)
 
 
+def test_metrics(app: Application) -> None:
+    reader, writer = app.mqtt("reader"), app.mqtt("writer")
+    reader.subscribe("Sensor/#", 1)
+    writer.publish("Sensor/1", {"temperature": 1}, 1)
+    assert app.instance.server.interfaces.mqtt.metrics.open >= 2
+    with pytest.raises(AssertionError):
+        app.mqtt("nobody", user=None)
+    reader.disconnect()
+    writer.cancel()
+    period = app.instance.server.analytics.recorder.close()
+    assert period is not None
+    seen = {(row["metric"], row.get("method"), row.get("type")) for row in period.iter_entries() if row is not None}
+    assert {("connection", "connect", "mqtt"), ("connection", "disconnect", "mqtt"), ("bytes-sent", "publish,qos=1", "mqtt")} <= seen
+
+
 def test_subscription_identifiers_and_aliases(app: Application) -> None:
     client = app.mqtt("a", properties={p.TOPIC_ALIAS_MAXIMUM: 1})
     client.subscribe("Sensor/#", properties={p.SUBSCRIPTION_ID: [7]})
