@@ -75,6 +75,7 @@ class Request(ContextMembers):
         "http_version",
         "is_decoded",
         "method",
+        "mqtt",
         "native_body",
         "offers",
         "pathname",
@@ -125,6 +126,7 @@ class Request(ContextMembers):
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
         self.is_decoded = False  # the content coding has been removed from `content`
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
+        self.mqtt: bytes | None = None  # of a message of MQTT, for the log: `mqtt.notes`
         self.restore: Any = None  # content.unchanged.Restore: restores stored values that the decoded body repeats in their encoded form
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None

@@ -21,8 +21,8 @@ from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.publishing import Publishing, Sender
 from svc.mqtt.session import Session, SessionLink
-from svc.protocol.mqtt_packets import V5, Connect, Subscription, Will
-from svc.protocol.mqtt_properties import CONTENT_TYPE, NEVER, SESSION_EXPIRY, USER_PROPERTY, WILL_DELAY
+from svc.protocol.mqtt_packets import V5, Connect, Publish, Subscription, Will
+from svc.protocol.mqtt_properties import NEVER, SESSION_EXPIRY, USER_PROPERTY, WILL_DELAY
 from svc.protocol.mqtt_values import (
     BAD_CREDENTIALS,
     CLIENT_ID_INVALID,
@@ -78,6 +78,7 @@ class Broker:
         self._directory = directory
         self.loop = reactor.loop
         self.now = reactor.clock.monotonic
+        self.wall = reactor.clock.wall
         self._log_error = reactor.log_error
         self.metrics = metrics
         self.payloads = payloads
@@ -220,7 +221,7 @@ class Broker:
             if reason:
                 logger.warning("the will of %s was not published to %s: %s", session.client_id, will.topic, message)
 
-        self.publishing.publish(session.sender, will.topic, will.payload, will.properties.get(CONTENT_TYPE), will.retain, done)
+        self.publishing.publish(session.sender, Publish(will.topic, will.payload, will.qos, will.retain, properties=will.properties), done)
 
     def _end(self, session: Session) -> None:
         session.detach()

@@ -6,6 +6,7 @@ receiver's own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from svc.content.content_type import ContentType
@@ -13,12 +14,13 @@ from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
 from svc.mqtt.addresses import Addresses, Filter, topic_of
-from svc.mqtt.metrics import MqttMetrics, Record
+from svc.mqtt.metrics import MqttMetrics
+from svc.mqtt.notes import Note, note_of
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.session import Session, SessionLink
 from svc.protocol.mqtt import publish_parts
 from svc.protocol.mqtt_packets import V5, Publish, Subscription
-from svc.protocol.mqtt_properties import CONTENT_TYPE, NO_PROPERTIES, SUBSCRIPTION_ID, TOPIC_ALIAS, Properties
+from svc.protocol.mqtt_properties import CONTENT_TYPE, MESSAGE_EXPIRY, NO_PROPERTIES, SUBSCRIPTION_ID, TOPIC_ALIAS, Properties
 from svc.protocol.mqtt_states import Input
 from svc.realtime.event import EndReason
 from svc.realtime.subscription import Subscription as Source
@@ -35,6 +37,7 @@ class DeliveryParts(Protocol):
     addresses: Addresses
     payloads: Payloads
     metrics: MqttMetrics
+    wall: Callable[[], float]
 
 
 class Sent:
@@ -57,7 +60,6 @@ class Delivery:
     __slots__ = (
         "_filter",
         "_parts",
-        "_record",
         "_session",
         "_source",
         "_without_records",
@@ -74,7 +76,6 @@ class Delivery:
         self._parts = parts
         self._filter = self._find(subscription.filter)
         self._source: Source | None = None
-        self._record: Record
         self._without_records = without_records
         self.subscription = subscription
         self.identifier = identifier
@@ -90,7 +91,6 @@ class Delivery:
         """Follow what the filter covers, from `position` on. Raises Problem: the user may not read it, or it cannot be subscribed to."""
         self.close()
         self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
-        self._record = self._parts.metrics.sent(self._filter.registration.path, self.subscription.qos)
         source = self._source = self._subscribe()
         source.on_ready = self.run
 
@@ -154,10 +154,15 @@ class Delivery:
     def _send(self, link: SessionLink, event: Any, qos: int) -> None:
         if topic_of(self._filter.registration.path, event.id) is None:
             return
+        session = self._session
+        note = note_of(event)
+        if note is not None:
+            qos = min(qos, note.qos)
+            if (self.subscription.no_local and note.session == session.number) or self._left(event, note) == 0:
+                return
         if not qos:
             self.write(link, event, 0)
             return
-        session = self._session
         packet_id = session.sent.begin(qos)
         session.flying[packet_id] = Sent(self, event)
         if qos == 2:
@@ -168,9 +173,13 @@ class Delivery:
         """A message too large for the client counts as delivered (MQTT-3.1.2-25)."""
         qos = self.subscription.qos
         version = link.connection.version
+        note = note_of(event)
+        if note is not None:
+            qos = min(qos, note.qos)
+        shared = note is None or note.expiry is None
         parts = None
-        if not dup and not self.identifier and not link.connection.alias_maximum:
-            key = ("mqtt", version, link.kind, self._filter.registration.path, qos)
+        if shared and not dup and not self.identifier and not link.connection.alias_maximum:
+            key = ("mqtt", version, link.kind, self._filter.registration.path, qos, self.subscription.retain_as_published)
             parts = event.memo.get(key)
             if parts is None:
                 parts = event.memo[key] = publish_parts(self._packet(event, version, link.kind, qos, False), version)
@@ -189,7 +198,7 @@ class Delivery:
                 del self._session.flying[packet_id]
             return
         data = b"".join((head, packet_id.to_bytes(2), tail)) if qos else head + tail
-        self._record(len(data))
+        self._parts.metrics.sent(self._filter.registration.path, qos)(len(data))
         link.connection.write(data)
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
@@ -199,15 +208,28 @@ class Delivery:
             payload, content_type = self._parts.payloads.encode(event, kind)
         except Problem:
             payload, content_type = b"", ""
+        note = note_of(event)
+        retain = event.is_current or (note is not None and note.retain and self.subscription.retain_as_published)
         properties: Properties = NO_PROPERTIES
         if version == V5:
             found: dict[int, Any] = {}
+            if note is not None:
+                found.update(note.properties)
+                if note.expiry is not None:
+                    found[MESSAGE_EXPIRY] = self._left(event, note)
             if content_type:
                 found[CONTENT_TYPE] = content_type
             if self.identifier:
                 found[SUBSCRIPTION_ID] = [self.identifier]
             properties = found
-        return Publish(topic, payload, qos, event.is_current, dup, 0, properties)
+        return Publish(topic, payload, qos, retain, dup, 0, properties)
+
+    def _left(self, event: Any, note: Note) -> int:
+        """Seconds that a message is still of use, at least 0; 1 if it is for good."""
+        if note.expiry is None:
+            return 1
+        left = note.expiry - (self._parts.wall() - event.version / 1000)
+        return max(0, round(float(left)))
 
     def _ended(self, why: EndReason) -> None:
         """The source has ended by itself. One at QoS 0 whose client was too slow goes on from now, without what that has missed."""

@@ -15,7 +15,6 @@ from svc.protocol.mqtt_packets import V5, Ack, Auth, Connect, Disconnect, Ping, 
 from svc.protocol.mqtt_properties import (
     ASSIGNED_CLIENT_ID,
     AUTHENTICATION_METHOD,
-    CONTENT_TYPE,
     MAXIMUM_PACKET_SIZE,
     PUBACK,
     PUBCOMP,
@@ -301,10 +300,7 @@ class Link:
             answer = _Answer()
             self._answers.append(answer)
             done = partial(self._published, answer, session, packet)
-        content_type = packet.properties.get(CONTENT_TYPE, session.sender.content_type)
-        if not self._broker.publishing.publish(
-            session.sender, packet.topic, packet.payload, content_type, packet.retain, partial(self._done, done)
-        ):
+        if not self._broker.publishing.publish(session.sender, packet, partial(self._done, done)):
             self._wait()
 
     def _done(self, done: Callable[[int, str], None], reason: int, message: str) -> None:

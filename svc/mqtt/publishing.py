@@ -12,7 +12,10 @@ from svc.errors import AccessViolation, MethodNotAllowed, NotFound, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, Request
 from svc.mqtt.addresses import Address, Addresses
+from svc.mqtt.notes import SESSION_BYTES, make_note
 from svc.mqtt.payloads import LONG, Payloads
+from svc.protocol.mqtt_packets import Publish
+from svc.protocol.mqtt_properties import CONTENT_TYPE
 from svc.protocol.mqtt_values import NOT_AUTHORIZED, PAYLOAD_INVALID, SUCCESS, TOPIC_INVALID, UNSPECIFIED
 from svc.resources import RequestTarget
 from svc.store.writing.commit import wait_committed
@@ -24,7 +27,7 @@ OnDone = Callable[[int, str], None]
 class Sender:
     """In whose name a client reads and writes. `block`: what a request of this client would have in its head."""
 
-    __slots__ = ("_directory", "_generation", "_user", "block", "content_type", "peer", "username")
+    __slots__ = ("_directory", "_generation", "_user", "block", "content_type", "peer", "session", "username")
 
     def __init__(self, user: User | None, directory: UserDirectory, peer: str, block: HeaderBlock) -> None:
         self._user = user
@@ -33,6 +36,7 @@ class Sender:
         self.username = None if user is None else user.username
         self.peer = peer
         self.block = block
+        self.session = bytes(SESSION_BYTES)  # number of the session
         self.content_type: str | None = None  # of messages that do not name one
 
     @property
@@ -61,8 +65,10 @@ class Publishing:
         self._report = report
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def publish(self, sender: Sender, topic: str, payload: bytes, content_type: str | None, retain: bool, on_done: OnDone) -> bool:
+    def publish(self, sender: Sender, packet: Publish, on_done: OnDone) -> bool:
         """Write what a message says. True if that is applied, so that the next one may follow: what remains is the turn's commit. False: it takes longer."""
+        topic, payload, retain = packet.topic, packet.payload, packet.retain
+        content_type = packet.properties.get(CONTENT_TYPE, sender.content_type)
         try:
             address = self._addresses.find(topic)
             if address is None or (retain and not address.text):
@@ -70,6 +76,7 @@ class Publishing:
             verb, data = "publish", None
             request = Request("PUBLISH", "/" + topic, sender.block, payload)
             request.scheme, request.peer, request.user = "mqtt", sender.peer, sender.user
+            request.mqtt = make_note(packet, sender.session)
             request.handler_path = address.registration.path
             if retain:
                 verb = "put" if payload else "delete"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from secrets import token_bytes
 from typing import Any, Protocol
 
 from svc.content.content_type import ContentType
 from svc.errors import Problem
 from svc.messages import Request
+from svc.mqtt.notes import SESSION_BYTES
 from svc.mqtt.publishing import Sender
 from svc.protocol.mqtt_connection import MqttConnection
 from svc.protocol.mqtt_exchanges import WINDOW, ReceivedExchanges, SentExchanges
@@ -66,6 +68,7 @@ class Session:
         "expiry",
         "flying",
         "link",
+        "number",
         "received",
         "sender",
         "sent",
@@ -75,6 +78,7 @@ class Session:
 
     def __init__(self, client_id: str, sender: Sender, expiry: float) -> None:
         self.client_id = client_id
+        self.number = token_bytes(SESSION_BYTES)
         self.sender = sender
         self.expiry = expiry
         self.ends_at: float | None = None
@@ -94,6 +98,7 @@ class Session:
         """It has a connection."""
         self.link = link
         self.sender = sender
+        sender.session = self.number
         self.expiry = expiry
         self.ends_at = None
         self.sent.window = min(receive_maximum, WINDOW)

@@ -244,7 +244,22 @@ class Change:
     patches. A change is immutable.
     """
 
-    __slots__ = ("_events", "_id", "after", "key", "kind", "lsn", "patch", "size", "table", "transaction", "user", "values", "version")
+    __slots__ = (
+        "_events",
+        "_id",
+        "after",
+        "key",
+        "kind",
+        "lsn",
+        "mqtt",
+        "patch",
+        "size",
+        "table",
+        "transaction",
+        "user",
+        "values",
+        "version",
+    )
 
     def __init__(self, table: Table, entry: LogEntry, txn: Txn | None = None) -> None:
         self.table = table
@@ -254,6 +269,7 @@ class Change:
         self.transaction = entry.transaction
         self.version = whole_number(entry.version)
         self.user = entry.user
+        self.mqtt = entry.mqtt
         self.patch = entry.value if kind == PATCH else None
         if kind == PATCH:
             assert txn is not None

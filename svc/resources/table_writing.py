@@ -50,7 +50,9 @@ class TableWriting(TableReading):
     @classmethod
     def begin(cls, request: Request) -> Transaction:
         user = request.user
-        return cls.store.begin(None if user is None else user.username, request.trace_id)
+        transaction = cls.store.begin(None if user is None else user.username, request.trace_id)
+        transaction.mqtt = request.mqtt
+        return transaction
 
     @classmethod
     def _commit_all(cls, steps: Iterator[None], records: list[Any], transaction: Transaction, request: Request) -> Awaitable[None] | None:

@@ -122,7 +122,8 @@ def test_a_version_that_fails_where_the_trial_did_not_leaves_the_one_before(serv
     assert served(server) == 1
     status = server.operate("get_status").json()
     assert "error" not in {entry["status"] for entry in status["componentStatus"]}
-    assert status["restartRequired"] is False
+    # The watch of files may have seen the version that failed, and sees a moment later that it is gone.
+    wait_until(lambda: server.operate("get_status").json()["restartRequired"] is False)
 
 
 def test_without_a_restart_the_running_version_stays(server: Process) -> None:
@@ -133,7 +134,8 @@ def test_without_a_restart_the_running_version_stays(server: Process) -> None:
     assert served(server) == 1
     assert httpx.get(f"{server.url}/page.txt", auth=AUTH).text == "one", "static files are of the same version as the code"
     status = server.operate("get_status").json()
-    assert (status["restartRequired"], status["restartReasons"]) == (True, ["component shop"])
+    assert status["restartRequired"] is True
+    assert status["restartReasons"] in (["component shop"], ["component shop: deployed"]), "the latter once the watch of files has seen it"
     assert deploy(server, {**version(3), **page, "web/page.txt": "three"}).status_code == 200
     assert served(server) == 3
     assert httpx.get(f"{server.url}/page.txt", auth=AUTH).text == "three"

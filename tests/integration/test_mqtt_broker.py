@@ -434,6 +434,56 @@ def test_subscription_identifiers_and_aliases(app: Application) -> None:
     assert [each.properties.get(p.TOPIC_ALIAS) for each in found] == [1, 1, None]
 
 
+def test_what_a_message_says_beside_its_payload(app: Application) -> None:
+    writer = app.mqtt("writer")
+    reader, old = app.mqtt("reader"), app.mqtt("old", version=V3)
+    for each in (reader, old):
+        each.subscribe("Sensor/#", 2)
+    said = {
+        p.PAYLOAD_FORMAT: 1,
+        p.RESPONSE_TOPIC: "Sensor/answers",
+        p.CORRELATION_DATA: b"\0\xff",
+        p.USER_PROPERTY: [("b", "1"), ("a", "2"), ("b", "3")],
+    }
+    for qos in (0, 1, 2):
+        assert writer.publish("Sensor/1", {"temperature": qos}, qos, properties=said) == 0
+    app.put("/Sensor/2", {"temperature": 3})
+    found = reader.take()
+    assert [each.qos for each in found] == [0, 1, 2, 2], "the lower one of both"
+    assert [each.qos for each in old.take()] == [0, 1, 2, 2]
+    assert all({key: each.properties[key] for key in said} == said for each in found[:3])
+    assert set(found[3].properties) == {p.CONTENT_TYPE}
+
+
+def test_no_local_and_retain_as_published(app: Application) -> None:
+    client, other = app.mqtt("client"), app.mqtt("other")
+    client.subscribe("Sensor/#", 1, no_local=True)
+    other.subscribe("Sensor/#", 1, retain_as_published=True)
+    for retain in (False, True):
+        client.publish("Sensor/1", {"temperature": 1}, 1, retain=retain)
+    app.put("/Sensor/2", {})
+    assert [each.topic for each in client.take()] == ["Sensor/2"]
+    assert [each.retain for each in other.take()] == [False, True, False]
+    other.publish("Sensor/3", {}, 1)
+    assert [each.topic for each in client.take()] == ["Sensor/3"]
+
+
+def test_messages_expire(app: Application) -> None:
+    options: dict[str, Any] = {"clean": False, "properties": {p.SESSION_EXPIRY: 1000}}
+    reader = app.mqtt("away", **options)
+    reader.subscribe("Sensor/#", 1)
+    writer = app.mqtt("writer")
+    writer.publish("Sensor/1", {}, 1, properties={p.MESSAGE_EXPIRY: 100})
+    assert [each.properties[p.MESSAGE_EXPIRY] for each in reader.take()] == [100]
+    reader.cancel()
+    writer.publish("Sensor/short", {}, 1, properties={p.MESSAGE_EXPIRY: 5})
+    writer.publish("Sensor/long", {}, 1, properties={p.MESSAGE_EXPIRY: 60})
+    app.clock.advance(20)
+    reader = app.mqtt("away", **options)
+    assert [(each.topic, each.properties[p.MESSAGE_EXPIRY]) for each in reader.take()] == [("Sensor/long", 40)]
+    reader.disconnect(properties={p.SESSION_EXPIRY: 0})
+
+
 def test_a_message_too_large_for_a_client_is_left_out(app: Application) -> None:
     client = app.mqtt("a", properties={p.MAXIMUM_PACKET_SIZE: 200})
     client.subscribe("Sensor/#", 1)

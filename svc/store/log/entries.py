@@ -1,10 +1,11 @@
 """Entries of the transaction log: one change of one record, and how it is encoded (spec: schema-and-store §13).
 
 An entry is one byte of format and what that format says. Format 2 is format 1 with the trace id of the request behind it, 16 bytes: the image
-ends before them. Entries without a trace are of format 1, numbers big-endian:
+ends before them. Format 3 has that, or zeros, then what a message of MQTT said beside its payload, and the length of that in 4 bytes. Entries without
+either are of format 1, numbers big-endian:
 
     offset  size
-    0       1     format: 1 or 2
+    0       1     format: 1 to 3
     1       1     kind: 1 put, 2 patch, 3 delete, 4 message, 5 invalidate, 6 relocate, 7 expire
     2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given
     3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
@@ -24,7 +25,7 @@ ends before them. Entries without a trace are of format 1, numbers big-endian:
                   names: MessagePack array of the attributes that changed
                   value: a record as `records` encodes it. put: the new record; patch: the changed attributes only, increments as
                   {"__op__": "add", "value": n}; message: any value in place of a record; delete, expire, invalidate: none
-                  image: the record before the change, to the end of the entry (format 2: to the trace id); left out for new records and
+                  image: the record before the change, to the end of the entry (format 2, 3: to the trace id); left out for new records and
                   with `@table(audit: false)`
 
 A patch that meets no record makes one: it is logged as a patch, so that a merge elsewhere keeps what other nodes know of that record. It then has
@@ -52,6 +53,8 @@ REMOVALS = frozenset((DELETE, EXPIRE))
 OPERATIONS = ("", "insert", "update", "upsert")
 FORMAT = 1
 FORMAT_WITH_TRACE = 2
+FORMAT_WITH_MESSAGE = 3
+_NO_TRACE = bytes(TRACE_ID_BYTES)
 _USER, _VALUE, _IMAGE = 1, 2, 4
 _HEADER = Layout(">BBBBIQQddBBHHII")
 TABLE = Layout(">I")
@@ -91,6 +94,7 @@ class LogEntry(msgspec.Struct, gc=False):
     image: bytes | None
     operation: int = 0
     trace_id: bytes | None = None  # 16 bytes: of the trace that the writing request was part of
+    mqtt: bytes | None = None  # of a message of MQTT: see `mqtt.notes`
 
     @property
     def id(self) -> Key | None:
@@ -122,8 +126,11 @@ def encode_entry(entry: LogEntry) -> bytes:
     else:
         flags |= _IMAGE
     trace = entry.trace_id
+    message = entry.mqtt
+    if message is not None:
+        trace = (trace or _NO_TRACE) + message + len(message).to_bytes(4)
     header = _pack_header(
-        FORMAT if trace is None else FORMAT_WITH_TRACE,
+        FORMAT if trace is None else FORMAT_WITH_TRACE if message is None else FORMAT_WITH_MESSAGE,
         entry.kind,
         flags,
         entry.operation,
@@ -188,11 +195,18 @@ def entry_encoder(
 
 def decode_entry(lsn: int, data: bytes) -> LogEntry:
     """The entry that `encode_entry` made. Raises StoreFailure for a format this version does not know."""
+    message = None
     if data[0] == FORMAT:
         end, trace = len(data), None
     elif data[0] == FORMAT_WITH_TRACE:
         end = len(data) - TRACE_ID_BYTES
         trace = data[end:]
+    elif data[0] == FORMAT_WITH_MESSAGE:
+        message_at = len(data) - 4 - int.from_bytes(data[-4:])
+        end = message_at - TRACE_ID_BYTES
+        message = data[message_at:-4]
+        if (trace := data[end:message_at]) == _NO_TRACE:
+            trace = None
     else:
         raise StoreFailure(f"The transaction log holds an entry of format {data[0]}: it was written by a newer version")
     (
@@ -235,6 +249,7 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
         data[image_at:end] if flags & _IMAGE else None,
         operation,
         trace,
+        message,
     )
 
 

@@ -49,8 +49,8 @@ LONG_WRITES = 50  # more take longer than about 2 ms, with their share of the co
 
 
 class Transaction:
-    """Made by `Store.begin`. `user`: the name that the log shows. `trace_id`: of the request's trace, for the log; 16 bytes. `version`: ms, the same for
-    all writes, given by `apply`.
+    """Made by `Store.begin`. `user`: the name that the log shows. `trace_id`: of the request's trace, for the log; 16 bytes. `mqtt`: of a message, for the
+    log (`mqtt.notes`). `version`: ms, the same for all writes, given by `apply`.
 
     `on_done` is called once after each `apply` that succeeded, at the end of the turn: with None when the writes are on disk, else with
     the problem that undid them. After it the object may be used for further writes, and `outcome` is what it was called with; None before.
@@ -73,6 +73,7 @@ class Transaction:
         "failed_key",
         "may_cascade",
         "may_use_reserve",
+        "mqtt",
         "on_done",
         "operation",
         "outcome",
@@ -112,6 +113,7 @@ class Transaction:
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
         self.trace_id = trace_id
+        self.mqtt: bytes | None = None
         self.version = 0.0
         self.may_use_reserve = False  # of a full volume: for what an operation that frees space has to note
         self.outcome: tuple[Problem | None] | None = None
@@ -475,6 +477,7 @@ class Transaction:
         try:
             for database in databases:
                 write_set = WriteSet(database, version, wall_ms, self.user, self.operation, None, self.trace_id)
+                write_set.mqtt = self.mqtt
                 sets.append(write_set)
                 write_set.may_repeat = not wait and len(databases) == 1
                 write_set.reference_limit = LONG_WRITES if write_set.may_repeat else AT_ONCE

@@ -65,6 +65,7 @@ class WriteSet:
         "is_long",
         "log",
         "may_repeat",
+        "mqtt",
         "new_files",
         "operation",
         "reference_limit",
@@ -102,6 +103,7 @@ class WriteSet:
         self.user = user
         self.operation = operation
         self.trace_id = trace_id
+        self.mqtt: bytes | None = None  # of a message of MQTT, for the log
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
         self.skipped: list[Key] = []  # of writes that were asked for only if there is a record, or none, and that was not so
@@ -492,6 +494,7 @@ class WriteSet:
             image if table.audit else None,
             self.operation,
             None if kind == EXPIRE else self.trace_id,
+            self.mqtt,
         )
         self.log.append(self.txn, entry)
         self.entries.append(entry)

@@ -93,6 +93,10 @@ def test_what_is_absent_is_not_empty() -> None:
         traced = structs.replace(entry, trace_id=TRACE)
         assert decode_entry(1, encode_entry(traced)) == traced
         assert len(encode_entry(traced)) == len(encode_entry(entry)) + 16
+        for message in (b"", b"\1" + bytes(9), b"x" * 70_000):
+            for each in (entry, traced):
+                noted = structs.replace(each, mqtt=message)
+                assert decode_entry(1, encode_entry(noted)) == noted
 
 
 def test_long_parts() -> None:
@@ -103,8 +107,8 @@ def test_long_parts() -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(StoreFailure, match="format 3"):
-        decode_entry(1, b"\x03" + FULL_BYTES[1:])
+    with pytest.raises(StoreFailure, match="format 4"):
+        decode_entry(1, b"\x04" + FULL_BYTES[1:])
 
 
 def test_names() -> None:
