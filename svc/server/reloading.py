@@ -377,10 +377,10 @@ class Reloader:
             if app is not None and app.directory.absolute() != directory:  # given on the command line, which comes first
                 continue
             if name in found and app is not None and app.is_serving and app.served_directory == found[name]:
-                continue  # it has been loaded from there already
+                self._nothing_waits(name)  # it has been loaded from there already, or another version was there for a moment
+                continue
             if name not in found and app is None:  # it has been withdrawn already
-                self._waiting.pop(name, None)
-                self._listener.current(name)
+                self._nothing_waits(name)
                 continue
             if not self._reloads_code:
                 self._wait_for_restart(name, ["removed" if name not in found else "added" if app is None else "deployed"])
@@ -388,6 +388,10 @@ class Reloader:
                 await self._add_application(directory)
             else:
                 await self._remove_application(name)
+
+    def _nothing_waits(self, name: str) -> None:
+        self._waiting.pop(name, None)
+        self._listener.current(name)
 
     @property
     def _root(self) -> Path:

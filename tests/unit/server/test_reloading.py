@@ -440,6 +440,20 @@ def test_a_deployed_version_waits_as_a_whole(service: World) -> None:
     assert service.waiting == {} and service.answer("/Two/") == [] and service.app.ask("GET", "/One/")[0] == 404
 
 
+def test_nothing_waits_when_the_version_before_is_back(service: World) -> None:
+    """As after a deployment whose version could not be loaded, if its directory was seen meanwhile."""
+    for version in ("one", "two"):
+        service.write(f".deployments/blog-{version}/schema.graphql", f"type {version.title()} @table @export {{ id: ID @primaryKey }}\n")
+    (service.root / "blog").symlink_to(".deployments/blog-one")
+    service.node.run(service.node.applications.add(service.root / "blog"))
+    service.tell("blog/")
+    for version, waiting in (("two", {"blog": ["deployed"]}), ("one", {})):
+        (service.root / "blog").unlink()
+        (service.root / "blog").symlink_to(f".deployments/blog-{version}")
+        service.tell("blog/")
+        assert service.waiting == waiting
+
+
 def test_what_concerns_no_application_does_not_wake_the_loop(world: World) -> None:
     """A log beside an application is written all the time."""
     for path in ("elsewhere/a.py", "app/.git/index", "app/__pycache__/helpers.cpython-311.pyc", "app/helpers.py~", ".deployments/old/a.py"):
