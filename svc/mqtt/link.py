@@ -84,6 +84,7 @@ class Link:
         "_is_orderly",
         "_is_waiting",
         "_keep_alive",
+        "_lasting",
         "_tunnel",
         "certificate",
         "connection",
@@ -103,6 +104,7 @@ class Link:
         self._heard = self._deadline = broker.now()
         self._deadline += CONNECT_SECONDS
         self._keep_alive = 0.0
+        self._lasting: Publish | None = None  # a message that takes longer than its turn: those behind it wait
         self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
         self._is_counted = self._is_orderly = False
         self.is_closed = False
@@ -220,7 +222,7 @@ class Link:
                     break
                 handlers[type(packet)](packet)
                 count += 1
-                if not count % LOOK and self._broker.now() >= end:
+                if not count % LOOK and not self._is_waiting and self._broker.now() >= end:
                     self._wait()
                     self._broker.loop.call_soon_threadsafe(self._go_on)
         except PacketError as error:
@@ -300,17 +302,20 @@ class Link:
             answer = _Answer()
             self._answers.append(answer)
             done = partial(self._published, answer, session, packet)
-        if not self._broker.publishing.publish(session.sender, packet, partial(self._done, done)):
+        if not self._broker.publishing.publish(session.sender, packet, partial(self._done, packet, done)):
+            self._lasting = packet
             self._wait()
 
-    def _done(self, done: Callable[[int, str], None], reason: int, message: str) -> None:
+    def _done(self, packet: Publish, done: Callable[[int, str], None], reason: int, message: str) -> None:
         done(reason, message)
         self.flush()
+        if packet is self._lasting:
+            self._lasting = None
+            self._broker.loop.call_soon_threadsafe(self._go_on)
 
     def _published_once(self, topic: str, reason: int, message: str) -> None:
         if reason:
             self._broker.note_refused(self._client_id, topic, reason, message)
-        self._message_ended()
 
     def _published(self, answer: _Answer, session: Session, packet: Publish, reason: int, message: str) -> None:
         version = self.connection.version
@@ -329,16 +334,10 @@ class Link:
         if answer.data is None:
             answer.data = ack(kind, packet_id) if not fails else self._refusal(kind, packet_id, reason, message)
         self._settle()
-        self._message_ended()
 
     def _refusal(self, kind: int, packet_id: int, reason: int, message: str) -> bytes:
         properties: Properties = {REASON_STRING: message[:1000]} if message else {}
         return encode(Ack(kind, packet_id, reason, properties), V5)
-
-    def _message_ended(self) -> None:
-        """One that took longer than its turn: the next may follow."""
-        if self._is_waiting and self.connection.state is ConnectionState.OPEN:
-            self._broker.loop.call_soon_threadsafe(self._go_on)
 
     def _answer(self, data: bytes) -> None:
         """Behind the answers that are still to come."""

@@ -212,6 +212,30 @@ def test_rights(app: Application) -> None:
         app.mqtt("anonymous", user=None, version=V3)
 
 
+def test_a_long_message_keeps_its_place(app: Application) -> None:
+    """What is decoded in slices is written, and answered, before what was sent after it."""
+    from svc.protocol.mqtt import encode
+    from svc.protocol.mqtt_packets import Ack
+
+    reader, writer = app.mqtt("reader"), app.mqtt("writer")
+    reader.subscribe("Log/#", 1)
+    reader.clear()
+    long = b'{"list":[' + b"[1,2,3]," * 80_000 + b"0]}"
+    sent = [
+        Publish("Log/a", b"{}"),
+        Publish("Log/b", long, 1, packet_id=1),
+        Publish("Log/c", b"{}", 1, packet_id=2),
+        Publish("Log/d", b"{}", 2, packet_id=3),
+    ]
+    before = len(writer.packets)
+    link: Any = app.instance.server.interfaces.mqtt.sessions["writer"].link
+    app.instance.loop.call_soon(link.on_data, b"".join(encode(each, V5) for each in sent))  # in one piece, as in a message of a WebSocket
+    app.settle()
+    assert [each.topic for each in reader.take()] == ["Log/a", "Log/b", "Log/c", "Log/d"]
+    answers = [each.packet_id for each in writer.packets[before:] if isinstance(each, Ack) and each.kind in (p.PUBACK, p.PUBREC)]
+    assert answers == [1, 2, 3]
+
+
 def test_rights_that_end(app: Application) -> None:
     """A subscription ends with the right to read, and a session goes on without it."""
     rights = {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}
