@@ -174,11 +174,15 @@ class Rest:
                 return stream
         if request.pathname in self._fallbacks:
             return self._fallbacks[request.pathname].handle(request)
-        if request.pathname != ROOT:
-            raise NotFound(f"Not found{near_address(self._resources, request)}")
-        if request.method not in READS:
-            raise MethodNotAllowed(_ROOT_IS_READ, ROOT_METHODS)
+        if request.pathname != ROOT or request.method not in READS:
+            raise self._refused(request)
         return self._home(request)
+
+    def _refused(self, request: Request) -> Problem:
+        """The answer to a write where no resource is: the same before its body has come and after that."""
+        if request.pathname != ROOT:
+            return NotFound(f"Not found{near_address(self._resources, request)}")
+        return MethodNotAllowed(_ROOT_IS_READ, ROOT_METHODS)
 
     def _home(self, request: Request) -> Any:
         """What there is, for browsers and for programs."""
@@ -210,7 +214,7 @@ class Rest:
             if path == TICKET_PATH and request.user is None:
                 raise AccessViolation
             return query_limit(request, LONG_BODY)
-        return receive(request, self._resources, self.types)
+        return receive(request, self._resources, self.types, self._refused)
 
     def _is_login(self, request: Request) -> bool:
         return request.method == "POST" and request.pathname in self._login_paths

@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
-from svc.errors import BadBody, NotFound
+from svc.errors import BadBody, Problem
 from svc.http.bodies import body_type, holds_raw_bytes, is_form, query_limit
 from svc.http.conditional import write_precondition
 from svc.http.media_types import blob_type
@@ -52,14 +52,16 @@ def refuse_range(request: Request) -> None:
         raise BadBody(f"{request.method} with Content-Range: parts cannot be written, send the whole content")
 
 
-def receive(request: Request, resources: Resources, types: ContentTypes) -> Upload | FormUpload | BodyLimit | None:
-    """A sink for the body; None or a limit: it is to be collected. Raises Problem: it is not wanted."""
+def receive(
+    request: Request, resources: Resources, types: ContentTypes, unclaimed: Callable[[Request], Problem]
+) -> Upload | FormUpload | BodyLimit | None:
+    """A sink for the body; None or a limit: it is to be collected. `unclaimed`: the answer where no resource is. Raises Problem: it is not wanted."""
     verb = _VERBS.get(request.method)
     if verb is None and request.method != "QUERY":
         return query_limit(request)
     found = addressed(resources, request, "rest", bind=False)
     if found is None:
-        raise NotFound("Not found")
+        raise unclaimed(request)
     resource, target = found
     resource.admit(request)
     if not issubclass(resource, TableResource):

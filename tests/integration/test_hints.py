@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import LIMIT, PASSWORD, Process
+from tests.integration.conftest import LIMIT, PASSWORD, Process, authorization
 
 pytestmark = pytest.mark.programs
 
@@ -80,6 +81,10 @@ def test_bodies_at_the_wrong_address(server: Process) -> None:
         assert (status, problem["detail"]) == (400, f"The body must be one object, not a list{more}")
     status, problem = ask(server, "PUT", "/Product/", b'{"price":1}', "application/json")
     assert (status, problem["detail"]) == (400, "The body has no id: PUT it at the address of a record, or POST it")
+    with socket.create_connection(("127.0.0.1", server.port), LIMIT) as sock:  # its body has not come when it is looked for
+        fields = f"Authorization: {authorization()}\r\nContent-Type: application/json\r\nContent-Length: 2\r\nHost: a"
+        sock.sendall(f"POST / HTTP/1.1\r\n{fields}\r\n\r\n".encode())
+        assert b"405 Method Not Allowed" in sock.recv(65536)
     status, problem = ask(server, "POST", "/", b'{"operation":"describe_all"}', "application/json")
     assert (status, problem["detail"]) == (405, "The root is only read; operations are posted to the operations port, 9925 by default")
 
