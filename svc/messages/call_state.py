@@ -14,8 +14,9 @@ from svc.messages.response import Response
 
 
 class AppliedWrites(Protocol):
-    """Writes that are applied and not yet on disk: `store.Transaction`."""
+    """Writes that are applied and not yet on disk: `store.Transaction`. `databases`: that they are in."""
 
+    databases: tuple[Any, ...]
     outcome: tuple[Problem | None] | None  # what `on_done` was called with; None before
     on_done: Callable[[Problem | None], None] | None  # called by the turn's commit: None, or the problem that undid the writes
 

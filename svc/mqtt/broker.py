@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from math import inf
 from secrets import token_hex
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from svc.auth.identify import Identifier, PendingVerification
 from svc.auth.users import User, UserDirectory, user_of
+from svc.auth.writes import write
 from svc.errors import AccessViolation, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, HeaderPairs, Request
@@ -21,8 +23,10 @@ from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.publishing import Publishing, Sender
 from svc.mqtt.session import Session, SessionLink
-from svc.protocol.mqtt_packets import V5, Connect, Publish, Subscription, Will
-from svc.protocol.mqtt_properties import NEVER, SESSION_EXPIRY, USER_PROPERTY, WILL_DELAY
+from svc.mqtt.stored_sessions import StoredSessions
+from svc.mqtt.wills import Wills
+from svc.protocol.mqtt_packets import V5, Connect, Subscription
+from svc.protocol.mqtt_properties import NEVER, SESSION_EXPIRY, USER_PROPERTY
 from svc.protocol.mqtt_values import (
     BAD_CREDENTIALS,
     CLIENT_ID_INVALID,
@@ -35,6 +39,9 @@ from svc.protocol.mqtt_values import (
 )
 from svc.reactor import Reactor
 from svc.resources import Resources
+from svc.store import Transaction, WriterBusy
+from svc.store.slices import SLICE
+from svc.store.writing.commit import wait_committed
 
 logger = logging.getLogger("svc.mqtt")
 
@@ -42,9 +49,19 @@ FILTERS = 1000  # of a session
 SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
 LONGEST_ID = 1024  # characters of a client id
+POSITIONS = 256  # sessions whose positions are written in a second
+CLEANING = 3600.0  # seconds between two looks for rows of sessions that have ended
 
 OnAdmitted = Callable[[Session, bool, str], None]
 OnRefused = Callable[[int, str], None]
+
+
+class ConnectRefused(Exception):
+    """CONNECT is refused with this reason code."""
+
+    def __init__(self, reason: int, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Options(Protocol):
@@ -83,47 +100,107 @@ class Broker:
         self.metrics = metrics
         self.payloads = payloads
         self.addresses = Addresses(resources)
-        self.publishing = Publishing(self.addresses, payloads, reactor.loop, self.report)
+        self.stored = StoredSessions(directory.store, self.wall, self.spawn)
+        self.publishing = Publishing(self.addresses, payloads, reactor.loop, self.report, self.stored.rows_of, self.stored.system)
         self.largest = options.max_packet_size
+        self.max_catch_up = inf
         self.sessions: dict[str, Session] = {}
         self.swept: set[Sweepable] = set()
+        self.wills = Wills(self.publishing, self.stored, directory, reactor.loop, self.write)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._next_cleaning = inf
+        self._slice_end = 0.0
 
     def report(self, error: BaseException) -> None:
         """Log a defect, or what code of an application has raised."""
         self._log_error("a message of MQTT", error)
 
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def start(self) -> None:
+        """The server serves: go on with what an earlier run has left."""
+        self.wills.publish_left()
+        self._next_cleaning = self.now() + CLEANING
+        self.spawn(self._run("cleaning up sessions", self._set_ends()))
+
+    async def _run(self, what: str, steps: Iterator[None]) -> None:
+        try:
+            await self.stored.store.slices.exhaust(steps)
+        except Problem as problem:
+            logger.error("%s failed: %s", what, problem.message)
+
+    def _set_ends(self) -> Iterator[None]:
+        """Sessions whose clients were connected when the server ended: their time begins now. Then what is left of others."""
+        for record in self.stored.each():
+            if record is not None and record["ends"] is None and record["expiry"] is not None and record["id"] not in self.sessions:
+                transaction = self.stored.store.begin()
+                self.stored.set_end(transaction, record)
+                self.write(transaction, _ignore)
+            yield
+        yield from self.stored.remove_unknown_rows()
+
+    def write(self, transaction: Transaction, on_done: Callable[[Problem | None], None]) -> None:
+        """Write to the system database; `on_done` is called when it is on the disk, with None, or with why it is not."""
+        try:
+            transaction.apply(wait=False)
+        except WriterBusy:
+            self.spawn(self._write_later(transaction, on_done))
+        except Problem as problem:
+            on_done(problem)
+        else:
+            transaction.on_done = on_done
+
+    @staticmethod
+    async def _write_later(transaction: Transaction, on_done: Callable[[Problem | None], None]) -> None:
+        try:
+            await transaction.apply_in_turn()
+            await wait_committed(transaction)
+        except Problem as problem:
+            on_done(problem)
+        else:
+            on_done(None)
+
     # --- CONNECT -------------------------------------------------------------------------------------------------------------------------
 
     def admit(self, link: SessionLink, packet: Connect, on_admitted: OnAdmitted, on_refused: OnRefused) -> None:
         """Identify the user and open the session; one of the callbacks is called, now or later."""
-        task = self.loop.create_task(self._admit(link, packet, on_admitted, on_refused))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.spawn(self._admit(link, packet, on_admitted, on_refused))
 
     async def _admit(self, link: SessionLink, packet: Connect, on_admitted: OnAdmitted, on_refused: OnRefused) -> None:
         try:
             request = _request_of(packet, link)
             user = await self._identify(request, packet, link)
             if user is None and self._options.require_authentication:
-                on_refused(NOT_AUTHORIZED, "a user name and a password are needed")
-                return
+                raise ConnectRefused(NOT_AUTHORIZED, "a user name and a password are needed")
             link.kind = self.payloads.writer(_accept_of(packet, link))
             client_id, assigned = packet.client_id, ""
             if not client_id:
                 if not packet.clean and packet.version != V5:
-                    on_refused(CLIENT_ID_INVALID, "a session that is to last needs a client id")
-                    return
+                    raise ConnectRefused(CLIENT_ID_INVALID, "a session that is to last needs a client id")
                 client_id = assigned = f"auto-{token_hex(8)}"
             elif len(client_id) > LONGEST_ID:
-                on_refused(CLIENT_ID_INVALID, f"a client id has at most {LONGEST_ID} characters")
-                return
-            if link.is_closed:
-                return
+                raise ConnectRefused(CLIENT_ID_INVALID, f"a client id has at most {LONGEST_ID} characters")
             sender = Sender(user, self._directory, link.peer, request.block)
             sender.content_type = None if link.handshake is None else link.handshake.block.get("content-type")
-            self._open(link, packet, client_id, assigned, sender, on_admitted, on_refused)
+            lock = self._opening.get(client_id)
+            if lock is None:
+                lock = self._opening[client_id] = asyncio.Lock()
+            async with lock:  # of several connections with one client id each sees what the one before it has done
+                if link.is_closed:
+                    return
+                session, is_present = await self._open(link, packet, client_id, sender)
+                if link.is_closed:
+                    self.lost(session, link)
+                    return
+            on_admitted(session, is_present, assigned)
             self._identifier.watch_login(request, link)
+        except ConnectRefused as refused:
+            on_refused(refused.reason, str(refused))
         except Problem as problem:
             on_refused(BAD_CREDENTIALS if problem.status_code == 401 else UNAVAILABLE, problem.message)
         except BaseException as error:
@@ -140,38 +217,81 @@ class Broker:
         request.user = user
         return user
 
-    def _open(
-        self,
-        link: SessionLink,
-        packet: Connect,
-        client_id: str,
-        assigned: str,
-        sender: Sender,
-        on_admitted: OnAdmitted,
-        on_refused: OnRefused,
-    ) -> None:
+    async def _open(self, link: SessionLink, packet: Connect, client_id: str, sender: Sender) -> tuple[Session, bool]:
+        """(the session, whether it was there). Raises ConnectRefused, Problem."""
         session = self.sessions.get(client_id)
-        if session is not None and session.ends_at is not None and session.ends_at <= self.now():
-            self._end(session)
+        if session is not None and session.is_broken and session.link is None:
             session = None
-        if session is not None and session.expiry and session.sender.username != sender.username:
-            on_refused(CLIENT_ID_INVALID, "the session of this client id is another user's")
-            return
+        record = None if session is not None else self._record(client_id)
+        if session is not None or record is not None:
+            lasts, owner = (session.expiry > 0, session.sender.username) if session is not None else (True, (record or {})["user"])
+            if lasts and owner != sender.username:
+                raise ConnectRefused(CLIENT_ID_INVALID, "the session of this client id is another user's")
         if session is not None:
             self._take_over(session, ends=packet.clean)
-            if packet.clean:
-                self._end(session)
-                session = None
+        self.wills.client_is_back(client_id, ends_session=packet.clean)
+        number = None  # of a session that ends now
+        if packet.clean and session is not None:
+            number = None if session.rows is None else session.number
+            self._forget(session)
+            session = None
+        elif packet.clean and record is not None:
+            number, record = bytes.fromhex(record["number"]), None
         expiry = self._expiry_of(packet)
-        if session is None and expiry and len(self.sessions) >= SESSIONS:
-            on_refused(QUOTA_EXCEEDED, "there are too many sessions")
-            return
-        is_present = session is not None
-        if session is None:
-            session = self.sessions[client_id] = Session(client_id, sender, expiry)
-        session.attach(link, sender, expiry, link.connection.receive_maximum)
+        is_present = session is not None or record is not None
+        is_changed = expiry > 0
+        if session is None and record is not None:
+            steps = self.stored.restore(record, sender, self)
+            session = next(steps)
+            for _ in steps:
+                await self._pause()
+            is_changed = record["ends"] is not None or record["expiry"] != (None if expiry == inf else expiry)
+        elif session is None:
+            if expiry and self.stored.count >= SESSIONS:
+                raise ConnectRefused(QUOTA_EXCEEDED, "there are too many sessions")
+            session = Session(client_id, sender, expiry)
+        assert session is not None
+        session.on_settled = self._drop
+        session.belong_to(sender, expiry)
+        if expiry and session.rows is None:
+            session.rows = self.stored.session_rows(session)
         session.will = packet.will
-        on_admitted(session, is_present, assigned)
+        await self._store(session, is_changed=is_changed, replaces=number is not None)
+        if number is not None:
+            self.spawn(self._run("removing a session", self.stored.remove_rows(number)))
+        for _ in session.open_deliveries():
+            await self._pause()
+        self.sessions[client_id] = session
+        session.attach(link)
+        return session, is_present
+
+    async def _pause(self) -> None:
+        """Give way, if the turn has gone on for long."""
+        if self.now() >= self._slice_end:
+            await asyncio.sleep(0)
+            self._slice_end = self.now() + SLICE
+
+    def _record(self, client_id: str) -> dict[str, Any] | None:
+        try:
+            return self.stored.find(client_id)
+        except Problem as problem:
+            raise ConnectRefused(CLIENT_ID_INVALID, problem.message) from None
+
+    async def _store(self, session: Session, *, is_changed: bool, replaces: bool) -> None:
+        """Write what CONNECT has changed of a session and its will. `replaces`: another session of the client has ended. Raises ConnectRefused."""
+        transaction = self.stored.store.begin()
+        if session.rows is not None and is_changed:
+            self.stored.put(transaction, session)
+        elif replaces:
+            self.stored.delete(transaction, session.client_id)
+        self.wills.collect(transaction, session)
+        if not transaction.has_writes:
+            return
+        try:
+            await write(transaction)
+        except Problem as problem:
+            refused = CLIENT_ID_INVALID if problem.status_code < 500 else UNAVAILABLE
+            raise ConnectRefused(refused, problem.message) from None
 
     def _expiry_of(self, packet: Connect) -> float:
         """Seconds that the session lasts after its connection."""
@@ -188,72 +308,82 @@ class Broker:
     def _take_over(self, session: Session, *, ends: bool) -> None:
         link = session.link
         if link is not None:
-            will, session.will = session.will, None
             session.detach()
             link.taken_over()
-            if will is not None and (ends or not session.expiry or not will.properties.get(WILL_DELAY)):
-                self._publish_will(session, will)
+            self.wills.taken_over(session, ends=ends or not session.expiry)
 
     def lost(self, session: Session, link: SessionLink) -> None:
         """A connection has ended. Without DISCONNECT the will is published, now or after its delay."""
         if session.link is not link:
             return
         session.detach()
-        session.ends_at = self.now() + session.expiry
-        will, session.will = session.will, None
-        if will is not None:
-            delay = min(float(will.properties.get(WILL_DELAY, 0)), session.expiry)
-            if delay:
-                session.will = will
-                self.loop.call_later(delay, self._publish_late_will, session, will)
-            else:
-                self._publish_will(session, will)
+        self.wills.lost(session)
         if not session.expiry:
             self._end(session)
+            return
+        if session.expiry != inf and not session.is_broken:
+            transaction = self.stored.store.begin()
+            self.stored.put(transaction, session, is_connected=False)
+            self.write(transaction, _ignore)
+        if session.is_settled or session.is_broken:
+            self._drop(session)
 
-    def _publish_late_will(self, session: Session, will: Will) -> None:
-        if session.will is will and session.link is None:
-            session.will = None
-            self._publish_will(session, will)
-
-    def _publish_will(self, session: Session, will: Will) -> None:
-        def done(reason: int, message: str) -> None:
-            if reason:
-                logger.warning("the will of %s was not published to %s: %s", session.client_id, will.topic, message)
-
-        self.publishing.publish(session.sender, Publish(will.topic, will.payload, will.qos, will.retain, properties=will.properties), done)
-
-    def _end(self, session: Session) -> None:
-        session.detach()
-        session.deliveries.clear()
-        if self.sessions.get(session.client_id) is session:
+    def _drop(self, session: Session) -> None:
+        """All of a session without a connection is on the disk: it need not be in memory."""
+        if session.link is None and self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
 
+    def _forget(self, session: Session) -> None:
+        session.is_broken = True  # what it still waits for is of no interest
+        session.detach()
+        session.deliveries.clear()
+        self._drop(session)
+
+    def _end(self, session: Session) -> None:
+        self._forget(session)
+        if session.rows is not None:
+            transaction = self.stored.store.begin()
+            self.stored.delete(transaction, session.client_id)
+            self.write(transaction, _ignore)
+            self.spawn(self._run("removing a session", self.stored.remove_rows(session.number)))
+
     def sweep(self, now: float) -> None:
-        """About once a second: end the sessions whose time is over."""
+        """About once a second."""
         for link in list(self.swept):
             link.sweep(now)
-        for session in [each for each in self.sessions.values() if each.ends_at is not None and each.ends_at <= now]:
-            self._end(session)
+        written = 0
+        for session in self.sessions.values():
+            if session.changed and session.link is not None:
+                session.write_positions()
+                written += 1
+                if written >= POSITIONS:
+                    break
+        if now >= self._next_cleaning:
+            self._next_cleaning = now + CLEANING
+            self.spawn(self._run("cleaning up sessions", self.stored.remove_unknown_rows()))
 
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 
     def subscribe(self, session: Session, subscription: Subscription, identifier: int) -> tuple[int, Delivery | None]:
-        """(QoS that is granted, the delivery), which is to be run once that is said; or why not, and None."""
+        """(QoS that is granted, the delivery), which is held until that is said; or why not, and None."""
         before = session.deliveries.get(subscription.filter)
         if before is None and len(session.deliveries) >= FILTERS:
             return QUOTA_EXCEEDED, None
         try:
             handling = subscription.retain_handling
-            without_records = handling == 2 or (handling == 1 and before is not None)
-            delivery = Delivery(session, subscription, self, identifier, without_records=without_records)
+            with_records = handling == 0 or (handling == 1 and before is None)
+            delivery = Delivery(session, subscription, self, identifier, with_records=with_records)
+            delivery.is_held = True
             delivery.open()
         except AccessViolation:
             return NOT_AUTHORIZED, None
         except Problem as problem:
             return (FILTER_INVALID if problem.status_code < 500 else UNSPECIFIED), None
+        session.last_number += 1
+        delivery.number, delivery.started = session.last_number, int(self.wall() * 1000)
         if before is not None:
             before.close()
+            session.former.append(before)
         session.deliveries[subscription.filter] = delivery
         return subscription.qos, delivery
 
@@ -262,7 +392,18 @@ class Broker:
         if delivery is None:
             return NO_SUBSCRIPTION
         delivery.close()
+        session.former.append(delivery)
         return SUCCESS
+
+    def keep_subscriptions(self, session: Session, on_done: Callable[[Problem | None], None]) -> None:
+        """`on_done` is called when the subscriptions of a session that lasts are on the disk."""
+        if session.rows is None:
+            session.former.clear()
+            on_done(None)
+            return
+        transaction = self.stored.store.begin()
+        self.stored.put(transaction, session)
+        self.write(transaction, on_done)
 
     # --- what is logged ------------------------------------------------------------------------------------------------------------------
 
@@ -270,6 +411,11 @@ class Broker:
     def note_refused(client_id: str, topic: str, reason: int, message: str) -> None:
         """A message that was not written. At QoS 0, and in 3.1.1, its client does not get to know."""
         logger.info("a message of %s to %s was refused with %#04x: %s", client_id, topic[:200], reason, message)
+
+
+def _ignore(problem: Problem | None) -> None:
+    if problem is not None:
+        logger.error("a session could not be stored: %s", problem.message)
 
 
 def _request_of(packet: Connect, link: SessionLink) -> Request:

@@ -22,64 +22,94 @@ from svc.protocol.mqtt import publish_parts
 from svc.protocol.mqtt_packets import V5, Publish, Subscription
 from svc.protocol.mqtt_properties import CONTENT_TYPE, MESSAGE_EXPIRY, NO_PROPERTIES, SUBSCRIPTION_ID, TOPIC_ALIAS, Properties
 from svc.protocol.mqtt_states import Input
+from svc.realtime.changes import Change
 from svc.realtime.event import EndReason
 from svc.realtime.subscription import Subscription as Source
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources import TableResource
+from svc.store import Table
+from svc.store.values.keys import storage_key
+from svc.store.values.records import is_partial, lsn_of, version_of
 
 BATCH = 64  # events taken at a time
 SENT_TYPES = frozenset(("put", "message", "delete"))
 
 
 class DeliveryParts(Protocol):
-    """What deliveries share: the broker."""
+    """What deliveries share: the broker. `max_catch_up`: entries of the log that a session reads when it comes back."""
 
     addresses: Addresses
     payloads: Payloads
     metrics: MqttMetrics
     wall: Callable[[], float]
-
-
-class Sent:
-    """A message at QoS 1 or 2 that is not acknowledged yet."""
-
-    __slots__ = ("delivery", "event")
-
-    def __init__(self, delivery: Delivery, event: Any) -> None:
-        self.delivery = delivery
-        self.event = event
-
-    def send_again(self, link: SessionLink, packet_id: int) -> None:
-        self.delivery.write(link, self.event, packet_id, dup=True)
+    max_catch_up: float
 
 
 class Delivery:
-    """`identifier`: the Subscription Identifier that the client has given, 0 without one. `position`: in the log of its database, up to which all was taken,
-    while it is not open; None: the current records were not."""
+    """`identifier`: the Subscription Identifier that the client has given, 0 without one. `number`: of the subscription within its session. `database`: the
+    name of the one that it reads. `begins_with_records`: with the current ones. `started`: ms, when the client has subscribed; `start`: LSN at that time.
+    `position`: LSN up to which all was taken, as of the last event, or of `close`; None: the current records were not. `mark`, `mark_lsn`: see
+    `SessionDelivery`. `is_held`: what it sends has to wait for an answer. `exact_until`: LSN up to which messages at QoS 2 were sent before the server ended.
+    """
 
     __slots__ = (
+        "_catches_up",
         "_filter",
         "_parts",
+        "_replayed_until",
         "_session",
         "_source",
-        "_without_records",
+        "begins_with_records",
+        "database",
+        "exact_until",
         "identifier",
+        "is_held",
+        "mark",
+        "mark_lsn",
+        "number",
         "position",
+        "start",
+        "started",
         "subscription",
     )
 
     def __init__(
-        self, session: Session, subscription: Subscription, parts: DeliveryParts, identifier: int, *, without_records: bool
+        self, session: Session, subscription: Subscription, parts: DeliveryParts, identifier: int, *, with_records: bool = True
     ) -> None:
-        """`without_records`: what is there is not sent first. Raises NotFound: there is nothing that the filter could cover."""
+        """`with_records`: what is there is sent first."""
         self._session = session
         self._parts = parts
-        self._filter = self._find(subscription.filter)
+        self._filter: Filter | None = None
         self._source: Source | None = None
-        self._without_records = without_records
+        self.begins_with_records = with_records
+        self._catches_up = False
+        self._replayed_until = 0
         self.subscription = subscription
         self.identifier = identifier
+        self.number = 0
+        self.database = ""
+        self.started = self.start = 0
         self.position: int | None = None
+        self.mark = self.mark_lsn = self.exact_until = 0
+        self.is_held = False
+
+    @property
+    def _path(self) -> str:
+        assert self._filter is not None
+        return self._filter.registration.path
+
+    @property
+    def _table(self) -> Table:
+        assert self._filter is not None
+        resource = self._filter.resource
+        assert issubclass(resource, TableResource)
+        return resource.table
+
+    @property
+    def reached(self) -> int | None:
+        """The LSN up to which everything was taken; None: the current records were not."""
+        source = self._source
+        return self.position if source is None or source.ended is not None else source.resume_after
 
     def _find(self, text: str) -> Filter:
         found = self._parts.addresses.find_filter(text)
@@ -88,14 +118,33 @@ class Delivery:
         return found
 
     def open(self) -> None:
-        """Follow what the filter covers, from `position` on. Raises Problem: the user may not read it, or it cannot be subscribed to."""
+        """Follow what the filter covers, from `position` on. Raises Problem: the user may not read it, it cannot be subscribed to, or there is nothing that it
+        could cover."""
         self.close()
         self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
-        source = self._source = self._subscribe()
+        database = self._table.database
+        log, txn = database.log, database.snapshot()
+        newest = log.newest_lsn(txn)
+        if self.database and self.database != database.name:
+            self.position = newest  # the table is another one
+        if not self.database:
+            self.start = newest
+        elif not self.subscription.qos:
+            self.position = newest  # what was not sent is lost
+        self.database = database.name
+        self._replayed_until = newest
+        position = self.position
+        if position is not None:
+            oldest = max(log.first_lsn(txn) - 1, newest - int(min(self._parts.max_catch_up, newest)))
+            self._catches_up = not oldest <= position <= newest
+            if self._catches_up:
+                position = min(max(position, oldest), newest)
+        source = self._source = self._subscribe(position)
         source.on_ready = self.run
 
-    def _subscribe(self) -> Source:
+    def _subscribe(self, position: int | None) -> Source:
         found, sender = self._filter, self._session.sender
+        assert found is not None
         resource = found.resource
         assert issubclass(resource, TableResource)
         realtime = resource.realtime
@@ -106,8 +155,9 @@ class Delivery:
                 resource.table,
                 Addresses.key_of(found),  # type: ignore[arg-type]
                 user=sender.user,
-                after=self.position,
-                omit_current=self._without_records or found.is_root,
+                after=position,
+                omit_current=found.is_root or not self.begins_with_records,
+                adds_current=self._catches_up and not found.is_root,
                 only_children=found.has_children,
                 only_root=found.is_root,
                 pattern=found.pattern,
@@ -124,11 +174,27 @@ class Delivery:
                 self.position = source.resume_after
             source.close()
 
+    def recall(self, lsn: int, key: bytes | None) -> Any:
+        """The event of a message that was sent already: of the entry `lsn` of the log, or of the record `key`. None: it is gone, or may not be read any
+        more."""
+        source = self._source
+        if source is None:
+            return None
+        table, group = self._table, source.group
+        txn = table.database.snapshot()
+        if key is None:
+            entry = table.database.log.get(txn, lsn)
+            return None if entry is None or entry.table_number != table.number else group.event(source.hub.change(table, entry, txn))
+        raw = table.read(storage_key(key), txn)
+        if raw is None or is_partial(raw):
+            return None
+        return Change.of_record(table, key, raw, version_of(raw), lsn_of(raw)).snapshot_event(group.view, None)
+
     def run(self) -> None:
         """Send what there is, while there is room."""
         source, session = self._source, self._session
         link = session.link
-        if source is None or link is None:
+        if source is None or link is None or self.is_held:
             return
         qos = self.subscription.qos
         session.waiting.pop(self, None)
@@ -146,13 +212,15 @@ class Delivery:
                 for event in events:
                     if event.type in SENT_TYPES:
                         self._send(link, event, qos)
+                if not events[-1].is_current:
+                    self.position = events[-1].change.lsn
         except BaseException as error:
             link.report(contained(error))
             self.close()
         link.flush()
 
     def _send(self, link: SessionLink, event: Any, qos: int) -> None:
-        if topic_of(self._filter.registration.path, event.id) is None:
+        if topic_of(self._path, event.id) is None:
             return
         session = self._session
         note = note_of(event)
@@ -161,13 +229,14 @@ class Delivery:
             if (self.subscription.no_local and note.session == session.number) or self._left(event, note) == 0:
                 return
         if not qos:
-            self.write(link, event, 0)
+            if event.is_current or not self.subscription.qos or event.change.lsn > self._replayed_until:
+                self.write(link, event, 0)
             return
-        packet_id = session.sent.begin(qos)
-        session.flying[packet_id] = Sent(self, event)
-        if qos == 2:
-            session.sent.on(packet_id, Input.COMMITTED)
-        self.write(link, event, packet_id)
+        change = event.change
+        if event.is_current:
+            session.send(self, event, qos, change.lsn, change.key)
+        elif qos == 1 or change.lsn > self.exact_until:
+            session.send(self, event, qos, change.lsn, None)
 
     def write(self, link: SessionLink, event: Any, packet_id: int, *, dup: bool = False) -> None:
         """A message too large for the client counts as delivered (MQTT-3.1.2-25)."""
@@ -179,7 +248,7 @@ class Delivery:
         shared = note is None or note.expiry is None
         parts = None
         if shared and not dup and not self.identifier and not link.connection.alias_maximum:
-            key = ("mqtt", version, link.kind, self._filter.registration.path, qos, self.subscription.retain_as_published)
+            key = ("mqtt", version, link.kind, self._path, qos, self.subscription.retain_as_published)
             parts = event.memo.get(key)
             if parts is None:
                 parts = event.memo[key] = publish_parts(self._packet(event, version, link.kind, qos, False), version)
@@ -195,21 +264,21 @@ class Delivery:
         if len(head) + len(tail) + 2 > link.connection.largest_sent:
             if qos:
                 self._session.sent.on(packet_id, Input.PUBACK if qos == 1 else Input.PUBREC_REFUSED)
-                del self._session.flying[packet_id]
+                self._session.forget(packet_id, is_refused=True)
             return
         data = b"".join((head, packet_id.to_bytes(2), tail)) if qos else head + tail
-        self._parts.metrics.sent(self._filter.registration.path, qos)(len(data))
+        self._parts.metrics.sent(self._path, qos)(len(data))
         link.connection.write(data)
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
-        topic = topic_of(self._filter.registration.path, event.id)
+        topic = topic_of(self._path, event.id)
         assert topic is not None
         try:
             payload, content_type = self._parts.payloads.encode(event, kind)
         except Problem:
             payload, content_type = b"", ""
         note = note_of(event)
-        retain = event.is_current or (note is not None and note.retain and self.subscription.retain_as_published)
+        retain = (event.is_current and not self._catches_up) or (note is not None and note.retain and self.subscription.retain_as_published)
         properties: Properties = NO_PROPERTIES
         if version == V5:
             found: dict[int, Any] = {}
@@ -232,10 +301,12 @@ class Delivery:
         return max(0, round(float(left)))
 
     def _ended(self, why: EndReason) -> None:
-        """The source has ended by itself. One at QoS 0 whose client was too slow goes on from now, without what that has missed."""
-        self.close()
+        """The source has ended by itself. It goes on if its client was too slow: at QoS 0 from now, without what that has missed, else with what is left of the
+        log, and the current records."""
+        source, self._source = self._source, None
+        assert source is not None
+        source.close()
         if why is EndReason.TOO_SLOW:
-            self._without_records, self.position = True, None
             try:
                 self.open()
             except Problem:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.content.content_type import ContentType
 from svc.loop import contained
+from svc.mqtt.notes import make_note
 from svc.protocol.mqtt import ack, encode
 from svc.protocol.mqtt_connection import ALIASES, MqttConnection
 from svc.protocol.mqtt_packets import V5, Ack, Auth, Connect, Disconnect, Ping, Publish, Suback, Subscribe, Unsuback, Unsubscribe
@@ -36,11 +37,14 @@ from svc.protocol.mqtt_values import (
     PROTOCOL_ERROR,
     SUCCESS,
     TAKEN_OVER,
+    UNAVAILABLE,
     UNSPECIFIED,
     PacketError,
 )
+from svc.store.side_rows import MqttMessage
 
 if TYPE_CHECKING:
+    from svc.errors import Problem
     from svc.messages import Request, Tunnel
     from svc.mqtt.broker import Broker
     from svc.mqtt.delivery import Delivery
@@ -51,14 +55,6 @@ SLICE = 0.002  # seconds of packets of one client in a turn
 LOOK = 8  # packets between two looks at the clock
 SHUTTING_DOWN = 0x8B
 WITH_WILL = 0x04
-
-
-class Refusal(Exception):
-    """CONNECT is refused with this reason code."""
-
-    def __init__(self, reason: int, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class _Answer:
@@ -186,6 +182,10 @@ class Link:
         self.session = None
         self.end(TAKEN_OVER, "another connection has come with this client id")
 
+    def broken(self, problem: Problem) -> None:
+        """What the session needs on the disk could not be written."""
+        self.end(UNSPECIFIED if problem.status_code < 500 else UNAVAILABLE, problem.message)
+
     @property
     def _client_id(self) -> str:
         return "" if self.session is None else self.session.client_id
@@ -280,8 +280,7 @@ class Link:
         self.connection.accept(session_present=is_present, properties=properties)
         session.send_again()
         self.flush()
-        for delivery in list(session.deliveries.values()):
-            delivery.run()
+        session.begin()
         self._broker.loop.call_soon_threadsafe(self._go_on)
 
     # --- messages of the client ----------------------------------------------------------------------------------------------------------
@@ -296,13 +295,14 @@ class Link:
                 self._answer(ack(PUBREC, packet_id))
             if action is not Action.WRITE:
                 return
+        message = MqttMessage(make_note(packet, session.number), session.received_row(packet_id) if qos == 2 else None)
         if not qos:
             done = partial(self._published_once, packet.topic)
         else:
             answer = _Answer()
             self._answers.append(answer)
-            done = partial(self._published, answer, session, packet)
-        if not self._broker.publishing.publish(session.sender, packet, partial(self._done, packet, done)):
+            done = partial(self._published, answer, session, packet, message)
+        if not self._broker.publishing.publish(session.sender, packet, message, partial(self._done, packet, done)):
             self._lasting = packet
             self._wait()
 
@@ -317,7 +317,7 @@ class Link:
         if reason:
             self._broker.note_refused(self._client_id, topic, reason, message)
 
-    def _published(self, answer: _Answer, session: Session, packet: Publish, reason: int, message: str) -> None:
+    def _published(self, answer: _Answer, session: Session, packet: Publish, written: MqttMessage, reason: int, message: str) -> None:
         version = self.connection.version
         if reason:
             self._broker.note_refused(session.client_id, packet.topic, reason, message)
@@ -326,7 +326,8 @@ class Link:
         kind = PUBACK
         if packet.qos == 2:
             kind = PUBREC
-            if session.received.on(packet_id, Input.FAILED if fails else Input.COMMITTED) is Action.NOTHING:
+            database = None if reason or written.database is None else written.database.name
+            if session.message_committed(packet_id, not fails, database) is Action.NOTHING:
                 fails, answer.data = False, b""  # over a connection that is gone
         if fails and version != V5:
             self.end(UNSPECIFIED, message)
@@ -362,8 +363,9 @@ class Link:
         if kind == PUBREL:
             action = session.received.on(packet_id, Input.PUBREL)
             if action is Action.REMOVE:
-                session.received.on(packet_id, Input.COMMITTED)
-                self._answer(ack(PUBCOMP, packet_id))
+                answer = _Answer()
+                self._answers.append(answer)
+                session.remove_received(packet_id, partial(self._released, answer, packet_id))
             elif action is Action.NOT_FOUND:
                 self._answer(encode(Ack(PUBCOMP, packet_id, ID_NOT_FOUND), self.connection.version))
             return
@@ -372,16 +374,21 @@ class Link:
             what = Input.PUBREC_REFUSED
         action = session.sent.on(packet_id, what)
         if action is Action.NOTE:
-            session.flying.pop(packet_id, None)
-            session.sent.on(packet_id, Input.COMMITTED)
-            self.release(packet_id)
+            session.confirm(packet_id)
         elif action is Action.PUBREL:
             self.release(packet_id)
         elif action is Action.NOT_FOUND:
             self.connection.write(encode(Ack(PUBREL, packet_id, ID_NOT_FOUND), self.connection.version))
         elif action is Action.FORGET:
-            session.flying.pop(packet_id, None)
+            session.forget(packet_id, is_refused=what is Input.PUBREC_REFUSED)
             session.make_room()
+
+    def _released(self, answer: _Answer, packet_id: int, action: Action) -> None:
+        answer.data = ack(PUBCOMP, packet_id) if action is Action.PUBCOMP else b""
+        if action is Action.CLOSE:
+            self.end(UNAVAILABLE, "the end of an exchange could not be stored")
+        self._settle()
+        self.flush()
 
     def release(self, packet_id: int) -> None:
         self.connection.write(ack(PUBREL, packet_id))
@@ -407,9 +414,28 @@ class Link:
                 self._wait()
                 self._broker.loop.call_soon_threadsafe(self._subscribe_on, packet, reasons, begun)
                 return
+        if not begun:
+            self.connection.send(Suback(packet.packet_id, reasons))
+            return
+        self._wait()
+        self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, begun))
+
+    def _subscribed(self, packet: Subscribe, reasons: list[int], begun: list[Delivery], problem: Problem | None) -> None:
+        """The subscriptions are on the disk. What follows SUBSCRIBE was not handled before, so that its answer comes first."""
+        session = self.session
+        if session is None or self.is_closed:
+            return
+        if problem is not None:
+            self.connection.send(Suback(packet.packet_id, [UNSPECIFIED for _ in reasons]))
+            session.is_broken = True
+            self.broken(problem)
+            return
         self.connection.send(Suback(packet.packet_id, reasons))
         for delivery in begun:
+            delivery.is_held = False
             delivery.run()
+        self.flush()
+        self._broker.loop.call_soon_threadsafe(self._go_on)
 
     def _subscribe_on(self, packet: Subscribe, reasons: list[int], begun: list[Delivery]) -> None:
         self._is_waiting = False
@@ -421,7 +447,20 @@ class Link:
         session = self.session
         assert session is not None
         reasons = [self._broker.unsubscribe(session, each) for each in packet.filters]
-        self.connection.send(Unsuback(packet.packet_id, reasons))
+        if SUCCESS not in reasons:
+            self.connection.send(Unsuback(packet.packet_id, reasons))
+            return
+        self._wait()
+        self._broker.keep_subscriptions(session, partial(self._unsubscribed, packet, session, reasons))
+
+    def _unsubscribed(self, packet: Unsubscribe, session: Session, reasons: list[int], problem: Problem | None) -> None:
+        if problem is not None:
+            session.is_broken = True
+            self.broken(problem)
+        elif not self.is_closed:
+            self.connection.send(Unsuback(packet.packet_id, reasons))
+            self.flush()
+            self._broker.loop.call_soon_threadsafe(self._go_on)
 
     # --- others --------------------------------------------------------------------------------------------------------------------------
 

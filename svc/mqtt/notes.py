@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from svc.mqtt.rows import NUMBER_BYTES
 from svc.protocol.mqtt_packets import Publish
 from svc.protocol.mqtt_properties import (
     CORRELATION_DATA,
@@ -23,10 +24,9 @@ from svc.protocol.mqtt_properties import (
     read_properties,
 )
 
-SESSION_BYTES = 8
 PASSED_ON = (PAYLOAD_FORMAT, MESSAGE_EXPIRY, RESPONSE_TOPIC, CORRELATION_DATA, USER_PROPERTY)
 _RETAIN = 4
-_PROPERTIES_AT = 1 + SESSION_BYTES
+_PROPERTIES_AT = 1 + NUMBER_BYTES
 
 
 class Note:

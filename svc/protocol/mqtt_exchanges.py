@@ -29,6 +29,11 @@ class ReceivedExchanges:
     def __contains__(self, packet_id: int) -> bool:
         return packet_id in self._states
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no commit is waited for."""
+        return all(state is Received.RECEIVED for state in self._states.values())
+
     def on(self, packet_id: int, what: Input) -> Action:
         """PUBLISH, PUBREL, COMMITTED or FAILED. Raises PacketError for what the client may not send now."""
         before = self._states.get(packet_id, Received.FREE)
@@ -52,12 +57,13 @@ class ReceivedExchanges:
 class SentExchanges:
     """Of messages that we send at QoS 1 and 2, in the order of their first PUBLISH."""
 
-    __slots__ = ("_last", "_states", "window")
+    __slots__ = ("_last", "_reserved", "_states", "window")
 
     def __init__(self, window: int = WINDOW) -> None:
         """`window`: how many may be under way; the client's Receive Maximum, if that is less. Another connection may bring another one."""
         self.window = window
         self._states: dict[int, Sent] = {}
+        self._reserved: set[int] = set()
         self._last = 0
 
     def __len__(self) -> int:
@@ -72,11 +78,26 @@ class SentExchanges:
         packet_id = self._last
         while True:
             packet_id = packet_id + 1 if packet_id < IDS else 1
-            if packet_id not in self._states:
+            if packet_id not in self._states and packet_id not in self._reserved:
                 break
         self._last = packet_id
         self._states[packet_id] = Sent.UNCONFIRMED if qos == 1 else Sent.STORED
         return packet_id
+
+    def reserve(self, packet_id: int) -> None:
+        """The exchange is over, but its identifier is not to be used again for now."""
+        self._reserved.add(packet_id)
+
+    def unreserve(self, packet_id: int) -> None:
+        self._reserved.discard(packet_id)
+
+    def state(self, packet_id: int) -> Sent:
+        return self._states.get(packet_id, Sent.FREE)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no commit is waited for."""
+        return Sent.STORED not in self._states.values() and Sent.CONFIRMED not in self._states.values()
 
     def restore(self, packet_id: int, state: Sent) -> None:
         """An exchange that is stored: SENT or RELEASED; or UNCONFIRMED. In the order in which they began."""

@@ -99,12 +99,29 @@ class Stage(Protocol):
 
 
 class CurrentRecords:
-    """The current records of the target. Leads to `LogReplay`."""
+    """The current records of the target. Leads to `LogReplay`, of what is later than they are, or of all that is behind the LSN `behind`."""
 
-    __slots__ = ("_began", "_held", "_kept", "_keys", "_last", "_lsn", "_pairs", "_parts", "_rows", "_subscription", "_table", "_where")
+    __slots__ = (
+        "_began",
+        "_behind",
+        "_held",
+        "_kept",
+        "_keys",
+        "_last",
+        "_lsn",
+        "_pairs",
+        "_parts",
+        "_rows",
+        "_subscription",
+        "_table",
+        "_where",
+    )
 
-    def __init__(self, subscription: ReplayingSubscription, table: Table, where: Filter | None, key_prefix: str | None) -> None:
+    def __init__(
+        self, subscription: ReplayingSubscription, table: Table, where: Filter | None, key_prefix: str | None, *, behind: int | None = None
+    ) -> None:
         self._subscription = subscription
+        self._behind = behind
         self._table = table
         self._where = None if where is None else (where, key_prefix)
         self._held: HeldSnapshot | None = None
@@ -220,6 +237,12 @@ class CurrentRecords:
     def _finish(self) -> None:
         """The last record gets a position: a client that has it can resume from the log."""
         self.close()
+        if self._behind is not None:
+            if self._kept is not None:
+                self._subscription.put_current(self._kept, None)
+                self._kept = None
+            self._subscription.stages.append(LogReplay(self._subscription, self._behind))
+            return
         first = self._parts[0][1] if self._parts else self._lsn
         if self._kept is not None:
             self._subscription.put_current(self._kept, first)

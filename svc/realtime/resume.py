@@ -40,7 +40,7 @@ def first_stage(subscription: Subscription, request: SubscriptionRequest, target
     log, txn = table.database.log, table.database.snapshot()
     newest = log.newest_lsn(txn)
     after, since, count = request.after, request.start_time, request.previous_count
-    if after is not None and max(log.first_lsn(txn), 1) <= after + 1 <= newest + 1:
+    if after is not None and not request.adds_current and max(log.first_lsn(txn), 1) <= after + 1 <= newest + 1:
         replay = LogReplay(subscription, after)
         return PastEvents(subscription, table, MAX_PAST_EVENTS, after=after, instead=replay) if target.is_record else replay
     if count:
@@ -52,4 +52,4 @@ def first_stage(subscription: Subscription, request: SubscriptionRequest, target
     if count == 0 or (request.omit_current and after is None):
         return LogReplay(subscription, newest)
     key_prefix = None if request.key is not None or not request.prefix else request.prefix
-    return CurrentRecords(subscription, table, request.where, key_prefix)
+    return CurrentRecords(subscription, table, request.where, key_prefix, behind=after if request.adds_current else None)

@@ -122,6 +122,11 @@ class ApplicationInterfaces:
 
         return Link(self.mqtt, certificate)
 
+    def begin(self) -> None:
+        """Requests may come."""
+        if self._config.mqtt.enabled:
+            self.mqtt.start()
+
     def sweep(self, now: float) -> None:
         """About once a second."""
         if "mqtt" in self.__dict__:

@@ -383,6 +383,7 @@ class Instance:
             self.logger.warn(text)
         self._is_serving = True
         self.application_ports.start()
+        self.interfaces.begin()
         self.periodic.start()
         self.mounts.begin()
         self.scheduler.start()

@@ -29,6 +29,7 @@ from svc.store.definitions import (
     EXPIRY_STORE,
     FORMAT_KEY,
     GENERATION_KEY,
+    MQTT_STORE,
     NEXT_TABLE_KEY,
     STORE_FORMAT,
     TABLE_PREFIX,
@@ -79,7 +80,7 @@ prevents the commit, and the transaction is rolled back. Short; it may be called
 
 RESERVE_PAGES = 256  # free pages inside a file that cannot grow, below which they are kept for deleting
 EXPIRIES = 1 << 16  # removed in one step where no other work waits
-CORE_STORES = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE)
+CORE_STORES = (DEFINITIONS_STORE, LOG_STORE, DELETED_STORE, EXPIRY_STORE, BLOBS_STORE, MQTT_STORE)
 MAX_TABLE_STORES = MAX_STORES - len(CORE_STORES)  # tables and indexes of a database together
 LEARNED_RESERVE = 128  # of these, what attributes learned from data do not use up
 BUILD_AT_ONCE = 1000  # records: the index of a smaller table is built with its definition, within 10 ms
@@ -531,7 +532,7 @@ class Database:
 
     def _open(self) -> None:
         self._core = self._open_core()
-        self.definitions, entries, deleted, self.expiry, blobs = self._core
+        self.definitions, entries, deleted, self.expiry, blobs, self.mqtt_rows = self._core
         self.ledger = Ledger(blobs)
         self.log = TransactionLog(self.env, entries, deleted)
         self.last_writes = LastWrites(self.env, self.log)
@@ -541,7 +542,7 @@ class Database:
         self.figures.restore(self.generation)
 
     def _open_core(self) -> list[Handle]:
-        """The handles of the stores that every database has; made, all at once, if it is new."""
+        """The handles of the stores that every database has; made if it is new, or older than one of them."""
         handles = self.env.open_stores(CORE_STORES)
         if None in handles:
             # If another process is faster, this finds what that one made.

@@ -30,6 +30,7 @@ from svc.store.values.conversion import is_encodable
 
 DEFINITIONS_STORE = "$definitions"
 EXPIRY_STORE = "$expiry"
+MQTT_STORE = "$mqtt"
 
 STORE_FORMAT = b"1"
 FORMAT_KEY = b"format"

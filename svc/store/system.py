@@ -27,6 +27,8 @@ DEPLOYMENT_TABLE = "svc_deployment"
 LOADER_TABLE = "svc_dataloader_hash"
 SCHEDULER_STATE_TABLE = "svc_scheduler_state"
 SCHEDULER_HISTORY_TABLE = "svc_scheduler_history"
+DURABLE_SESSION_TABLE = "svc_durable_session"
+SESSION_WILL_TABLE = "svc_session_will"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
@@ -208,6 +210,30 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("status", "String", indexed=True),
         Attribute("error", "String"),
         Attribute("owner", "String"),
+        audit=False,
+        replicate=False,
+    ),
+    # `number`: of its rows in `$mqtt`, hexadecimal. `expiry`: seconds that it lasts after its connection; null: for good.
+    _table(
+        DURABLE_SESSION_TABLE,
+        _key("id"),
+        Attribute("user", "String"),
+        Attribute("number", "String"),
+        Attribute("expiry", "Float"),
+        Attribute("subscriptions"),
+        audit=False,
+        replicate=False,
+    ),
+    _table(
+        SESSION_WILL_TABLE,
+        _key("id"),
+        Attribute("topic", "String"),
+        Attribute("data", "Bytes"),
+        Attribute("qos", "Int"),
+        Attribute("retain", "Boolean"),
+        Attribute("user", "String"),
+        Attribute("session", "String"),
+        Attribute("properties", "Bytes"),
         audit=False,
         replicate=False,
     ),

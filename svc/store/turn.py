@@ -52,6 +52,12 @@ class AppliedTransaction(Protocol):
     def apply(self) -> None: ...
 
 
+class LateRows(Protocol):
+    """Rows that are written before the turn's commit: `side_rows.SideRows`."""
+
+    def write(self) -> None: ...
+
+
 class Turn:
     """The writers and the commit of a turn, and what all databases of a store share. Base class of `Store`.
 
@@ -89,6 +95,7 @@ class Turn:
         self._writing: list[Database] = []  # whose writers are open, in the order of their names
         self._applied: list[AppliedTransaction] = []  # wait for a commit
         self._finished: list[tuple[AppliedTransaction, Problem | None]] = []  # wait for `on_done`
+        self.late_rows: dict[LateRows, None] = {}  # that are written before the commit
         self._published: list[tuple[Database, list[LogEntry]]] = []  # the same for listeners
         self.commits = self.failed_commits = self.transactions = 0  # since the store was opened
         self._reported: set[Holder] = set()  # long writes that have been logged as such
@@ -108,7 +115,7 @@ class Turn:
     @property
     def has_pending(self) -> bool:
         """Whether `commit_turn` has something to do."""
-        return bool(self._writing or self._applied or self._finished)
+        return bool(self._writing or self._applied or self._finished or self.late_rows)
 
     def open_writers(self, databases: Iterable[Database], *, wait: bool = True) -> None:
         """Open the write transactions of these databases for the turn. May have to commit first what the turn has written so far.
@@ -188,6 +195,10 @@ class Turn:
         """A transaction waits for the turn's commit."""
         self._applied.append(transaction)
 
+    def undone(self, transaction: AppliedTransaction, problem: Problem) -> None:
+        """A transaction waits to be told why it could not be applied."""
+        self._finished.append((transaction, problem))
+
     def flush_or_raise(self, database: Database) -> None:
         """`flush`, for writes without a Transaction: raises the problem that undid the writes to `database`."""
         problem = self.flush().get(database)
@@ -199,6 +210,8 @@ class Turn:
 
         Returns the problems of the databases that could not be committed.
         """
+        while self.late_rows:
+            self.late_rows.popitem()[0].write()
         failed: dict[Database, Problem] = {}
         writing, self._writing = self._writing, []
         for database in writing:

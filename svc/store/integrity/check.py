@@ -34,6 +34,7 @@ from svc.store.definitions import (
     EXPIRY_STORE,
     FORMAT_KEY,
     GENERATION_KEY,
+    MQTT_STORE,
     STORE_FORMAT,
     TABLE_PREFIX,
     StoredTable,
@@ -344,7 +345,7 @@ class _Check:
     # -- what is left over
 
     def check_stores(self) -> None:
-        known = {*CORE_STORES, BLOBS_STORE}
+        known = {*CORE_STORES, BLOBS_STORE, MQTT_STORE}
         for table in self.tables.values():
             known.update(self.names.all_of(table.stored))
         for name in [key.decode(errors="replace") for key, _ in self.txn.cursor().iternext()]:

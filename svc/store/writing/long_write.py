@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.indexes.index import Index
     from svc.store.schema import TableDefinition
+    from svc.store.side_rows import MqttMessage
     from svc.store.slices import Slices
     from svc.store.table import Table
     from svc.store.turn import Turn
@@ -117,6 +118,7 @@ class LongWrite:
         self._user = user
         self._operation = operation
         self._trace_id = trace_id
+        self.mqtt: MqttMessage | None = None  # whose message it carries out
         self._restarts = 0
         self._problem: Problem | None = None
         self._commit: Future[None] | None = None
@@ -201,7 +203,10 @@ class LongWrite:
         return True
 
     def _open(self, txn: Txn) -> WriteSet:
-        return WriteSet(self._database, self.version, self._wall_ms, self._user, self._operation, txn, self._trace_id)
+        found = WriteSet(self._database, self.version, self._wall_ms, self._user, self._operation, txn, self._trace_id)
+        found.mqtt = self.mqtt
+        found.keeps_row = self.mqtt is not None and self.mqtt.row is not None
+        return found
 
     async def _write(self) -> bool:
         """Carry out everything; False if that was undone meanwhile."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.env import Txn
     from svc.store.schema import TableDefinition
+    from svc.store.side_rows import MqttMessage
     from svc.store.table import Table
     from svc.store.turn import Turn
 
@@ -49,8 +50,8 @@ LONG_WRITES = 50  # more take longer than about 2 ms, with their share of the co
 
 
 class Transaction:
-    """Made by `Store.begin`. `user`: the name that the log shows. `trace_id`: of the request's trace, for the log; 16 bytes. `mqtt`: of a message, for the
-    log (`mqtt.notes`). `version`: ms, the same for all writes, given by `apply`.
+    """Made by `Store.begin`. `user`: the name that the log shows. `trace_id`: of the request's trace, for the log; 16 bytes. `mqtt`: the message that is
+    carried out. `version`: ms, the same for all writes, given by `apply`.
 
     `on_done` is called once after each `apply` that succeeded, at the end of the turn: with None when the writes are on disk, else with
     the problem that undid them. After it the object may be used for further writes, and `outcome` is what it was called with; None before.
@@ -113,7 +114,7 @@ class Transaction:
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
         self.trace_id = trace_id
-        self.mqtt: bytes | None = None
+        self.mqtt: MqttMessage | None = None
         self.version = 0.0
         self.may_use_reserve = False  # of a full volume: for what an operation that frees space has to note
         self.outcome: tuple[Problem | None] | None = None
@@ -471,6 +472,8 @@ class Transaction:
                 _require_space(database, writes)
         self.version = version = store.next_version()
         wall_ms = store.clock.wall() * 1000
+        keeps_row = self.mqtt is not None and self.mqtt.row is not None
+        last = databases[-1] if len(databases) == 1 else max(databases, key=lambda database: database.name)
         sets: list[WriteSet] = []
         deleted, work = 0, meter.spent - meter.left
         write: Write | None = None
@@ -478,6 +481,7 @@ class Transaction:
             for database in databases:
                 write_set = WriteSet(database, version, wall_ms, self.user, self.operation, None, self.trace_id)
                 write_set.mqtt = self.mqtt
+                write_set.keeps_row = keeps_row and database is last
                 sets.append(write_set)
                 write_set.may_repeat = not wait and len(databases) == 1
                 write_set.reference_limit = LONG_WRITES if write_set.may_repeat else AT_ONCE
@@ -558,6 +562,7 @@ class Transaction:
         tables = self._tables
         work = WriteList(self._take())
         long_write = LongWrite(self._store, work, tables, self.user, self.operation, self.trace_id)
+        long_write.mqtt = self.mqtt
         try:
             await long_write.run()
         except BaseException:

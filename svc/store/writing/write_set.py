@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.env import Txn
     from svc.store.indexes.index import Index
+    from svc.store.side_rows import MqttMessage
     from svc.store.table import Table
 
 
@@ -63,6 +64,7 @@ class WriteSet:
         "first_lsn",
         "index_changes",
         "is_long",
+        "keeps_row",
         "log",
         "may_repeat",
         "mqtt",
@@ -103,7 +105,8 @@ class WriteSet:
         self.user = user
         self.operation = operation
         self.trace_id = trace_id
-        self.mqtt: bytes | None = None  # of a message of MQTT, for the log
+        self.mqtt: MqttMessage | None = None  # whose message it carries out
+        self.keeps_row = False  # the row of that message is written here
         self.entries: list[LogEntry] = []
         self.index_changes: list[IndexChange] = []
         self.skipped: list[Key] = []  # of writes that were asked for only if there is a record, or none, and that was not so
@@ -140,6 +143,14 @@ class WriteSet:
         if self._outdated:
             self.database.outdated(self._outdated)
 
+    def _write_row(self) -> None:
+        """The row of the exchange of a message."""
+        message = self.mqtt
+        assert message is not None and message.row is not None
+        self.txn.put(message.row, b"", True, True, False, self.database.mqtt_rows)
+        self.writes_unlogged = True
+        message.database = self.database
+
     def check(self) -> None:
         """What speaks against the writes as a whole, while they can still be rolled back alone: foreign keys, unique values, and the guard of the database.
 
@@ -150,6 +161,8 @@ class WriteSet:
         guard = self.database.guard
         if guard is not None and self.entries:
             guard(self.txn, {entry.table for entry in self.entries})
+        if self.keeps_row:
+            self._write_row()
 
     def read_entries(self) -> None:
         """Take the entries that `BatchWriter` has written to the log, for listeners. In place of all that are in `entries`."""
@@ -162,6 +175,8 @@ class WriteSet:
         """
         if self.database.guard is not None:
             self.database.guard(self.txn, None)
+        if self.keeps_row:
+            self._write_row()
         if self._outdated:
             self.database.outdated(self._outdated, self.txn)
         return bool(self._outdated)
@@ -494,7 +509,7 @@ class WriteSet:
             image if table.audit else None,
             self.operation,
             None if kind == EXPIRE else self.trace_id,
-            self.mqtt,
+            None if self.mqtt is None else self.mqtt.note,
         )
         self.log.append(self.txn, entry)
         self.entries.append(entry)

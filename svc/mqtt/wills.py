@@ -1,0 +1,126 @@
+"""Wills: kept from CONNECT to the end of the connection, published unless that ends with DISCONNECT (spec: mqtt §8).
+
+They are in `system.svc_session_will`, from before CONNACK until they are published or not needed any more: so they are published too when the server has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from svc.auth.users import UserDirectory
+from svc.errors import Problem
+from svc.messages import HeaderBlock
+from svc.mqtt.notes import make_note
+from svc.mqtt.publishing import Publishing, Sender
+from svc.mqtt.session import Session
+from svc.mqtt.stored_sessions import Record, StoredSessions, will_of
+from svc.protocol.mqtt_packets import Publish, Will
+from svc.protocol.mqtt_properties import WILL_DELAY
+from svc.store import Transaction
+from svc.store.side_rows import MqttMessage
+
+logger = logging.getLogger("svc.mqtt")
+
+AFTER_START = 2.0  # seconds, for clients to come back
+
+
+class Wills:
+    """Of one server."""
+
+    def __init__(
+        self,
+        publishing: Publishing,
+        stored: StoredSessions,
+        directory: UserDirectory,
+        loop: asyncio.AbstractEventLoop,
+        write: Callable[[Transaction, Callable[[Problem | None], None]], None],
+    ) -> None:
+        """`write`: applies a transaction on the system database."""
+        self._publishing = publishing
+        self._stored = stored
+        self._directory = directory
+        self._loop = loop
+        self._write = write
+        self._kept: dict[str, Will] = {}  # by client id: what is in the table
+        self._due: dict[str, tuple[asyncio.TimerHandle, Sender, Will]] = {}  # by client id: those whose connections have ended
+
+    def collect(self, transaction: Transaction, session: Session) -> None:
+        """A client has connected: its will takes the place of one that is there."""
+        client_id = session.client_id
+        if session.will is not None:
+            self._stored.put_will(transaction, session, session.will)
+            self._kept[client_id] = session.will
+        elif self._kept.pop(client_id, None) is not None:
+            self._stored.delete_will(transaction, client_id)
+
+    def client_is_back(self, client_id: str, *, ends_session: bool) -> None:
+        """A will that waits is published if it has no delay, or its session ends; else it is not needed any more."""
+        found = self._due.pop(client_id, None)
+        if found is not None:
+            handle, sender, will = found
+            handle.cancel()
+            if ends_session or not will.properties.get(WILL_DELAY):
+                self._publish(client_id, sender, will)
+
+    def taken_over(self, session: Session, *, ends: bool) -> None:
+        """Another connection has come for the client. `ends`: the session does not go on."""
+        will, session.will = session.will, None
+        if will is not None and (ends or not will.properties.get(WILL_DELAY)):
+            self._publish(session.client_id, session.sender, will)
+
+    def lost(self, session: Session) -> None:
+        """The connection has ended; with DISCONNECT the session has no will any more."""
+        client_id = session.client_id
+        will, session.will = session.will, None
+        if will is None:
+            self._delete(client_id)
+            return
+        delay = min(float(will.properties.get(WILL_DELAY, 0)), session.expiry)
+        if delay:
+            self._publish_later(client_id, session.sender, will, delay)
+        else:
+            self._publish(client_id, session.sender, will)
+
+    def publish_left(self) -> None:
+        """The server has started: connections whose wills are there have ended with the one before."""
+        for record in self._stored.wills():
+            self._kept[record["id"]] = will = will_of(record)
+            self._publish_later(record["id"], self._sender_of(record), will, max(AFTER_START, will.properties.get(WILL_DELAY, 0)))
+
+    def _sender_of(self, record: Record) -> Sender:
+        name = record["user"]
+        sender = Sender(None if name is None else self._directory.get_user(name), self._directory, "", HeaderBlock([]))
+        sender.session = bytes.fromhex(record["session"])
+        if name is not None and sender.username is None:
+            sender.is_gone = True
+        return sender
+
+    def _publish_later(self, client_id: str, sender: Sender, will: Will, delay: float) -> None:
+        def publish() -> None:
+            del self._due[client_id]
+            self._publish(client_id, sender, will)
+
+        self._due[client_id] = (self._loop.call_later(delay, publish), sender, will)
+
+    def _publish(self, client_id: str, sender: Sender, will: Will) -> None:
+        def done(reason: int, message: str) -> None:
+            if reason:
+                logger.warning("the will of %s was not published to %s: %s", client_id, will.topic, message)
+            if self._kept.get(client_id) is will:
+                self._delete(client_id)
+
+        packet = Publish(will.topic, will.payload, will.qos, will.retain, properties=will.properties)
+        self._publishing.publish(sender, packet, MqttMessage(make_note(packet, sender.session)), done)
+
+    def _delete(self, client_id: str) -> None:
+        if self._kept.pop(client_id, None) is not None:
+            transaction = self._stored.store.begin()
+            self._stored.delete_will(transaction, client_id)
+            self._write(transaction, _log)
+
+
+def _log(problem: Problem | None) -> None:
+    if problem is not None:
+        logger.error("a will could not be removed: %s", problem.message)

@@ -1,0 +1,136 @@
+"""Rows of `$mqtt`: what sessions of MQTT keep beside the records of a database (spec: mqtt §7, schema-and-store §13).
+
+They have no entries in the log, and no one is told of them. They are written at the end of the turn, before its commit, and so are in one commit with all
+that the turn has written to the database before them. A row that must not be without a certain write, nor that without it, is written by the transaction of
+that write (`Transaction.mqtt`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
+
+from svc.errors import Problem
+from svc.store.disk.faults import LmdbError, store_problem
+from svc.store.env import Txn, WriterBusy
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
+
+OnDone = Callable[["Problem | None"], None]
+
+
+class MqttMessage:
+    """What a transaction keeps of the message of MQTT that it carries out. `note`: for its entries in the log (`mqtt.notes`). `row`: a key of `$mqtt`, None:
+    there is nothing to note. `database`: where the row was written; of several databases it is the one that is committed last."""
+
+    __slots__ = ("database", "note", "row")
+
+    def __init__(self, note: bytes, row: bytes | None = None) -> None:
+        self.note = note
+        self.row = row
+        self.database: Database | None = None
+
+
+class _Batch:
+    """The rows of one commit, as a transaction that waits for it."""
+
+    def __init__(self, database: Database, told: list[OnDone]) -> None:
+        self.databases: tuple[Database, ...] = (database,)
+        self.outcome: tuple[Problem | None] | None = None
+        self.told = told
+        self.on_done: OnDone | None = self._done
+
+    def apply(self) -> None:
+        """They are written."""
+
+    def _done(self, problem: Problem | None) -> None:
+        for each in self.told:
+            each(problem)
+
+
+class SideRows:
+    """Of one database. Used on the thread of the loop alone."""
+
+    def __init__(self, database: Database, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        """`spawn`: runs a coroutine; for rows that have to wait until a long write is over."""
+        self._database = database
+        self._spawn = spawn
+        self._rows: dict[bytes, bytes | None] = {}
+        self._told: list[OnDone] = []
+        self._is_waiting = False
+
+    def put(self, key: bytes, value: bytes, on_done: OnDone | None = None) -> None:
+        """Write a row with the turn. `on_done`: called with None when it is on the disk, else with the problem that prevents it."""
+        self._set(key, value, on_done)
+
+    def delete(self, key: bytes, on_done: OnDone | None = None) -> None:
+        self._set(key, None, on_done)
+
+    def _set(self, key: bytes, value: bytes | None, on_done: OnDone | None) -> None:
+        self._rows[key] = value
+        if on_done is not None:
+            self._told.append(on_done)
+        if not self._is_waiting:
+            self._database.store.late_rows[self] = None
+
+    def write(self) -> None:
+        """Called by the turn before its commit."""
+        try:
+            self._write()
+        except WriterBusy:
+            self._is_waiting = True
+            self._spawn(self._write_later())
+
+    async def _write_later(self) -> None:
+        """After a long write."""
+        database, store = self._database, self._database.store
+        try:
+            await store.write_when_free(lambda: (database,), self._write)
+        except Problem as problem:
+            store.undone(self._take()[1], problem)
+        finally:
+            self._is_waiting = False
+            if self._rows:
+                store.late_rows[self] = None
+
+    def _write(self) -> None:
+        """Raises WriterBusy, with nothing done."""
+        database, store = self._database, self._database.store
+        try:
+            store.open_writers((database,), wait=False)
+        except Problem as problem:
+            store.undone(self._take()[1], problem)
+            return
+        rows, batch = self._take()
+        child = None
+        try:
+            child = database.env.child()
+            handle = database.mqtt_rows
+            for key, value in rows.items():
+                if value is None:
+                    child.delete(key, b"", handle)
+                else:
+                    child.put(key, value, True, True, False, handle)
+            database.env.commit_child(child)
+        except (LmdbError, Problem) as error:
+            if child is not None:
+                child.abort()
+            store.undone(batch, error if isinstance(error, Problem) else store_problem(error, database.env.path))
+            return
+        store.applied(batch)
+
+    def _take(self) -> tuple[dict[bytes, bytes | None], _Batch]:
+        rows, told = self._rows, self._told
+        self._rows, self._told = {}, []
+        return rows, _Batch(self._database, told)
+
+
+def scan_rows(database: Database, txn: Txn, prefix: bytes, *, behind: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    """(key, value) of the rows whose keys begin with `prefix`, in order. `behind`: a key, from behind which on."""
+    cursor = txn.cursor(database.mqtt_rows)
+    if cursor.set_range(behind + b"\0" if behind else prefix):
+        for key, value in cursor.iternext():
+            if not key.startswith(prefix):
+                return
+            yield key, value
