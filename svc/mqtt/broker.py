@@ -126,7 +126,7 @@ class Broker:
         """The server serves: go on with what an earlier run has left."""
         self.wills.publish_left()
         self._next_cleaning = self.now() + CLEANING
-        self.spawn(self._run("cleaning up sessions", self._set_ends()))
+        self.spawn(self._set_ends())
 
     async def _run(self, what: str, steps: Iterator[None]) -> None:
         try:
@@ -134,15 +134,33 @@ class Broker:
         except Problem as problem:
             logger.error("%s failed: %s", what, problem.message)
 
-    def _set_ends(self) -> Iterator[None]:
-        """Sessions whose clients were connected when the server ended: their time begins now. Then what is left of others."""
-        for record in self.stored.each():
-            if record is not None and record["ends"] is None and record["expiry"] is not None and record["id"] not in self.sessions:
-                transaction = self.stored.store.begin()
-                self.stored.set_end(transaction, record)
-                self.write(transaction, _ignore)
-            yield
-        yield from self.stored.remove_unknown_rows()
+    async def _set_ends(self) -> None:
+        """Sessions whose clients were connected when the server ended: their time begins now. Then remove what is left of others."""
+        left: list[str] = []
+
+        def find() -> Iterator[None]:
+            for record in self.stored.each():
+                if record is not None and record["ends"] is None and record["expiry"] is not None:
+                    left.append(record["id"])
+                yield
+
+        await self._run("looking for sessions", find())
+        for client_id in left:
+            async with self._lock(client_id):
+                record = None if client_id in self.sessions else self.stored.find(client_id)
+                if record is not None and record["ends"] is None and record["expiry"] is not None:
+                    transaction = self.stored.store.begin()
+                    self.stored.set_end(transaction, record)
+                    self.write(transaction, _ignore)
+            await self._pause()
+        await self._run("cleaning up sessions", self.stored.remove_unknown_rows())
+
+    def _lock(self, client_id: str) -> asyncio.Lock:
+        """Held by what opens the session of a client: of several connections each sees what the one before it has done."""
+        found = self._opening.get(client_id)
+        if found is None:
+            found = self._opening[client_id] = asyncio.Lock()
+        return found
 
     def write(self, transaction: Transaction, on_done: Callable[[Problem | None], None]) -> None:
         """Write to the system database; `on_done` is called when it is on the disk, with None, or with why it is not."""
@@ -187,10 +205,7 @@ class Broker:
                 raise ConnectRefused(CLIENT_ID_INVALID, f"a client id has at most {LONGEST_ID} characters")
             sender = Sender(user, self._directory, link.peer, request.block)
             sender.content_type = None if link.handshake is None else link.handshake.block.get("content-type")
-            lock = self._opening.get(client_id)
-            if lock is None:
-                lock = self._opening[client_id] = asyncio.Lock()
-            async with lock:  # of several connections with one client id each sees what the one before it has done
+            async with self._lock(client_id):
                 if link.is_closed:
                     return
                 session, is_present = await self._open(link, packet, client_id, sender)
@@ -385,6 +400,7 @@ class Broker:
             before.close()
             session.former.append(before)
         session.deliveries[subscription.filter] = delivery
+        session.changed.add(delivery.database)
         return subscription.qos, delivery
 
     def unsubscribe(self, session: Session, text: str) -> int:

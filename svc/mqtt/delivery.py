@@ -127,22 +127,27 @@ class Delivery:
         newest = log.newest_lsn(txn)
         if self.database and self.database != database.name:
             self.position = newest  # the table is another one
-        if not self.database:
+        is_new = not self.database
+        if is_new:
             self.start = newest
         elif not self.subscription.qos:
             self.position = newest  # what was not sent is lost
         self.database = database.name
         self._replayed_until = newest
         position = self.position
+        # The current records of one that was cut short among them are sent anew, and then what has happened since it began.
+        is_cut_short = position is None and self.begins_with_records and not is_new
+        if is_cut_short:
+            position = self.start
+        self._catches_up = False
         if position is not None:
             oldest = max(log.first_lsn(txn) - 1, newest - int(min(self._parts.max_catch_up, newest)))
-            self._catches_up = not oldest <= position <= newest
-            if self._catches_up:
-                position = min(max(position, oldest), newest)
-        source = self._source = self._subscribe(position)
+            self._catches_up = not oldest <= position <= newest and not is_cut_short
+            position = min(max(position, oldest), newest)
+        source = self._source = self._subscribe(position, adds_current=self._catches_up or is_cut_short)
         source.on_ready = self.run
 
-    def _subscribe(self, position: int | None) -> Source:
+    def _subscribe(self, position: int | None, *, adds_current: bool) -> Source:
         found, sender = self._filter, self._session.sender
         assert found is not None
         resource = found.resource
@@ -157,7 +162,7 @@ class Delivery:
                 user=sender.user,
                 after=position,
                 omit_current=found.is_root or not self.begins_with_records,
-                adds_current=self._catches_up and not found.is_root,
+                adds_current=adds_current and not found.is_root,
                 only_children=found.has_children,
                 only_root=found.is_root,
                 pattern=found.pattern,

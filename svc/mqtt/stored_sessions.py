@@ -7,6 +7,7 @@ database (`rows`). The two are not in one commit, and need not be: rows count on
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
+from itertools import islice
 from math import inf
 from typing import Any
 
@@ -24,6 +25,8 @@ from svc.store.system import DURABLE_SESSION_TABLE, SESSION_WILL_TABLE, SYSTEM
 from svc.store.values.records import decode, expiry_of
 
 Record = dict[str, Any]
+
+STEP = 100  # rows read at a time
 
 
 class StoredSessions:
@@ -68,29 +71,28 @@ class StoredSessions:
         for database in list(self.store.databases.values()):
             rows = self.rows_of(database)
             for kind in KINDS:
-                for key, _ in list(scan_rows(database, database.snapshot(), kind + number)):
-                    rows.delete(key)
-                yield
+                key = b""
+                while found := list(islice(scan_rows(database, database.snapshot(), kind + number, behind=key), STEP)):
+                    for key, _ in found:
+                        rows.delete(key)
+                    yield
 
     def remove_unknown_rows(self) -> Iterator[None]:
         """Remove the rows of all numbers that no session has, in short steps."""
-        if not any(True for database in self._databases() for _ in scan_rows(database, database.snapshot(), b"")):
-            return
-        known: set[bytes] = set()
-        for record in self.each():
-            if record is not None:
-                known.add(bytes.fromhex(record["number"]))
-            yield
+        unknown: set[bytes] = set()
         for database in self._databases():
             key = b""
-            while True:
-                found = [row for row, _ in zip(scan_rows(database, database.snapshot(), b"", behind=key), range(100), strict=False)]
-                if not found:
-                    break
-                for key, _ in found:
-                    if key[1 : 1 + NUMBER_BYTES] not in known:
-                        self.rows_of(database).delete(key)
+            while found := list(islice(scan_rows(database, database.snapshot(), b"", behind=key), STEP)):
+                unknown.update(each[1 : 1 + NUMBER_BYTES] for each, _ in found)
+                key = found[-1][0]
                 yield
+        # A session is stored before its rows: so those that are made meanwhile are found.
+        for record in self.each() if unknown else ():
+            if record is not None:
+                unknown.discard(bytes.fromhex(record["number"]))
+            yield
+        for number in unknown:
+            yield from self.remove_rows(number)
 
     def _databases(self) -> list[Database]:
         return [database for database in self.store.databases.values() if not database.is_dropped]
@@ -116,7 +118,7 @@ class StoredSessions:
         table = self._table
         behind = None
         while True:
-            found = [pair for pair, _ in zip(table.scan(self.system.snapshot(), None, None, behind=behind), range(50), strict=False)]
+            found = list(islice(table.scan(self.system.snapshot(), None, None, behind=behind), STEP))
             if not found:
                 return
             behind = found[-1][0]

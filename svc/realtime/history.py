@@ -31,7 +31,7 @@ from svc.query.planner import plan_query
 from svc.realtime.changes import Change
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.log.entries import NOTES
+from svc.store.log.entries import NOTES, REMOVALS
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.keys import encode_key, is_hashed, storage_key
 from svc.store.values.records import is_partial, lsn_of, version_of
@@ -241,7 +241,9 @@ class CurrentRecords:
             if self._kept is not None:
                 self._subscription.put_current(self._kept, None)
                 self._kept = None
-            self._subscription.stages.append(LogReplay(self._subscription, self._behind))
+            replay = LogReplay(self._subscription, self._behind, parts=self._parts, last_part=self._lsn)
+            replay.tells_removals = True
+            self._subscription.stages.append(replay)
             return
         first = self._parts[0][1] if self._parts else self._lsn
         if self._kept is not None:
@@ -367,10 +369,11 @@ class LogReplay:
     """The log behind the LSN `position`, up to its end, where the subscription becomes live.
 
     `parts`: snapshots the records were read on, as (stored key up to which, LSN); `last_part`: LSN for the keys behind these. `since`: events up to the
-    LSN `until` are sent only if they are later than this, in ms. `coalesces`: of several events of a record only the last is sent.
+    LSN `until` are sent only if they are later than this, in ms. `coalesces`: of several events of a record only the last is sent. `tells_removals`: those
+    of before the snapshots too, of records that are not there.
     """
 
-    __slots__ = ("_coalesces", "_last_part", "_parts", "_since", "_subscription", "_until", "position")
+    __slots__ = ("_coalesces", "_last_part", "_parts", "_since", "_subscription", "_until", "position", "tells_removals")
 
     def __init__(
         self,
@@ -389,6 +392,7 @@ class LogReplay:
         self._last_part = last_part
         self._since = since
         self._until = until
+        self.tells_removals = False
         self._coalesces = coalesces and not subscription.group.view.raw and not subscription.group.view.transactions
 
     def read(self, end: float) -> Progress:
@@ -431,7 +435,7 @@ class LogReplay:
         for _ in range(COALESCE_ENTRIES // LOG_BATCH if self._coalesces else 1):
             entries, following, is_all = log.read_some(txn, table.number, self.position + 1, LOG_BATCH, key=key)
             for entry in entries:
-                if not covers(entry.key) or not self._is_new(entry):
+                if not covers(entry.key) or not (self._is_new(entry) or self._is_gone(entry, txn)):
                     continue
                 change = hub.change(table, entry, txn)
                 if group.event(change) is None:
@@ -455,10 +459,13 @@ class LogReplay:
                 break
         return False
 
+    def _is_gone(self, entry: LogEntry, txn: Txn) -> bool:
+        return self.tells_removals and entry.kind in REMOVALS and self._subscription.table.read(storage_key(entry.key), txn) is None
+
     def _is_new(self, entry: LogEntry) -> bool:
         if self._since is not None and entry.lsn <= self._until:
             return entry.version > self._since
-        if self._parts and entry.kind not in NOTES:
+        if (self._parts or self.tells_removals) and entry.kind not in NOTES:
             at = bisect_left(self._parts, storage_key(entry.key), key=itemgetter(0))
             return entry.lsn > (self._parts[at][1] if at < len(self._parts) else self._last_part)
         return True

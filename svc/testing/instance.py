@@ -58,6 +58,8 @@ class Instance:
         self.is_closed = False
         self.sockets: set[MemorySocket] = set()
         """Connections that the test has open."""
+        self.mqtt_known: dict[str, set[int]] = {}
+        """What clients of MQTT whose sessions last have received at QoS 2, by client id."""
         self._held: str | None = None
         with ExitStack() as undo:
             undo.callback(Surroundings().restore)

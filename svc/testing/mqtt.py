@@ -92,7 +92,8 @@ class MqttClient(list[Message]):
         self._reader = PacketReader(version=packet.version)
         self._last_id = 0
         self._answers: dict[int, Packet] = {}  # by packet identifier
-        self._known: set[int] = set()  # received at QoS 2, not released
+        # Received at QoS 2 and not released: a session that goes on keeps them at both ends.
+        self._known: set[int] = set() if packet.clean else instance.mqtt_known.setdefault(packet.client_id, set())
         self._aliases: dict[int, str] = {}
         self.version = packet.version
         self.client_id = packet.client_id
@@ -127,6 +128,8 @@ class MqttClient(list[Message]):
                 self._message(packet)
             elif isinstance(packet, Connack):
                 self.connack = packet
+                if not packet.session_present:
+                    self._known.clear()
                 self.reason_string = packet.properties.get(REASON_STRING, "")
             elif isinstance(packet, Disconnect):
                 self.reason = packet.reason

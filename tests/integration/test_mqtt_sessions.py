@@ -1,0 +1,300 @@
+"""Sessions that last: over connections, and over a server that ends in between. The broker is in memory, and `crash` leaves what is on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import svc.testing
+from svc.mqtt.rows import KINDS
+from svc.protocol import mqtt_properties as p
+from svc.protocol.mqtt_packets import V3, V5, Ack, Publish
+from svc.store.side_rows import scan_rows
+from svc.testing.application import Application
+from svc.testing.mqtt import MqttClient
+from tests.support.mqtt import broker_of, crash
+from tests.unit.testing.conftest import write_application
+
+SCHEMA = """
+type Sensor @table @export { id: ID @primaryKey temperature: Float unit: String }
+type Other @table(database: "other") @export { id: ID @primaryKey temperature: Float }
+"""
+LASTS: dict[str, Any] = {"clean": False, "properties": {p.SESSION_EXPIRY: 1000}}
+
+
+@pytest.fixture(scope="module")
+def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    files = {"config.yaml": "rest: true\ngraphqlSchema: {files: '*.graphql'}\n", "schema.graphql": SCHEMA}
+    with svc.testing.app(write_application(tmp_path_factory.mktemp("mqtt") / "things", files)) as app:
+        yield app
+
+
+@pytest.fixture
+def app(module_app: Application) -> Iterator[Application]:
+    for table in ("Sensor", "Other"):
+        module_app.delete(f"/{table}/")
+    yield module_app
+    for each in list(module_app._instance.sockets):
+        client = each.client
+        if isinstance(client, MqttClient):
+            client.cancel()
+    for record in list(broker_of(module_app).stored.each()):
+        if record is not None:
+            module_app.mqtt(record["id"], user=record["user"]).disconnect()
+    assert rows(module_app) == [], "no session is left, and so no row"
+
+
+def rows(app: Application) -> list[bytes]:
+    return [
+        key
+        for database in broker_of(app).stored.store.databases.values()
+        for kind in KINDS
+        for key, _ in scan_rows(database, database.snapshot(), kind)
+    ]
+
+
+@pytest.mark.parametrize("version", [V3, V5])
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_a_session_goes_on_after_a_crash(app: Application, version: int, qos: int, is_connected: bool) -> None:
+    options = LASTS if version == V5 else {"clean": False}
+    client = app.mqtt("s", version=version, **options)
+    client.subscribe("Sensor/#", qos)
+    writer = app.mqtt("w")
+    writer.publish("Sensor/0", {"temperature": 0}, qos)
+    assert len(client.take()) == 1
+    if not is_connected:
+        client.cancel()
+        writer.publish("Sensor/1", {"temperature": 1}, qos)
+    app.clock.advance(2)  # the position is written
+    crash(app)
+    app.put("/Sensor/2", {"temperature": 2})
+    client = app.mqtt("s", version=version, **options)
+    assert client.session_present
+    assert [each.topic for each in client.take()] == (["Sensor/2"] if is_connected else ["Sensor/1", "Sensor/2"])
+    app.put("/Sensor/3", {"temperature": 3})
+    assert [each.topic for each in client.take()] == ["Sensor/3"]
+
+
+def mute(client: MqttClient) -> MqttClient:
+    """A client that answers nothing: the packets that come are in `packets`."""
+
+    def receive(data: bytes) -> None:
+        client._reader.feed(data)
+        while (packet := client._reader.next_packet()) is not None:
+            client.packets.append(packet)
+
+    client.receive = receive  # type: ignore[method-assign]
+    client.packets.clear()
+    return client
+
+
+def acks(client: MqttClient) -> list[tuple[int, int]]:
+    found = [(each.kind, each.reason) for each in client.packets if type(each) is Ack]
+    client.packets.clear()
+    return found
+
+
+@pytest.mark.parametrize("resource", ["Sensor", "Other"])
+@pytest.mark.parametrize("crashes", [True, False])
+def test_a_message_at_qos_2_is_written_once(app: Application, resource: str, crashes: bool) -> None:
+    """The client is cut off before each answer in turn, and goes on as the standard says."""
+
+    def interrupt() -> MqttClient:
+        crash(app) if crashes else client.cancel()
+        return mute(app.mqtt("w", **LASTS))
+
+    reader = app.mqtt("reader", **LASTS)
+    reader.subscribe(f"{resource}/#", 2)
+    client = mute(app.mqtt("w", **LASTS))
+    for number in (1, 2):
+        packet = Publish(f"{resource}/a", b'{"temperature":%d}' % number, 2, packet_id=7)
+        client._send(packet)
+        assert acks(client) == [(p.PUBREC, 0)]
+        client = interrupt()
+        packet.dup = True
+        for _ in range(3):
+            client._send(packet)
+            assert acks(client) == [(p.PUBREC, 0)], "as often as it comes"
+        client = interrupt()
+        client._send(Ack(p.PUBREL, 7))
+        assert acks(client) == [(p.PUBCOMP, 0)]
+        client = interrupt()
+        client._send(Ack(p.PUBREL, 7))
+        assert acks(client) == [(p.PUBCOMP, 0x92)], "it is over"
+    seen = reader.take()
+    reader = app.mqtt("reader", **LASTS)
+    assert [each.json["temperature"] for each in [*seen, *reader]] == [1, 2]
+
+
+def test_what_is_refused_leaves_nothing(app: Application) -> None:
+    client = app.mqtt("w", **LASTS)
+    assert client.publish("Nothing/a", {}, 2) == 0x90
+    assert client.publish("Sensor/a", b"[1,2]", 2, retain=True) == 0x99
+    assert rows(app) == []
+    assert client.publish("Sensor/a", b"", 2, retain=True) == 0, "a deletion of what is not there"
+    assert rows(app) == []
+
+
+@pytest.mark.parametrize("crashes", [True, False])
+def test_each_message_at_qos_2_is_received_once(app: Application, crashes: bool) -> None:
+    """Cut before PUBREC, between PUBREC and PUBREL, and after PUBCOMP."""
+    client = app.mqtt("s", acknowledges=False, **LASTS)
+    client.subscribe("Sensor/#", 2)
+    writer = app.mqtt("w")
+    for number in range(5):
+        writer.publish(f"Sensor/{number}", {"temperature": number}, 2)
+    assert len(client) == 5
+    client.acknowledge(client[0])
+    client.acknowledge(client[2])
+    seen = [each.topic for each in client]
+    for _ in range(3):
+        crash(app) if crashes else client.cancel()
+        client = app.mqtt("s", acknowledges=False, **LASTS)
+        seen += [each.topic for each in client]
+    crash(app) if crashes else client.cancel()
+    client = app.mqtt("s", **LASTS)
+    writer = app.mqtt("w")
+    writer.publish("Sensor/9", {"temperature": 9}, 2)
+    assert seen + [each.topic for each in client] == [*(f"Sensor/{number}" for number in range(5)), "Sensor/9"]
+
+
+def test_retained_messages_that_are_not_acknowledged(app: Application) -> None:
+    for number in range(3):
+        app.put(f"/Sensor/{number}", {"temperature": number})
+    for qos in (1, 2):
+        client = app.mqtt(f"s{qos}", acknowledges=False, **LASTS)
+        client.subscribe("Sensor/#", qos)
+        assert [(each.topic, each.retain) for each in client] == [(f"Sensor/{number}", True) for number in range(3)]
+        client.acknowledge(client[0])
+        client.cancel()
+        client = app.mqtt(f"s{qos}", **LASTS)
+        again = [(each.topic, each.retain, each.dup) for each in client.packets if type(each) is Publish]
+        assert again == [(f"Sensor/{number}", True, True) for number in (1, 2)], "the current record, under the identifier of before"
+
+
+def test_no_retained_messages_for_a_session_that_goes_on(app: Application) -> None:
+    app.put("/Sensor/1", {"temperature": 1})
+    client = app.mqtt("s", **LASTS)
+    client.subscribe("Sensor/#", 1)
+    client.subscribe("Sensor/+", 0)
+    assert len(client.take()) == 2
+    for _ in range(2):
+        client.cancel()
+        client = app.mqtt("s", **LASTS)
+        assert client.session_present and client.take() == []
+        crash(app)
+        client = app.mqtt("s", **LASTS)
+        assert len(client.take()) <= 1, "at QoS 1 what was acknowledged just before a crash may come again"
+    app.put("/Sensor/2", {"temperature": 1})
+    assert len(client.take()) == 2
+
+
+def test_subscriptions_are_stored_as_they_are(app: Application) -> None:
+    client = app.mqtt("s", **LASTS)
+    client.subscribe("Sensor/a", 1, no_local=True, retain_as_published=True, properties={p.SUBSCRIPTION_ID: [7]})
+    client.subscribe("Sensor/+", 2)
+    client.subscribe("Other/#", 1)
+    client.unsubscribe("Sensor/+")
+    crash(app)
+    (record,) = app.operation(
+        "search_by_value", database="system", table="svc_durable_session", attribute="id", value="s", get_attributes=["*"]
+    )
+    assert [(each["topic"], each["qos"], each["identifier"]) for each in record["subscriptions"]] == [("Sensor/a", 1, 7), ("Other/#", 1, 0)]
+    assert (record["user"], record["expiry"]) == ("admin", 1000)
+    client = app.mqtt("s", **LASTS)
+    client.publish("Sensor/a", {}, 1)
+    assert client.take() == [], "no local"
+    app.mqtt("w").publish("Sensor/a", {"temperature": 1}, 1, retain=True)
+    (message,) = client.take()
+    assert (message.retain, message.properties[p.SUBSCRIPTION_ID]) == (True, [7])
+    app.put("/Other/a", {"temperature": 1})
+    assert [each.topic for each in client.take()] == ["Other/a"]
+
+
+def test_messages_of_a_subscription_that_has_ended(app: Application) -> None:
+    """What was sent before UNSUBSCRIBE is delivered all the same (MQTT-3.10.4-3)."""
+    for qos in (1, 2):
+        app.delete("/Sensor/")
+        client = app.mqtt(f"s{qos}", acknowledges=False, **LASTS)
+        client.subscribe("Sensor/#", qos)
+        app.put("/Sensor/1", {"temperature": 1})
+        assert len(client) == 1 and client.unsubscribe("Sensor/#") == 0
+        client.cancel()
+        client = app.mqtt(f"s{qos}", **LASTS)
+        assert [(each.topic, each.dup) for each in client.packets if type(each) is Publish] == [("Sensor/1", True)]
+        app.put("/Sensor/2", {"temperature": 1})
+        client.cancel()
+        client = app.mqtt(f"s{qos}", **LASTS)
+        assert [each for each in client.packets if type(each) is Publish] == []
+
+
+def test_sessions_end(app: Application) -> None:
+    client = app.mqtt("s", clean=False, properties={p.SESSION_EXPIRY: 60})
+    client.subscribe("Sensor/#", 2)
+    app.put("/Sensor/1", {"temperature": 1})
+    crash(app)
+    app.clock.advance(59)
+    client = app.mqtt("s", clean=False, properties={p.SESSION_EXPIRY: 60})
+    assert client.session_present, "the time begins with the start of the server"
+    client.cancel()
+    app.clock.advance(61)
+    assert not app.mqtt("s", clean=False).session_present
+    app.clock.advance(3700)
+    assert rows(app) == []
+    app.mqtt("s2", **LASTS).disconnect(properties={p.SESSION_EXPIRY: 0})
+    assert not app.mqtt("s2", **LASTS).session_present
+    app.mqtt("s2", clean=True, properties={p.SESSION_EXPIRY: 100}).cancel()
+    assert app.mqtt("s2", **LASTS).session_present
+
+
+def test_a_stored_session_is_its_users(app: Application) -> None:
+    rights = {"read": True, "insert": True, "update": True, "delete": False, "attribute_permissions": []}
+    app.operation("add_role", role="thing", permission={"data": {"tables": {"Sensor": rights}}})
+    app.operation("add_user", username="thing", password="a-long-password", role="thing", active=True)
+    app.mqtt("s", **LASTS).cancel()
+    crash(app)
+    for clean in (True, False):
+        with pytest.raises(AssertionError, match="0x85"):
+            app.mqtt("s", user="thing", clean=clean)
+    assert app.mqtt("s", **LASTS).session_present
+
+
+def test_wills_are_published_after_a_crash(app: Application) -> None:
+    watcher = app.mqtt("watcher", clean=False, properties={p.SESSION_EXPIRY: 1000})
+    watcher.subscribe("Sensor/#", 1)
+    app.mqtt("a", will=("Sensor/a", {"temperature": 1}, 1, True))
+    app.mqtt("b", will=("Sensor/b", {"temperature": 2}, 1, False, {p.WILL_DELAY: 30, p.USER_PROPERTY: [("x", "y")]}))
+    app.mqtt("c", will=("Sensor/c", {"temperature": 3}))
+    app.mqtt("d", will=("Sensor/d", {"temperature": 4})).disconnect()
+    crash(app)
+    watcher = app.mqtt("watcher", clean=False, properties={p.SESSION_EXPIRY: 1000})
+    assert watcher.take() == []
+    app.mqtt("c", will=("Sensor/c", {"temperature": 5}))
+    assert watcher.take() == [("Sensor/c", {"temperature": 3})], "its client is back: it has lost a connection"
+    app.clock.advance(2.5)
+    assert watcher.take() == [("Sensor/a", {"id": "a", "temperature": 1})]
+    app.clock.advance(30)
+    (message,) = watcher.take()
+    assert message == ("Sensor/b", {"temperature": 2}) and message.user_properties == [("x", "y")]
+    crash(app)
+    watcher = app.mqtt("watcher", clean=False, properties={p.SESSION_EXPIRY: 1000})
+    app.clock.advance(40)
+    assert watcher.take() == [("Sensor/c", {"temperature": 5})], "those before were removed"
+    crash(app)
+    app.clock.advance(40)
+    assert app.mqtt("watcher", clean=False, properties={p.SESSION_EXPIRY: 1000}).take() == []
+
+
+def test_a_log_that_was_cut(app: Application) -> None:
+    client = app.mqtt("s", **LASTS)
+    client.subscribe("Sensor/#", 1)
+    client.cancel()
+    app.put("/Sensor/1", {"temperature": 1})
+    app.mqtt("w").publish("Sensor/2", {"temperature": 2}, 1)
+    app.operation("delete_audit_logs_before", database="data", table="Sensor", timestamp=4e12)
+    app.put("/Sensor/3", {"temperature": 3})
+    client = app.mqtt("s", **LASTS)
+    assert {each.topic for each in client} == {"Sensor/1", "Sensor/3"} and not any(each.retain for each in client)

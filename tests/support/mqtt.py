@@ -1,0 +1,30 @@
+"""What the tests of MQTT share."""
+
+from __future__ import annotations
+
+from svc.mqtt.broker import Broker
+from svc.testing.application import Application
+
+
+def broker_of(app: Application) -> Broker:
+    return app._instance.server.interfaces.mqtt
+
+
+def crash(app: Application) -> None:
+    """What kill -9 between two turns leaves of the broker: nothing but what is on the disk. All connections end."""
+    broker = broker_of(app)
+    for session in list(broker.sessions.values()):
+        link, session.link, session.is_broken = session.link, None, True
+        for delivery in session.deliveries.values():
+            delivery.close()
+        if link is not None:
+            link.session = None  # type: ignore[attr-defined]
+            link.taken_over()
+    broker.sessions.clear()
+    for handle, _, _ in broker.wills._due.values():
+        handle.cancel()
+    broker.wills._due.clear()
+    broker.wills._kept.clear()
+    app._instance.rest()
+    broker.start()
+    app._instance.rest()
