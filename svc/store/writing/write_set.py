@@ -18,11 +18,11 @@ from svc.store.definitions import build_key
 from svc.store.entity_tags import Precondition
 from svc.store.expiry_index import PARTIAL
 from svc.store.indexes.index import IndexChange
-from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
+from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, LogEntry
 from svc.store.slices import run_now
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
-from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, refreshed_of
+from svc.store.values.records import HAS_FILES, decode, encode, encode_payload, expiry_of, frame, is_partial, lsn_of, refreshed_of
 from svc.store.values.validation import Add
 from svc.store.writing.constraints import Suspects, remaining
 from svc.store.writing.merge_rules import log_changes, merge
@@ -329,6 +329,11 @@ class WriteSet:
         lsn = self.log.last_lsn + 1
         previous = self.log.extend_notes(self.txn, table.number, key, lsn)
         self._append(table, kind, key, lsn, previous, None if payload is None else frame(payload, self.version, lsn, None), (), None)
+
+    def note_missing(self, table: Table, key: bytes) -> None:
+        """A message of MQTT deletes what is not there: its subscribers are told all the same (spec: mqtt §5). Not while space is kept for deleting."""
+        if not self.database.env.reserve.is_low:
+            self.note(table, MESSAGE, key, encode_payload(None))
 
     # -- what they share
 
