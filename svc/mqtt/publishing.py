@@ -8,7 +8,7 @@ from typing import Any
 
 from svc.auth.users import User, UserDirectory
 from svc.awaitables import is_waiting
-from svc.errors import AccessViolation, MethodNotAllowed, NotFound, Problem
+from svc.errors import AccessViolation, KeyConflict, MethodNotAllowed, NotFound, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, Request
 from svc.mqtt.addresses import Address, Addresses
@@ -134,7 +134,7 @@ class Publishing:
             return UNSPECIFIED, ""
         if isinstance(error, AccessViolation) or error.status_code in (401, 403):
             return NOT_AUTHORIZED, error.message
-        if isinstance(error, NotFound | MethodNotAllowed):
+        if isinstance(error, NotFound | MethodNotAllowed | KeyConflict):
             return TOPIC_INVALID, error.message
         if error.status_code < 500:
             return PAYLOAD_INVALID, error.message

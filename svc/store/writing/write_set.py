@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from svc.clock import stamp_time
-from svc.errors import ClientError
+from svc.errors import ClientError, KeyConflict
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.entity_tags import Precondition
@@ -506,17 +506,15 @@ class WriteSet:
 
 
 def check_order(table: Table, txn: Txn, stored: bytes, before: bytes = b"") -> None:
-    """Raise ClientError if a new key would have no place in the order of keys, because what distinguishes it from another key is not in its stored form
+    """Raise KeyConflict if a new key would have no place in the order of keys, because what distinguishes it from another key is not in its stored form
     (`keys.storage_key`). `before`: the last key that will be written before it."""
     beginning = stored[:KEPT_BYTES]
     cursor = txn.cursor(table.primary)
     # Of keys with the same beginning none is hashed, or there is only one.
     others = (before, cursor.key() if cursor.set_range(beginning) else b"")
     if any(other.startswith(beginning) and (is_hashed(stored) or is_hashed(other)) for other in others):
-        raise ClientError(
-            f"{table.name} has another key with the same beginning: keys over {MAX_STORED - 3} bytes must differ in their first {KEPT_BYTES - 1}",
-            409,
-            code="KEY_CONFLICT",
+        raise KeyConflict(
+            f"{table.name} has another key with the same beginning: keys over {MAX_STORED - 3} bytes must differ in their first {KEPT_BYTES - 1}"
         )
 
 
