@@ -13,7 +13,7 @@ from svc.content.content_type import ContentType
 from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
-from svc.mqtt.addresses import Addresses, Filter, topic_of
+from svc.mqtt.addresses import Addresses, Filter
 from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.notes import Note, note_of
 from svc.mqtt.payloads import Payloads
@@ -152,7 +152,7 @@ class Delivery:
         link.flush()
 
     def _send(self, link: SessionLink, event: Any, qos: int) -> None:
-        if topic_of(self._filter.registration.path, event.id) is None:
+        if self._filter.topic_of(event) is None:
             return
         session = self._session
         note = note_of(event)
@@ -202,10 +202,10 @@ class Delivery:
         link.connection.write(data)
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
-        topic = topic_of(self._filter.registration.path, event.id)
+        topic = self._filter.topic_of(event)
         assert topic is not None
         try:
-            payload, content_type = self._parts.payloads.encode(event, kind)
+            payload, content_type = self._parts.payloads.encode(event, kind, self._filter.is_free)
         except Problem:
             payload, content_type = b"", ""
         note = note_of(event)
