@@ -199,6 +199,13 @@ class RecordExists(ClientError):
         super().__init__(message)
 
 
+class KeyConflict(ClientError):
+    """A new key that the store cannot tell from another one (spec: schema-and-store §6.2)."""
+
+    status_code = 409
+    code = "KEY_CONFLICT"
+
+
 class CheckFailed(ClientError):
     """A record is not what its table demands (spec: schema-and-store §3.1). `errors`: one sentence per failed check; the message joins them with `. `."""
 

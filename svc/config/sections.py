@@ -271,6 +271,12 @@ class MqttSection(Section):
     web_socket: bool = setting("bool", True, "MQTT over WebSocket on the `http` ports.")
     require_authentication: bool = setting("bool", True, "Clients must log in.")
     max_packet_size: int = setting("size", "100M", "Larger packets are refused.", "bytes", low=128)
+    free_topics: str | None = setting(
+        "table",
+        None,
+        "The table, `data.Topic`, whose records are the topics that are no resources; made if it is not there. null: there are no such topics.",
+        null=True,
+    )
     logging: Fields | None = _own_log("MQTT")
 
 

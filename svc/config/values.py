@@ -24,6 +24,8 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "M": 30 * 8
 BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 ROTATION_SECONDS = {"M": 60, "H": 3600, "D": 86_400}
 
+SYSTEM_DATABASE = "system"
+
 _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 
 
@@ -133,6 +135,16 @@ def _string(value: object, setting: "Setting", root: Path) -> str:
     return value
 
 
+def _table(value: object, setting: "Setting", root: Path) -> str:
+    """The name of a database, a dot and the name of a table."""
+    database, dot, table = value.partition(".") if isinstance(value, str) else ("", "", "")
+    if not (dot and database and table) or any(mark in f"{database}{table}" for mark in "./`\0 "):
+        raise ValueError("must be the name of a database and of a table with a dot between them: data.Topic")
+    if database == SYSTEM_DATABASE:
+        raise ValueError(f"must not be a table of the database {SYSTEM_DATABASE}")
+    return f"{database}.{table}"
+
+
 def _choice(value: object, setting: "Setting", root: Path) -> str:
     if not isinstance(value, str) or value.lower() not in setting.choices:
         raise ValueError(f"must be one of [{', '.join(setting.choices)}]")
@@ -204,6 +216,7 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "integer": _integer,
     "port": _port,
     "string": _string,
+    "table": _table,
     "choice": _choice,
     "level": _choice,
     "list": _list,
@@ -284,7 +297,7 @@ def cast_text(text: str, kind: str) -> Any:
     plain = text.strip()
     if plain in ("undefined", "null"):
         return None
-    if kind in ("string", "path", "choice", "level"):
+    if kind in ("string", "table", "path", "choice", "level"):
         return text
     if plain.lower() in ("true", "false"):
         return plain.lower() == "true"

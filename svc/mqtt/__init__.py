@@ -6,5 +6,6 @@ session       what lasts longer than a connection: subscriptions, exchanges, the
 delivery      one subscription: events -> PUBLISH packets
 publishing    one PUBLISH -> a verb of a resource, and what is answered
 addresses     topics and filters -> resources, keys and targets
+free_topics   the table whose records are the topics that are no resources
 payloads      values <-> bytes
 """

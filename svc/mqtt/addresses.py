@@ -1,15 +1,21 @@
-"""Topics and filters as addresses (spec: mqtt §3, §4): a topic is the path of a resource and a key, without percent-encoding."""
+"""Topics and filters as addresses (spec: mqtt §3, §4): a topic is the path of a resource and a key, without percent-encoding.
+
+Where there is a table of free topics, what begins with no resource is a record of that, whose key is the whole topic (spec: mqtt §9).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from svc.errors import ClientError
+from svc.mqtt.free_topics import ADDRESS, FreeTopics, content_of, is_free_topic
 from svc.protocol.mqtt_topics import is_filter
 from svc.resources import Resource, Resources
 from svc.resources.registry import Registration
 from svc.resources.target import RequestTarget, decode_path
+from svc.store.values.keys import MAX_KEY_CHARACTERS
 
 PROTOCOL = "mqtt"
 REMEMBERED = 4096  # topics
@@ -31,9 +37,17 @@ class Address:
     def resource(self) -> type[Resource]:
         return self.registration.resource
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the topic is no resource's: `text` is all of it."""
+        return self.registration.path == ADDRESS
+
     def target(self) -> RequestTarget:
         """Raises ClientError for a text that is no key of the resource."""
         target = RequestTarget()
+        if self.is_free:
+            target.id_text = target.id = self.text
+            return target
         if self.text:
             target.id_text, target.raw = self.text, self.raw
         else:
@@ -54,7 +68,7 @@ class Filter:
     yes             no                the key, and all below; without a key everything of the resource
     no              yes               what is one level below the key, or the keys of one level
 
-    `pattern`: any other combination, as levels of keys; then the rest says nothing.
+    `pattern`: any other combination, as levels of keys; then the rest says nothing. `addresses`: of a filter of free topics, what knows which these are.
     """
 
     registration: Registration
@@ -63,10 +77,21 @@ class Filter:
     is_deep: bool
     has_children: bool
     pattern: tuple[str, ...] | None = None
+    addresses: Addresses | None = None
 
     @property
     def resource(self) -> type[Resource]:
         return self.registration.resource
+
+    @property
+    def is_free(self) -> bool:
+        return self.addresses is not None
+
+    def topic_of(self, event: Any) -> str | None:
+        """The topic that an event is told under; None: it is not told."""
+        if self.addresses is not None:
+            return self.addresses.free_topic_of(event)
+        return topic_of(self.registration.path, event.id)
 
     @property
     def is_root(self) -> bool:
@@ -75,17 +100,21 @@ class Filter:
 
 
 class Addresses:
-    """Finds them in a registry. What was found is remembered while the registry stays as it is."""
+    """Finds them in a registry. What was found is remembered while the registry stays as it is. `free`: the table of free topics, if there is one."""
 
     def __init__(self, resources: Resources) -> None:
+        self.free: FreeTopics | None = None
         self._resources = resources
         self._version = resources.version
+        self._free: Registration | None = None  # of the table, as of what is remembered
         self._known: dict[str, Address | None] = {}
 
     def find(self, topic: str) -> Address | None:
         """None: there is no such topic."""
-        if self._version != self._resources.version or len(self._known) >= REMEMBERED:
+        free = None if self.free is None else self.free.registration
+        if self._version != self._resources.version or free is not self._free or len(self._known) >= REMEMBERED:
             self._version = self._resources.version
+            self._free = free
             self._known.clear()
         try:
             return self._known[topic]
@@ -96,6 +125,12 @@ class Addresses:
             return found
 
     def _find(self, topic: str) -> Address | None:
+        found = self._find_in_resource(topic)
+        if found is None and self._free is not None and is_free_topic(topic) and not self._is_of_resource(topic):
+            return Address(self._free, "", topic)
+        return found
+
+    def _find_in_resource(self, topic: str) -> Address | None:
         if not topic or "//" in topic or topic[0] in "/$" or topic[-1] == "/" or "?" in topic:
             return None
         try:
@@ -108,15 +143,34 @@ class Addresses:
         raw = relative[1:]
         return Address(registration, raw, decode_path(raw))
 
+    def _is_of_resource(self, topic: str) -> bool:
+        """Whether a topic, or what filters have in front of wildcards, begins with a resource: also one that is hidden, or does not work."""
+        found = self._resources.find("/" + quote(topic, safe=_SAFE), None, False)
+        return found is not None and (found[0].path != "" or found[0].visible(PROTOCOL))
+
+    def free_topic_of(self, event: Any) -> str | None:
+        """The topic of a record in the table of free topics, or of a message there. None: it is not told, because the key is no free topic, or because
+        the record has no data, which would say that it was deleted."""
+        memo = event.memo
+        found = memo.get("mqtt.free", False)
+        if found is False:
+            key = event.id
+            is_told = type(key) is str and is_free_topic(key) and not self._is_of_resource(key)
+            if is_told and event.type == "put":
+                is_told = content_of(event.members(True)["value"]) is not None
+            found = memo["mqtt.free"] = key if is_told else None
+        return found  # type: ignore[no-any-return]
+
     def find_filter(self, text: str) -> Filter | None:
         """None: it is not well-formed, or nothing that it could cover exists: wildcards stand behind the address of a resource."""
         if not is_filter(text):
             return None
         levels = text.split("/")
         end = next((number for number, level in enumerate(levels) if level in ("+", "#")), len(levels))
-        address = self.find("/".join(levels[:end]))
-        if address is None:
-            return None
+        before = "/".join(levels[:end])
+        address = self.find(before)
+        if address is None or address.is_free:
+            return self._find_free_filter(text, levels, end, before)
         wild = tuple(levels[end:])
         if wild in ((), ("#",), ("+",)):
             return Filter(address.registration, address.raw, address.text, wild == ("#",), wild == ("+",))
@@ -125,11 +179,26 @@ class Addresses:
             return None
         return Filter(address.registration, "", "", False, False, pattern)
 
+    def _find_free_filter(self, text: str, levels: list[str], end: int, before: str) -> Filter | None:
+        """The same among free topics. `before`: what stands in front of the wildcards, which begin with level number `end`."""
+        free = self._free
+        least = len(text) - text.count("+") - len("/#")  # characters that a topic has at least, for it to be covered
+        if free is None or text[0] == "$" or least > MAX_KEY_CHARACTERS or (end and self._is_of_resource(before)):
+            return None
+        wild = tuple(levels[end:])
+        if wild in ((), ("#",)) and (before or not end):  # not "/#", which is below no topic
+            return Filter(free, "", before, bool(wild), False, addresses=self) if not before or is_free_topic(before) else None
+        if len(levels) > LEVELS or levels.count("+") > WILDCARDS:
+            return None
+        return Filter(free, "", "", False, False, tuple(levels), self)
+
     @staticmethod
     def key_of(found: Filter) -> object:
         """The key that a filter names, None without one. Raises ClientError."""
         if not found.text:
             return None
+        if found.is_free:
+            return found.text
         target = RequestTarget()
         target.id_text, target.raw = found.text, found.raw
         found.resource.bind(target)

@@ -13,7 +13,7 @@ from svc.content.content_type import ContentType
 from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
-from svc.mqtt.addresses import Addresses, Filter, topic_of
+from svc.mqtt.addresses import Addresses, Filter
 from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.notes import Note, note_of
 from svc.mqtt.payloads import Payloads
@@ -94,14 +94,18 @@ class Delivery:
         self.is_held = False
 
     @property
-    def _path(self) -> str:
+    def _found(self) -> Filter:
+        """What it was opened with."""
         assert self._filter is not None
-        return self._filter.registration.path
+        return self._filter
+
+    @property
+    def _path(self) -> str:
+        return self._found.registration.path
 
     @property
     def _table(self) -> Table:
-        assert self._filter is not None
-        resource = self._filter.resource
+        resource = self._found.resource
         assert issubclass(resource, TableResource)
         return resource.table
 
@@ -148,8 +152,7 @@ class Delivery:
         source.on_ready = self.run
 
     def _subscribe(self, position: int | None, *, adds_current: bool) -> Source:
-        found, sender = self._filter, self._session.sender
-        assert found is not None
+        found, sender = self._found, self._session.sender
         resource = found.resource
         assert issubclass(resource, TableResource)
         realtime = resource.realtime
@@ -225,7 +228,7 @@ class Delivery:
         link.flush()
 
     def _send(self, link: SessionLink, event: Any, qos: int) -> None:
-        if topic_of(self._path, event.id) is None:
+        if self._found.topic_of(event) is None:
             return
         session = self._session
         note = note_of(event)
@@ -276,10 +279,10 @@ class Delivery:
         link.connection.write(data)
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
-        topic = topic_of(self._path, event.id)
+        topic = self._found.topic_of(event)
         assert topic is not None
         try:
-            payload, content_type = self._parts.payloads.encode(event, kind)
+            payload, content_type = self._parts.payloads.encode(event, kind, self._found.is_free)
         except Problem:
             payload, content_type = b"", ""
         note = note_of(event)

@@ -16,6 +16,7 @@ from svc.content.values import is_blob
 from svc.errors import BadBody, Problem
 from svc.http.media_types import media_type_of, parameters_of
 from svc.http.raw_content import is_raw_content
+from svc.mqtt.free_topics import DATA, ID, TYPE, content_of
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
@@ -61,19 +62,31 @@ class Payloads:
                 return {"contentType": BYTES, "data": payload}, True
             await asyncio.sleep(0)
 
+    def keep(self, topic: str, payload: bytes, content_type: str | None) -> dict[str, Any]:
+        """What a table of free topics has of a message: the payload as it is."""
+        value = None if content_type else self.decode(payload, None)[0]
+        return _kept(topic, payload, content_type, value)
+
+    async def keep_slowly(self, topic: str, payload: bytes, content_type: str | None) -> dict[str, Any]:
+        """`keep` of a long payload, with other work of the loop in between."""
+        value = None if content_type else (await self.decode_slowly(payload, None))[0]
+        return _kept(topic, payload, content_type, value)
+
     def writer(self, accept: str | None) -> ContentType:
         """The type of a client's messages. Raises NotAcceptable."""
         return self._types.writer(accept)
 
     @staticmethod
-    def encode(event: Any, kind: ContentType) -> tuple[bytes, str]:
-        """(payload, content type) of an event with a value. Raises Problem for a value that the type cannot write."""
+    def encode(event: Any, kind: ContentType, is_free: bool = False) -> tuple[bytes, str]:
+        """(payload, content type) of an event with a value. `is_free`: of a free topic. Raises Problem for a value that the type cannot write."""
         if event.type == "delete":
             return b"", ""
         members = event.members(True)
         value = members["value"]
         if value is None and event.type == "message":
             return b"", ""
+        if is_free and (content := content_of(value)) is not None:
+            return content
         if is_raw_content(value) and not is_blob(value["data"]):
             data = value["data"]
             return (data.encode("utf-8", "replace") if isinstance(data, str) else data), value["contentType"]
@@ -83,3 +96,9 @@ class Payloads:
         if not isinstance(encoded, bytes):
             raise Problem("A content type of an application cannot be awaited in a message", 500)
         return encoded, kind.content_type
+
+
+def _kept(topic: str, payload: bytes, content_type: str | None, value: Any) -> dict[str, Any]:
+    """`value`: of a payload without a content type, decoded; `{contentType, data}` with the payload itself if it is nothing that is known."""
+    is_known = not (type(value) is dict and value.get("data") is payload)
+    return {ID: topic, TYPE: content_type or (JSON if is_known else BYTES), DATA: payload}

@@ -8,7 +8,7 @@ from typing import Any
 
 from svc.auth.users import User, UserDirectory
 from svc.awaitables import is_waiting
-from svc.errors import AccessViolation, MethodNotAllowed, NotFound, Problem
+from svc.errors import AccessViolation, KeyConflict, MethodNotAllowed, NotFound, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, Request
 from svc.messages.call_state import AppliedWrites
@@ -124,9 +124,11 @@ class Publishing:
             target = self._target(address)
             handle = address.resource.handle
             if len(payload) > LONG:
-                result = self._decode_and_handle(handle, verb, target, content_type, request)
+                result = self._decode_and_handle(handle, verb, target, content_type, request, topic if address.is_free else None)
             else:
-                if payload:
+                if payload and address.is_free:
+                    data, request.native_body = self._payloads.keep(topic, payload, content_type), True
+                elif payload:
                     data, request.native_body = self._payloads.decode(payload, content_type)
                 result = handle(verb, target, data, request)
         except BaseException as error:
@@ -159,9 +161,18 @@ class Publishing:
         return both.done
 
     async def _decode_and_handle(
-        self, handle: Callable[..., Any], verb: str, target: RequestTarget, content_type: str | None, request: Request
+        self,
+        handle: Callable[..., Any],
+        verb: str,
+        target: RequestTarget,
+        content_type: str | None,
+        request: Request,
+        free_topic: str | None,
     ) -> Any:
-        data, request.native_body = await self._payloads.decode_slowly(request.content, content_type)
+        if free_topic is not None:
+            data, request.native_body = await self._payloads.keep_slowly(free_topic, request.content, content_type), True
+        else:
+            data, request.native_body = await self._payloads.decode_slowly(request.content, content_type)
         return handle(verb, target, data, request)
 
     @staticmethod
@@ -190,7 +201,7 @@ class Publishing:
             return UNSPECIFIED, ""
         if isinstance(error, AccessViolation) or error.status_code in (401, 403):
             return NOT_AUTHORIZED, error.message
-        if isinstance(error, NotFound | MethodNotAllowed):
+        if isinstance(error, NotFound | MethodNotAllowed | KeyConflict):
             return TOPIC_INVALID, error.message
         if error.status_code < 500:
             return PAYLOAD_INVALID, error.message

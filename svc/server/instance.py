@@ -349,11 +349,16 @@ class Instance:
     # --- applications --------------------------------------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Load the applications; before requests come."""
+        """Load the applications; before requests come. Raises ConfigError for a table of free topics that cannot be one."""
         await self.node.recover_deployments()
         if os.environ.get("SVC_SAFE_MODE"):
             self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
-            return
+        else:
+            await self._load_applications()
+        if self.config.mqtt.free_topics is not None:
+            self._open_free_topics(self.config.mqtt.free_topics)
+
+    async def _load_applications(self) -> None:
         self.applications.reloads_code = self._options.reloads_code
         if self._options.watches:
             await self.reloader.open(self._directories)
@@ -361,6 +366,12 @@ class Instance:
         await self.applications.load_all(self.config.components_root, self._directories)
         if self._options.screen is not None:
             self._options.screen.loaded(list(self.applications), self.clock.monotonic() - began)
+
+    def _open_free_topics(self, name: str) -> None:
+        """After the applications are loaded: one may declare the table."""
+        from svc.mqtt.free_topics import open_free_topics
+
+        self.interfaces.mqtt.addresses.free = open_free_topics(name, self.store, self.queries, self.realtime)
 
     def _on_application_loaded(self, app: App) -> None:
         self.interfaces.configure(self.applications)

@@ -94,10 +94,10 @@ connects = st.builds(
 )
 
 
-@pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+@pytest.fixture(scope="module", params=[{}, {"mqtt_freeTopics": "data.Topic"}], ids=["resources", "free topics"])
+def app(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Application]:
     files = {"config.yaml": "rest: true\ngraphqlSchema: {files: '*.graphql'}\n", "schema.graphql": SCHEMA}
-    with svc.testing.app(write_application(tmp_path_factory.mktemp("anything") / "things", files)) as app:
+    with svc.testing.app(write_application(tmp_path_factory.mktemp("anything") / "things", files), **request.param) as app:
         app.mqtt("witness").subscribe("Sensor/#", 1)  # and the user of the tests is verified
         yield app
 

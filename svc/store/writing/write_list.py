@@ -108,8 +108,11 @@ def apply_write(write: Write, write_set: WriteSet) -> bool:
             write_set.note(table, kind, key, write.payload)
         elif write_set.delete(table, key, write.precondition, write.found):
             return True
-        elif write.id is not None:
-            write_set.skipped.append(write.id)
+        else:
+            if write_set.mqtt is not None and not table.is_caching:
+                write_set.note_missing(table, key)
+            if write.id is not None:
+                write_set.skipped.append(write.id)
     elif kind in _CONDITIONAL and write_set.has(table, key) is (kind == INSERT):
         assert write.id is not None
         write_set.skipped.append(write.id)

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from svc.clock import stamp_time
-from svc.errors import ClientError
+from svc.errors import ClientError, KeyConflict
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
 from svc.store.entity_tags import Precondition
 from svc.store.expiry_index import PARTIAL
 from svc.store.indexes.index import IndexChange
-from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
+from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, LogEntry
 from svc.store.slices import run_now
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, MAX_STORED, Key, index_keys, is_hashed, storage_key
-from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, frame, is_partial, lsn_of, refreshed_of
+from svc.store.values.records import HAS_FILES, decode, encode, encode_payload, expiry_of, frame, is_partial, lsn_of, refreshed_of
 from svc.store.values.validation import Add
 from svc.store.writing.constraints import Suspects, remaining
 from svc.store.writing.merge_rules import log_changes, merge
@@ -345,6 +345,11 @@ class WriteSet:
         previous = self.log.extend_notes(self.txn, table.number, key, lsn)
         self._append(table, kind, key, lsn, previous, None if payload is None else frame(payload, self.version, lsn, None), (), None)
 
+    def note_missing(self, table: Table, key: bytes) -> None:
+        """A message of MQTT deletes what is not there: its subscribers are told all the same (spec: mqtt §5). Not while space is kept for deleting."""
+        if not self.database.env.reserve.is_low:
+            self.note(table, MESSAGE, key, encode_payload(None))
+
     # -- what they share
 
     def write_record(
@@ -516,17 +521,15 @@ class WriteSet:
 
 
 def check_order(table: Table, txn: Txn, stored: bytes, before: bytes = b"") -> None:
-    """Raise ClientError if a new key would have no place in the order of keys, because what distinguishes it from another key is not in its stored form
+    """Raise KeyConflict if a new key would have no place in the order of keys, because what distinguishes it from another key is not in its stored form
     (`keys.storage_key`). `before`: the last key that will be written before it."""
     beginning = stored[:KEPT_BYTES]
     cursor = txn.cursor(table.primary)
     # Of keys with the same beginning none is hashed, or there is only one.
     others = (before, cursor.key() if cursor.set_range(beginning) else b"")
     if any(other.startswith(beginning) and (is_hashed(stored) or is_hashed(other)) for other in others):
-        raise ClientError(
-            f"{table.name} has another key with the same beginning: keys over {MAX_STORED - 3} bytes must differ in their first {KEPT_BYTES - 1}",
-            409,
-            code="KEY_CONFLICT",
+        raise KeyConflict(
+            f"{table.name} has another key with the same beginning: keys over {MAX_STORED - 3} bytes must differ in their first {KEPT_BYTES - 1}"
         )
 
 

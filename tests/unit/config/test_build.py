@@ -31,6 +31,7 @@ def test_an_empty_document_has_the_contracts_defaults() -> None:
     assert config.logging.audit_retention == 3 * 86_400
     assert config.http.max_request_body_size == 1 << 30
     assert config.mqtt.max_packet_size == 100 << 20
+    assert config.mqtt.free_topics is None
     assert config.storage.path == ROOT / "database"
     assert config.logging.path == ROOT / "log" / "svc.log"
     assert config.operations_api.network.timeout == 120

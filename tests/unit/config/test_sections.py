@@ -13,7 +13,7 @@ from svc.config.hosts import HostPattern, Network
 from svc.config.sections import Fields, Section, Settings, Switch, _section_in, declared
 
 TYPES: Mapping[str, Any] = {
-    "bool": bool, "number": float, "integer": int, "size": int, "rotation size": int, "rotation interval": int, "port": int, "string": str,
+    "bool": bool, "number": float, "integer": int, "size": int, "rotation size": int, "rotation interval": int, "port": int, "string": str, "table": str,
     "choice": str, "level": str, "list": tuple[Any, ...], "strings": tuple[str | None, ...], "path": Path, "paths": tuple[Path, ...],
     "hosts": tuple[HostPattern, ...], "addresses": tuple[str, ...], "networks": tuple[Network, ...],
     "duration": float, "mapping": Fields, "switch": Switch, "any": Any,

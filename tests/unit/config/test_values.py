@@ -104,6 +104,12 @@ def test_paths_start_at_the_root_or_at_home(monkeypatch: pytest.MonkeyPatch) -> 
         ("storage.path", 5, "must be a path"),
         ("mcp", "x", "must be a mapping"),
         ("http.mtls", "x", "must be a boolean or a mapping"),
+        ("mqtt.freeTopics", "Topic", "must be the name of a database and of a table with a dot between them: data.Topic"),
+        ("mqtt.freeTopics", "data.", "must be the name of a database and of a table"),
+        ("mqtt.freeTopics", "a.b.c", "must be the name of a database and of a table"),
+        ("mqtt.freeTopics", "data.a/b", "must be the name of a database and of a table"),
+        ("mqtt.freeTopics", True, "must be the name of a database and of a table"),
+        ("mqtt.freeTopics", "system.svc_user", "must not be a table of the database system"),
     ],
 )
 def test_each_kind_says_what_it_wants(name: str, value: object, predicate: str) -> None:
@@ -127,6 +133,7 @@ def test_each_kind_says_what_it_wants(name: str, value: object, predicate: str) 
         ("{broken", "switch", "{broken"),
         ("0123", "string", "0123"),
         ("12", "string", "12"),
+        ("data.Topic", "table", "data.Topic"),
         ("1e5", "any", "1e5"),
     ],
 )

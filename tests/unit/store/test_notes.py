@@ -12,7 +12,7 @@ from svc.clock import FakeClock
 from svc.errors import BadValue, ClientError, ValidationError
 from svc.store import Blob, Store, Table, Transaction, create_blob
 from svc.store.integrity.check import check_database
-from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PUT
+from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PUT, LogEntry
 from svc.store.log.table_removal import remove_log_entries
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
@@ -199,3 +199,23 @@ def test_images_are_kept_from_when_somebody_follows(store: Store) -> None:
     write(store, lambda transaction: transaction.put(quiet, "a", {"n": 4}))
     assert [entry.image is not None for entry in quiet.database.log.read(quiet.database.snapshot())] == [False, False, True, True]
     assert quiet.definition.audit is False, "the definition says what it said"
+
+
+def test_a_deletion_over_mqtt_of_what_is_not_there_is_a_message(store: Store, table: Table) -> None:
+    def delete(mqtt: bytes | None) -> list[LogEntry]:
+        def work(transaction: Transaction) -> None:
+            transaction.mqtt = mqtt
+            transaction.delete(table, "a")
+
+        before = table.database.log.last_lsn
+        write(store, work)
+        return list(table.database.log.read(table.database.snapshot(), before + 1))
+
+    assert delete(None) == []
+    (entry,) = delete(b"note")
+    assert (entry.kind, entry.key, entry.mqtt) == (MESSAGE, encode_key("a"), b"note") and entry.value is not None
+    assert decode_payload(raw_payload(entry.value)) is None
+    write(store, lambda transaction: transaction.put(table, "a", {"name": "x"}))
+    assert [entry.kind for entry in delete(b"note")] == [DELETE]
+    table.database.env.reserve.is_low = True
+    assert delete(b"note") == [], "space is kept for what frees some"
