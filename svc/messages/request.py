@@ -126,7 +126,7 @@ class Request(ContextMembers):
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
         self.is_decoded = False  # the content coding has been removed from `content`
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
-        self.mqtt: Any = None  # store.side_rows.MqttMessage: the message of MQTT that it carries out
+        self.mqtt: Any = None  # store.writing.mqtt_message.MqttMessage: the message of MQTT that it carries out
         self.restore: Any = None  # content.unchanged.Restore: restores stored values that the decoded body repeats in their encoded form
         self.added_headers: Headers | None = None  # `response_headers`, if a handler asked for them
         self._headers: Headers | None = None

@@ -41,7 +41,7 @@ from svc.protocol.mqtt_values import (
     UNSPECIFIED,
     PacketError,
 )
-from svc.store.side_rows import MqttMessage
+from svc.store.writing.mqtt_message import MqttMessage
 
 if TYPE_CHECKING:
     from svc.errors import Problem

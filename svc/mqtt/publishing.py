@@ -21,8 +21,9 @@ from svc.protocol.mqtt_values import NOT_AUTHORIZED, PAYLOAD_INVALID, SUCCESS, T
 from svc.resources import RequestTarget, Resource
 from svc.resources.table_writing import TableWriting
 from svc.store import Database
-from svc.store.side_rows import MqttMessage, SideRows
+from svc.store.side_rows import SideRows
 from svc.store.writing.commit import wait_committed
+from svc.store.writing.mqtt_message import MqttMessage
 
 OnDone = Callable[[int, str], None]
 """Called once with a reason code of version 5, SUCCESS when all is on the disk, and why not."""
@@ -152,10 +153,10 @@ class Publishing:
         """Write the row of a message behind what was done for it: in the database that is committed last, or that of the system. Returns what is to be called
         instead of `on_done`, which follows when both are on the disk."""
         assert message.row is not None
-        databases = () if applied is None else applied.databases
-        message.database = max(databases, key=lambda database: database.name, default=None) or self._system
+        databases: tuple[Database, ...] = () if applied is None else applied.databases
+        database = message.database = max(databases, key=lambda database: database.name, default=None) or self._system
         both = _Both(on_done)
-        self._rows_of(message.database).put(
+        self._rows_of(database).put(
             message.row, b"", lambda problem: both.done(*((SUCCESS, "") if problem is None else self._reason(problem)))
         )
         return both.done

@@ -19,7 +19,7 @@ from svc.mqtt.stored_sessions import Record, StoredSessions, will_of
 from svc.protocol.mqtt_packets import Publish, Will
 from svc.protocol.mqtt_properties import WILL_DELAY
 from svc.store import Transaction
-from svc.store.side_rows import MqttMessage
+from svc.store.writing.mqtt_message import MqttMessage
 
 logger = logging.getLogger("svc.mqtt")
 

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 OnDone = Callable[["Problem | None"], None]
 
 
-class MqttMessage:
-    """What a transaction keeps of the message of MQTT that it carries out. `note`: for its entries in the log (`mqtt.notes`). `row`: a key of `$mqtt`, None:
-    there is nothing to note. `database`: where the row was written; of several databases it is the one that is committed last."""
-
-    __slots__ = ("database", "note", "row")
-
-    def __init__(self, note: bytes, row: bytes | None = None) -> None:
-        self.note = note
-        self.row = row
-        self.database: Database | None = None
-
-
 class _Batch:
     """The rows of one commit, as a transaction that waits for it."""
 

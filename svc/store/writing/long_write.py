@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.indexes.index import Index
     from svc.store.schema import TableDefinition
-    from svc.store.side_rows import MqttMessage
     from svc.store.slices import Slices
     from svc.store.table import Table
     from svc.store.turn import Turn
     from svc.store.values.keys import Key
+    from svc.store.writing.mqtt_message import MqttMessage
 
 logger = logging.getLogger("svc.store")
 

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.env import Txn
     from svc.store.schema import TableDefinition
-    from svc.store.side_rows import MqttMessage
     from svc.store.table import Table
     from svc.store.turn import Turn
+    from svc.store.writing.mqtt_message import MqttMessage
 
 EXPRESSIONS = (
     200_000  # units of work of checks and computed attributes, about 2 ms, after which the rest of the writes is carried out in slices

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from svc.store.database import Database
     from svc.store.env import Txn
     from svc.store.indexes.index import Index
-    from svc.store.side_rows import MqttMessage
     from svc.store.table import Table
+    from svc.store.writing.mqtt_message import MqttMessage
 
 
 Decide = Callable[[dict[str, Any], Mapping[str, Any] | None], dict[str, Any]]

@@ -17,6 +17,7 @@ from svc.store.log.table_removal import remove_log_entries
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode_payload, lsn_of, raw_payload, version_of
+from svc.store.writing.mqtt_message import MqttMessage
 
 TOPIC = TableDefinition(
     "Topic",
@@ -202,9 +203,9 @@ def test_images_are_kept_from_when_somebody_follows(store: Store) -> None:
 
 
 def test_a_deletion_over_mqtt_of_what_is_not_there_is_a_message(store: Store, table: Table) -> None:
-    def delete(mqtt: bytes | None) -> list[LogEntry]:
+    def delete(note: bytes | None) -> list[LogEntry]:
         def work(transaction: Transaction) -> None:
-            transaction.mqtt = mqtt
+            transaction.mqtt = None if note is None else MqttMessage(note)
             transaction.delete(table, "a")
 
         before = table.database.log.last_lsn
