@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import SnapshotLost
 from svc.query.execution import execute
@@ -59,6 +59,14 @@ class Progress(IntEnum):
 
 class ChangeCache(Protocol):
     def change(self, table: Table, entry: LogEntry, txn: Txn) -> Change: ...
+
+
+class LogReader(Protocol):
+    """What reads the log for several subscriptions: `shared_replay.SharedReplay`."""
+
+    position: int
+
+    def leave(self, subscription: Any) -> None: ...
 
 
 class ReplayingSubscription(Protocol):
@@ -370,10 +378,22 @@ class LogReplay:
 
     `parts`: snapshots the records were read on, as (stored key up to which, LSN); `last_part`: LSN for the keys behind these. `since`: events up to the
     LSN `until` are sent only if they are later than this, in ms. `coalesces`: of several events of a record only the last is sent. `tells_removals`: those
-    of before the snapshots too, of records that are not there.
+    of before the snapshots too, of records that are not there. `reader`: what reads for it, if it `is_in_round` entries behind `begins`.
     """
 
-    __slots__ = ("_coalesces", "_last_part", "_parts", "_since", "_subscription", "_until", "position", "tells_removals")
+    __slots__ = (
+        "_coalesces",
+        "_last_part",
+        "_parts",
+        "_position",
+        "_since",
+        "_subscription",
+        "_until",
+        "begins",
+        "is_in_round",
+        "reader",
+        "tells_removals",
+    )
 
     def __init__(
         self,
@@ -387,13 +407,30 @@ class LogReplay:
         coalesces: bool = False,
     ) -> None:
         self._subscription = subscription
-        self.position = position
+        self._position = self.begins = position
+        self.reader: LogReader | None = None
+        self.is_in_round = False
         self._parts = parts or []
         self._last_part = last_part
         self._since = since
         self._until = until
         self.tells_removals = False
         self._coalesces = coalesces and not subscription.group.view.raw and not subscription.group.view.transactions
+
+    @property
+    def position(self) -> int:
+        """LSN up to which it has been read."""
+        reader = self.reader
+        return max(self._position, reader.position) if reader is not None and self.is_in_round else self._position
+
+    @position.setter
+    def position(self, lsn: int) -> None:
+        self._position = self.begins = lsn
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is read together with others (`shared_replay`)."""
+        return not self._coalesces and self._since is None and not self._subscription.target.is_record
 
     def read(self, end: float) -> Progress:
         subscription = self._subscription
@@ -422,7 +459,12 @@ class LogReplay:
                 return Progress.MORE
 
     def close(self) -> None:
-        """Holds no resources."""
+        if self.reader is not None:
+            self.reader.leave(self._subscription)
+
+    def wants(self, entry: LogEntry, txn: Txn) -> bool:
+        """Whether an entry that the target covers is later than what was sent."""
+        return self._is_new(entry) or self._is_gone(entry, txn)
 
     def _collect(self, txn: Txn, key: bytes | None, events: list[tuple[Change, int] | None], end: float) -> bool:
         """Read the next entries, and append (change, number of events it replaces) to `events`; True at the end of the log."""
@@ -435,7 +477,7 @@ class LogReplay:
         for _ in range(COALESCE_ENTRIES // LOG_BATCH if self._coalesces else 1):
             entries, following, is_all = log.read_some(txn, table.number, self.position + 1, LOG_BATCH, key=key)
             for entry in entries:
-                if not covers(entry.key) or not (self._is_new(entry) or self._is_gone(entry, txn)):
+                if not covers(entry.key) or not self.wants(entry, txn):
                     continue
                 change = hub.change(table, entry, txn)
                 if group.event(change) is None:

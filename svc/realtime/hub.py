@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -29,13 +29,15 @@ from svc.query.select import enumerable_select, validate_select
 from svc.realtime.changes import Change, View
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.event import EndReason
-from svc.realtime.history import MAX_PAST_EVENTS, Progress
+from svc.realtime.followed_database import FollowedDatabase
+from svc.realtime.history import MAX_PAST_EVENTS, LogReplay, Progress
 from svc.realtime.resume import first_stage
 from svc.realtime.rights_watch import RightsWatch
+from svc.realtime.shared_replay import SharedReplay
 from svc.realtime.subscriber_group import Member, SubscriberGroup, event_predicate
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
-from svc.realtime.targets import Target, TargetIndex, target_of
+from svc.realtime.targets import Target, target_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
 from svc.store.slices import SLICE
@@ -49,21 +51,6 @@ CACHED_BYTES = 4 << 20
 NOTIFY_BATCH = 32  # consumers notified between two readings of the clock
 
 
-class _DatabaseSubscriptions:
-    """The subscriptions to tables of one database. `indexes`: by number of the table. `unfinished`: groups to which the end of a transaction is still to
-    be delivered. `position`: LSN up to which the live subscriptions have got everything."""
-
-    __slots__ = ("groups", "indexes", "position", "subscriptions", "tables", "unfinished")
-
-    def __init__(self) -> None:
-        self.position = 0
-        self.indexes: dict[int, TargetIndex[SubscriberGroup]] = {}
-        self.tables: dict[int, Table] = {}
-        self.groups: dict[tuple[Target, Any, View], SubscriberGroup] = {}
-        self.subscriptions: dict[Subscription, None] = {}
-        self.unfinished: dict[SubscriberGroup, None] = {}
-
-
 class Hub:
     """All subscriptions of one server instance. Used on the thread of `loop` alone."""
 
@@ -74,7 +61,7 @@ class Hub:
         self._feed = feed
         self._users = users
         self._generation = users.generation  # as of the last check of rights
-        self._followed: dict[Database, _DatabaseSubscriptions] = {}
+        self._followed: dict[Database, FollowedDatabase] = {}
         self._watches: dict[RightsWatch, None] = {}
         self._to_recheck: deque[RightsWatch] = deque()  # those of `_watches` that are still to be asked for again
         self._recheck_scheduled = False  # a slice is scheduled
@@ -82,6 +69,7 @@ class Hub:
         self._follows_accounts = False
         self._recheck_timer: asyncio.TimerHandle | None = None
         self._read_queue: deque[Subscription] = deque()  # subscriptions that are to read
+        self._replays: dict[Database, SharedReplay] = {}  # of those that read the log
         self._slice_scheduled = False  # a slice is scheduled
         self._pending_notify: deque[Member] = deque()  # subscriptions whose consumers are to be notified
         self._is_notifying = False  # a slice is scheduled
@@ -114,7 +102,7 @@ class Hub:
         view = self._view(request, request.user)
         followed = self._follow(database)
         try:
-            subscription = Subscription(self, request, self._group(followed, table, target, request, view))
+            subscription = Subscription(self, request, followed.group(table, target, request.where, view))
             subscription.stages.append(first_stage(subscription, request, target))
             if not table.audit:
                 table.keep_images()
@@ -148,51 +136,28 @@ class Hub:
                 select = narrow_query(Query(request.where, select), table, user).select
         return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions)
 
-    def _group(
-        self, followed: _DatabaseSubscriptions, table: Table, target: Target, request: SubscriptionRequest, view: View
-    ) -> SubscriberGroup:
-        key = (target, request.where, view)
-        group = followed.groups.get(key)
-        if group is None:
-            group = SubscriberGroup(target, request.where, view)
-            followed.groups[key] = group
-            index = followed.indexes.get(table.number)
-            if index is None:
-                index = followed.indexes[table.number] = TargetIndex()
-                followed.tables[table.number] = table
-            index.add(target, group)
-        return group
-
-    def _leave_group(self, followed: _DatabaseSubscriptions, group: SubscriberGroup, request: SubscriptionRequest) -> None:
+    @staticmethod
+    def _leave_group(followed: FollowedDatabase, group: SubscriberGroup, request: SubscriptionRequest) -> None:
         group.members -= 1
         if not group.members:
-            self._remove_group(followed, group, (group.target, request.where, group.view))
-
-    @staticmethod
-    def _remove_group(followed: _DatabaseSubscriptions, group: SubscriberGroup, key: tuple[Target, Any, View]) -> None:
-        del followed.groups[key]
-        followed.unfinished.pop(group, None)
-        number = group.view.table.number
-        index = followed.indexes[number]
-        index.remove(group.target, group)
-        if not index:
-            del followed.indexes[number], followed.tables[number]
+            followed.remove_group(group, (group.target, request.where, group.view))
 
     # -- following databases
 
-    def _follow(self, database: Database) -> _DatabaseSubscriptions:
+    def _follow(self, database: Database) -> FollowedDatabase:
         followed = self._followed.get(database)
         if followed is None:
             position = self._feed.add(database, self._committed)
-            followed = self._followed[database] = _DatabaseSubscriptions()
-            followed.position = position
+            followed = self._followed[database] = FollowedDatabase(
+                database, position, self.now, self.loop.call_soon_threadsafe, self._on_delivered
+            )
         return followed
 
-    def _release(self, database: Database, followed: _DatabaseSubscriptions) -> None:
+    def _release(self, database: Database, followed: FollowedDatabase) -> None:
         """Stop following a database without subscriptions; remove groups without members."""
         for key, group in list(followed.groups.items()):
             if not group.members:
-                self._remove_group(followed, group, key)
+                followed.remove_group(group, key)
         if not followed.subscriptions and self._followed.get(database) is followed:
             del self._followed[database]
             self._feed.remove(database, self._committed)
@@ -213,62 +178,36 @@ class Hub:
         self._release(database, followed)
 
     def position(self, database: Database) -> int:
-        """LSN up to which live subscriptions have got everything."""
-        return self._feed.position(database)
+        """LSN up to which live subscriptions have got everything; -1: there are none."""
+        followed = self._followed.get(database)
+        return -1 if followed is None else followed.position
 
     def has_delivered(self, database: Database, lsn: int) -> bool:
         """Whether live subscriptions have got everything up to this entry and no more; what is committed by now is delivered first."""
-        position = self._feed.position(database)
-        if position < lsn:
+        followed = self._followed.get(database)
+        if followed is None:
+            return False
+        if followed.heard < lsn:
             self._feed.catch_up(database)
-            position = self._feed.position(database)
-        return position == lsn
+        return followed.is_up_to_date and followed.position == lsn
 
     # -- commits
 
     def _committed(self, database: Database, entries: list[LogEntry]) -> None:
         followed = self._followed.get(database)
-        if followed is None:
-            return
-        if entries[0].lsn != followed.position + 1 or entries[-1].lsn - entries[0].lsn >= len(entries):
-            self._end_live_subscriptions(database, followed)
-        followed.position = entries[-1].lsn
-        indexes = followed.indexes
-        ready: list[Member] = []
-        full: list[Member] = []
-        unfinished = followed.unfinished
-        for entry in entries:
-            index = indexes.get(entry.table_number)
-            if index is None:
-                continue
-            groups = index.find(entry.key)
-            if not groups:
-                continue
-            change = Change(followed.tables[entry.table_number], entry, database.snapshot())
-            for group in groups:
-                if group.view.transactions:
-                    self._deliver_in_transaction(group, change, ready, full)
-                    unfinished[group] = None
-                    continue
-                event = group.event(change)
-                if event is not None:
-                    group.deliver(event, ready, full)
-        if unfinished:
-            self._end_transactions(database, entries[-1], unfinished, ready, full)
+        if followed is not None:
+            followed.committed(entries)
+
+    def _on_delivered(self, ready: list[Member], full: list[Member]) -> None:
         if ready:
-            self._pending_notify.extend(ready)
-            if not self._is_notifying:
-                self._notify()
+            self._notify_later(ready)
         for subscription in dict.fromkeys(full):
             subscription.keep_within_limits()
 
-    @staticmethod
-    def _end_live_subscriptions(database: Database, followed: _DatabaseSubscriptions) -> None:
-        """What a sibling had written was removed from the log before it was read: which subscriptions it concerned is unknown."""
-        logger.warning("entries of the log of %s were removed before they were delivered, live subscriptions end", database.name)
-        for group in list(followed.groups.values()):
-            for subscription in list(group.live):
-                subscription.finish_too_slow()
+    def _notify_later(self, ready: Iterable[Member]) -> None:
+        self._pending_notify.extend(ready)
+        if not self._is_notifying:
+            self._notify()
 
     def _notify(self) -> None:
         """Notify waiting consumers, for the length of a slice; the rest in the next turn. What they take is sent at the end of the turn, which takes
@@ -283,64 +222,63 @@ class Hub:
                 self.loop.call_soon_threadsafe(self._notify)
                 return
 
-    @staticmethod
-    def _deliver_in_transaction(group: SubscriberGroup, change: Change, ready: list[Member], full: list[Member]) -> None:
-        before = group.unfinished
-        begins = before is None or before.transaction != change.transaction
-        event = group.event(change, begin_txn=begins)
-        if event is None:
-            return
-        if begins and before is not None:
-            group.deliver(before.end(group.view), ready, full)
-        group.unfinished = change
-        group.deliver(event, ready, full)
-
-    @staticmethod
-    def _end_transactions(
-        database: Database, last: LogEntry, groups: dict[SubscriberGroup, None], ready: list[Member], full: list[Member]
-    ) -> None:
-        """Deliver the ends of transactions. Of a long commit this may be a piece: the log knows whether the transaction goes on."""
-        snapshot = database.env.open_snapshot()  # that of the turn may be older
-        following = database.log.get(snapshot, last.lsn + 1)
-        snapshot.abort()
-        going_on = following is not None and following.transaction == last.transaction
-        for group in list(groups):
-            change = group.unfinished
-            if change is None:
-                del groups[group]
-            elif not (going_on and change.transaction == last.transaction):
-                del groups[group]
-                group.unfinished = None
-                group.deliver(change.end(group.view), ready, full)
-
     # -- reading
 
     def schedule_read(self, subscription: Subscription) -> None:
         """Let a subscription that is not live read on, when its turn in the read queue comes."""
-        if not subscription.is_in_read_queue:
+        stage = subscription.stages[0] if subscription.stages else None
+        if isinstance(stage, LogReplay) and stage.is_shared:
+            if stage.reader is None:
+                self._replay_of(subscription.table.database).add(subscription, stage)
+        elif not subscription.is_in_read_queue:
             subscription.is_in_read_queue = True
             self._read_queue.append(subscription)
         self._schedule_slice()
 
+    def _replay_of(self, database: Database) -> SharedReplay:
+        """That of a database, which is to be read."""
+        replay = self._replays.get(database)
+        if replay is None:
+            replay = self._replays[database] = SharedReplay(self, database)
+        return replay
+
+    def _read_shared(self) -> None:
+        """One slice for those that read the log together."""
+        for database, replay in list(self._replays.items()):
+            progress = Progress.DONE
+            touched: dict[Subscription, None] = {}
+            try:
+                progress, touched = replay.read(self.now() + SLICE)
+            except Exception as error:
+                message = error.message if isinstance(error, Problem) else ""
+                logger.error("subscriptions to %s end: %s", database.name, message, exc_info=None if message else error)
+                replay.fail()
+            if progress is Progress.DONE:
+                del self._replays[database]
+            ready = [each for each in touched if each.waiting and each.has_events]
+            if ready:
+                self._notify_later(ready)
+
     def _schedule_slice(self) -> None:
-        if not self._slice_scheduled and self._read_queue:
+        if not self._slice_scheduled and (self._read_queue or self._replays):
             self._slice_scheduled = True
             self.loop.call_soon_threadsafe(self._read_slice)
 
     def _read_slice(self) -> None:
         """One slice for the subscriptions in the read queue."""
         self._slice_scheduled = False
+        if self._replays:
+            self._read_shared()
         end = self.now() + SLICE
         while self._read_queue:
             subscription = self._read_queue.popleft()
             subscription.is_in_read_queue = False
             progress = self._read(subscription, end)
-            if progress is Progress.MORE or progress is Progress.URGENT:
+            if progress is Progress.MORE:
+                self.schedule_read(subscription)
+            elif progress is Progress.URGENT:
                 subscription.is_in_read_queue = True
-                if progress is Progress.MORE:
-                    self._read_queue.append(subscription)
-                else:
-                    self._read_queue.appendleft(subscription)
+                self._read_queue.appendleft(subscription)
             if self.now() >= end:
                 break
         self._schedule_slice()
@@ -482,7 +420,7 @@ class Hub:
         self._recheck_scheduled = False
         self._recheck_watches()
 
-    def _recheck_one(self, followed: _DatabaseSubscriptions, subscription: Subscription, users: dict[str, User | None]) -> None:
+    def _recheck_one(self, followed: FollowedDatabase, subscription: Subscription, users: dict[str, User | None]) -> None:
         request = subscription.request
         user = None if request.user is None else self._current_user(request.user, users)
         if user is None and request.user is not None:
@@ -499,12 +437,11 @@ class Hub:
             return
         before = subscription.group
         if view != before.view:
-            group = self._group(followed, request.table, before.target, request, view)
+            followed.finish_entry()  # that both groups get, or none
+            group = followed.group(request.table, before.target, request.where, view)
             group.members += 1
             subscription.move_to_group(group)
-            if before.unfinished is not None and group.unfinished is None:
-                group.unfinished = before.unfinished
-                followed.unfinished[group] = None
+            followed.leave_in_transaction(before, group)
             self._leave_group(followed, before, request)
         if user is not request.user:
             subscription.request = replace(request, user=user)

@@ -6,12 +6,15 @@ not depend on how many patterns there are for other keys. What was found is reme
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 Pattern = tuple[str, ...]
 REMEMBERED = 4096  # keys
+REMEMBERED_ITEMS = 100_000  # what was found for them, together
+STEP = 200  # nodes of the tree that are looked at in a few microseconds
 
 
 def levels_of(key: Any) -> Pattern:
@@ -56,17 +59,18 @@ class _Node(Generic[T]):
 class PatternIndex(Generic[T]):
     """Items by their pattern."""
 
-    __slots__ = ("_known", "_root")
+    __slots__ = ("_items", "_known", "_root")
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._known: dict[bytes, list[T]] = {}
+        self._items = 0  # in `_known`
 
     def __bool__(self) -> bool:
         return bool(self._root)
 
     def add(self, pattern: Pattern, item: T) -> None:
-        self._known.clear()
+        self._forget()
         node = self._root
         for level in pattern:
             if level == "#":
@@ -81,7 +85,7 @@ class PatternIndex(Generic[T]):
         node.items.append(item)
 
     def remove(self, pattern: Pattern, item: T) -> None:
-        self._known.clear()
+        self._forget()
         path: list[tuple[_Node[T], str]] = []
         node = self._root
         for level in pattern:
@@ -99,21 +103,21 @@ class PatternIndex(Generic[T]):
             else:
                 del node.below[level]
 
-    def find(self, key: bytes, levels: Pattern) -> list[T]:
-        """The items whose pattern covers the key. The list is not to be changed. `key`: encoded, by which it is remembered."""
+    def find(self, key: bytes, levels: Pattern) -> Iterable[T | None]:
+        """The items whose pattern covers the key, with None after each STEP nodes. A list is not to be changed. `key`: encoded, by which they are
+        remembered."""
         found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            found = self._known[key] = self._find(levels)
-        return found
+        return self._find(key, levels) if found is None else found
 
-    def _find(self, levels: Pattern) -> list[T]:
+    def _find(self, key: bytes, levels: Pattern) -> Iterator[T | None]:
         found: list[T] = []
+        known = self._known
         nodes = [self._root]
         for level in levels:
             following: list[_Node[T]] = []
-            for node in nodes:
+            for number, node in enumerate(nodes, 1):
+                if not number % STEP:
+                    yield None
                 found += node.deep
                 literal = node.below.get(level)
                 if literal is not None:
@@ -121,7 +125,18 @@ class PatternIndex(Generic[T]):
                 if node.any is not None:
                     following.append(node.any)
             nodes = following
-        for node in nodes:
+        for number, node in enumerate(nodes, 1):
+            if not number % STEP:
+                yield None
             found += node.deep
             found += node.items
-        return found
+        if known is self._known and len(found) <= REMEMBERED_ITEMS:  # else patterns have come or gone meanwhile
+            if len(known) >= REMEMBERED or self._items + len(found) > REMEMBERED_ITEMS:
+                self._forget()
+            self._known[key] = found
+            self._items += len(found)
+        yield from found
+
+    def _forget(self) -> None:
+        self._known = {}
+        self._items = 0

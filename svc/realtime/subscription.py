@@ -196,6 +196,12 @@ class Subscription(DeliveryQueue):
         self.queue.append(event)
         self.weight += max(event.size, MIN_EVENT_WEIGHT)
 
+    def end_stage(self, stage: Stage) -> None:
+        """A stage is over that others have carried out."""
+        stage.close()
+        if self.stages and self.stages[0] is stage:
+            self.stages.popleft()
+
     def go_live(self, position: int) -> bool:
         """Everything up to this LSN, the end of the log, is queued. True if the subscription is live now."""
         if not self.hub.has_delivered(self.table.database, position) or self.ended is not None:

@@ -16,7 +16,8 @@ subscriptions there are to other records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from svc.errors import ClientError
@@ -213,21 +214,21 @@ class TargetIndex(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._all or self._by_key or self._by_prefix or self._patterns)
 
-    def find(self, key: bytes) -> list[T]:
-        """The items whose target may cover this key: everything but `only_children` is tested. The list is not to be changed."""
+    def find(self, key: bytes) -> Iterable[T | None]:
+        """The items whose target may cover this key: everything but `only_children` is tested. None stands for some time that was spent on looking for the
+        next one. A list is not to be changed.
+        """
         by_key = self._by_key.get(key)
         patterns = self._patterns
         if not key or not (self._by_prefix or patterns):
             return self._all if by_key is None else [*self._all, *by_key]
         found = [*self._all, *(by_key or ())]
         decoded = decode_key(key)
-        if patterns:
-            found += patterns.find(key, levels_of(decoded))
         for prefix in key_prefixes(decoded):
             below = self._by_prefix.get(prefix)
             if below is not None:
                 found += below
-        return found
+        return chain(found, patterns.find(key, levels_of(decoded))) if patterns else found
 
 
 def _remove(index: dict[Any, list[T]], key: Any, item: T) -> None:

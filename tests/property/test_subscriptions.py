@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from svc.auth.users import UserDirectory
 from svc.clock import FakeClock
 from svc.query.nodes import Comparator, Condition, Select, SelectItem
-from svc.realtime import commit_feed, history, hub, resume, subscriber_group, subscription
+from svc.realtime import commit_feed, followed_database, history, hub, patterns, resume, shared_replay, subscriber_group, subscription
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.event import EndReason
 from svc.realtime.hub import Hub
@@ -80,14 +80,17 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     """Everything of a request but the table itself and positions in the log."""
     table = draw(st.sampled_from(tuple(DEFINITIONS)))
     made: dict[str, Any] = {"table": table}
-    target = draw(st.sampled_from(("table", "table", "key", "prefix", "below")))
+    target = draw(st.sampled_from(("table", "table", "key", "prefix", "below", "pattern")))
     if target in ("key", "below"):
         made["key"] = draw(keys_of(table))
         made["include_descendants"] = target == "below"
     elif target == "prefix":
         made["prefix"] = draw(st.sampled_from(("a/", "a/1/", "b/")))
-    if draw(st.integers(0, 3)) == 0:
+    elif target == "pattern":
+        made["pattern"] = draw(st.sampled_from((("+", "#"), ("a", "+"), ("+", "1"), ("+", "1", "#"), ("a", "+", "x"), ("+", "+"))))
+    if target != "pattern" and draw(st.integers(0, 3)) == 0:
         made["only_children"] = True
+    made["keeps_all"] = draw(st.booleans())
     if draw(st.integers(0, 2)) == 0:
         made["where"] = Condition(("a",), Comparator.GREATER_THAN_EQUAL, 2)
     if draw(st.integers(0, 4)) == 0:
@@ -188,6 +191,9 @@ class SubscriptionMachine(RuleBasedStateMachine):
             (hub, {"SLICE": 4.0, "MAX_PAST_EVENTS": 4, "CACHED_CHANGES": 3}),
             (resume, {"MAX_PAST_EVENTS": 4}),
             (commit_feed, {"ENTRIES_PER_BATCH": 10, "SLICE": 3.0}),
+            (followed_database, {"SLICE": 3.0, "WAITING": 5, "READ": 3, "LOOK": 2}),
+            (shared_replay, {"BATCH": 3, "LOOK": 2}),
+            (patterns, {"STEP": 2, "REMEMBERED": 2, "REMEMBERED_ITEMS": 3}),
             (history, {"LOG_BATCH": 3, "COALESCE_ENTRIES": 9, "MAX_SORTED_KEYS": 2, "STEP": 2}),
         ):
             for name, value in values.items():
@@ -270,7 +276,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
                 changes = {
                     name: {"__op__": "add", "value": value["add"]} if isinstance(value, dict) else value for name, value in data.items()
                 }
-                entry.patch = changes if live else after
+                increments = {name: value for name, value in changes.items() if isinstance(value, dict)}
+                entry.patch = changes if live else {**after, **increments}  # an increment stays one where there was no record
                 records[key] = Record(after, stored.expires if live and stored is not None else None, lsn)
             elif kind == "delete":
                 if not live:
@@ -453,6 +460,12 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @staticmethod
     def _covers(made: dict[str, Any], key: Any) -> bool:
+        if "pattern" in made:
+            wanted = made["pattern"]
+            levels = [str(part) for part in key] if isinstance(key, tuple) else str(key).split("/")
+            rest = len(levels) - len(wanted)
+            fits = rest >= -1 if wanted[-1] == "#" else rest == 0
+            return key is not None and fits and all(each in ("+", "#", level) for each, level in zip(wanted, levels, strict=False))
         children = made.get("only_children", False)
         if "key" not in made and "prefix" not in made:
             return not children or (key is not None and is_child(key, None))
@@ -576,7 +589,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert consumer.source.ended is EndReason.TOO_SLOW
         position = max(consumer.position() or 0, consumer.start)
         left = sum(entry.lsn > position for entry in self.model[consumer.database].entries)
-        assert left > MAX_MISSED or self.model[consumer.database].first > position + 1
+        assert (left > MAX_MISSED and not consumer.made["keeps_all"]) or self.model[consumer.database].first > position + 1
         self._leave(consumer)
 
     @invariant()

@@ -208,6 +208,22 @@ class TransactionLog:
                 break
         return found, lsn, not here
 
+    def scan(self, txn: Txn, lsn: int, look: int) -> tuple[list[tuple[int, int, bytes, bytes]], bool]:
+        """(LSN, number of the table, key, encoded entry) of up to `look` entries from this LSN on, and whether those were all. About 1 us each."""
+        found: list[tuple[int, int, bytes, bytes]] = []
+        room = _READ_BYTES
+        cursor = txn.cursor(self._entries)
+        if not cursor.set_range(_pack_lsn(lsn)):
+            return found, True
+        for packed, data in cursor.iternext():
+            if len(found) == look or room < 0:
+                return found, False
+            tables, nodes, users, size = LENGTHS.unpack_from(data, LENGTHS_OFFSET)
+            at = HEADER_SIZE + tables + nodes + users
+            found.append((_LSN.unpack(packed)[0], TABLE.unpack_from(data, TABLE_OFFSET)[0], data[at : at + size], data))
+            room -= len(data)
+        return found, True
+
     def first_lsn(self, txn: Txn) -> int:
         """The LSN with which the log begins, 0 if it is empty."""
         cursor = txn.cursor(self._entries)
