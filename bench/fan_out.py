@@ -132,9 +132,9 @@ class Writer:
 TARGET = f"/Item/{records.item_id(0)}"
 
 
-def heads(server: Svc) -> dict[str, bytes]:
+def heads(server: Svc, target: str = TARGET) -> dict[str, bytes]:
     authorization = dict(server.fields)["Authorization"]
-    common = f"GET {TARGET} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n"
+    common = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n"
     key = base64.b64encode(os.urandom(16)).decode()
     return {
         "events": f"{common}Accept: text/event-stream\r\n\r\n".encode(),
