@@ -18,25 +18,37 @@ import socket
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from bench import records
 from bench.measure import CLIENT_CORE, cpu_seconds, load, memory, write_requests
 from bench.servers import Floor, Svc, dump
 
-MARK = b'"type":"put"'
+MARK = b'"type":"put"'  # in each event of a record that is written
 PATIENCE = 30.0  # seconds for all subscribers to get one event
 FLOOR_SECONDS = 3
 
 
+class Receiver(Protocol):
+    """One of an audience."""
+
+    sock: socket.socket
+    received: int  # events so far
+
+    def read(self) -> object:
+        """Count what there is to read."""
+
+
 class Subscriber:
-    """Counts the events that come."""
+    """Counts the events that come, by what each of them contains once."""
 
-    __slots__ = ("received", "sock", "tail")
+    __slots__ = ("_mark", "received", "sock", "tail")
 
-    def __init__(self, port: int, head: bytes) -> None:
+    def __init__(self, port: int, head: bytes, mark: bytes = MARK) -> None:
+        self._mark = mark
         self.sock = socket.create_connection(("127.0.0.1", port))
         self.sock.sendall(head)
         self.sock.setblocking(False)
@@ -48,46 +60,46 @@ class Subscriber:
         data = self.tail + self.sock.recv(65536)
         if len(data) == len(self.tail):
             raise RuntimeError("the server closed a connection")
-        count = data.count(MARK)
-        last = data.rfind(MARK)
-        self.tail = data[max(0 if last < 0 else last + len(MARK), len(data) - len(MARK) + 1) :]
+        mark = self._mark
+        count = data.count(mark)
+        last = data.rfind(mark)
+        self.tail = data[max(0 if last < 0 else last + len(mark), len(data) - len(mark) + 1) :]
         self.received += count
         return count
 
 
 class Audience:
-    def __init__(self, server: Svc, count: int, head: bytes) -> None:
+    def __init__(self, receivers: Iterable[Receiver]) -> None:
         self._selector = selectors.DefaultSelector()
-        self._all: list[Subscriber] = []
-        for _ in range(count):
-            subscriber = Subscriber(server.port, head)
-            self._all.append(subscriber)
-            self._selector.register(subscriber.sock, selectors.EVENT_READ, subscriber)
+        self._all: list[Receiver] = []
+        for receiver in receivers:
+            self._all.append(receiver)
+            self._selector.register(receiver.sock, selectors.EVENT_READ, receiver)
         self._wanted = 0
 
     def wait(self) -> None:
         """Until all have one event more."""
         self._wanted += 1
-        missing = sum(subscriber.received < self._wanted for subscriber in self._all)
+        missing = sum(receiver.received < self._wanted for receiver in self._all)
         deadline = time.monotonic() + PATIENCE
         while missing:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{missing} subscribers did not get the event")
             for key, _ in self._selector.select(1.0):
-                subscriber: Subscriber = key.data
-                before = subscriber.received
-                subscriber.read()
-                missing -= before < self._wanted <= subscriber.received
+                receiver: Receiver = key.data
+                before = receiver.received
+                receiver.read()
+                missing -= before < self._wanted <= receiver.received
 
     def close(self) -> None:
         self._selector.close()
-        for subscriber in self._all:
-            subscriber.sock.close()
+        for receiver in self._all:
+            receiver.sock.close()
 
 
 @contextmanager
 def audience(server: Svc, count: int, head: bytes) -> Iterator[Audience]:
-    found = Audience(server, count, head)
+    found = Audience(Subscriber(server.port, head) for _ in range(count))
     try:
         found.wait()
         yield found
@@ -120,9 +132,9 @@ class Writer:
 TARGET = f"/Item/{records.item_id(0)}"
 
 
-def heads(server: Svc) -> dict[str, bytes]:
+def heads(server: Svc, target: str = TARGET) -> dict[str, bytes]:
     authorization = dict(server.fields)["Authorization"]
-    common = f"GET {TARGET} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n"
+    common = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n"
     key = base64.b64encode(os.urandom(16)).decode()
     return {
         "events": f"{common}Accept: text/event-stream\r\n\r\n".encode(),

@@ -102,14 +102,18 @@ class Server(ABC):
                 stderr=log,
                 preexec_fn=on_core(SERVER_CORE),
             )
+        self.await_port(self.port)
+
+    def await_port(self, port: int) -> None:
+        """Returns when the running server takes connections there."""
         deadline = time.monotonic() + START_LIMIT
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                break
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
             except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"{self.name} did not start, see {log.name}") from None
+                if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{self.name} did not start, see {self.data.parent / self.name}.log") from None
                 time.sleep(0.002)
 
     def stop(self) -> None:

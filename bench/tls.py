@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from bench import records
 from bench.measure import CLIENT_CORE, cpu_seconds, load, memory, write_requests
-from bench.servers import START_LIMIT, Svc, fill_svc, free_port
+from bench.servers import Svc, fill_svc, free_port
 from svc.tls.certificates import renew_certificates
 
 RECORDS = 1000
@@ -60,14 +60,7 @@ class SecureSvc(Svc):
 
     def start(self) -> None:
         super().start()
-        deadline = time.monotonic() + START_LIMIT
-        while time.monotonic() < deadline:  # the plain port is opened first
-            try:
-                socket.create_connection(("127.0.0.1", self.secure_port)).close()
-                return
-            except OSError:
-                time.sleep(0.002)
-        raise RuntimeError("the TLS port is not opened")
+        self.await_port(self.secure_port)  # the plain port is opened first
 
     def context(self, version: ssl.TLSVersion) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

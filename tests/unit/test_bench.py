@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import applications, records, reload, static
+from bench import applications, mqtt, records, reload, static
 from bench.compare import ratio_table
 from bench.measure import Sample
 from bench.report import cpu_table, insert
 from bench.rows import PASSES, VARIETY, make_requests
 from bench.servers import Svc
+from svc.protocol.mqtt_topics import covers
 
 SAMPLE = Sample(requests=100, cpu=10.0, rate=1.0, p50=1.0, p99=1.0, worst=1.0, errors=0, utilisation=1.0)
 
@@ -108,3 +109,40 @@ def test_the_application_that_is_reloaded_has_thirty_files_and_each_save_is_seen
     assert len(kinds) == 4
     assert reload.percentile([0.001 * number for number in range(101)], 0.95) == pytest.approx(0.095)
     assert reload.table({"x": [0.001, 0.002, 0.004]}).splitlines()[-1] == "| all | 2 ms | 4 ms | 4 ms |"
+
+
+def test_a_message_of_mqtt_has_its_size_and_a_record_of_its_own_comes_with_each() -> None:
+    payloads = [mqtt.payload(number) for number in range(2 * mqtt.RECORDS)]
+    assert {len(data) for data in payloads} == {mqtt.SIZE}
+    assert len(set(payloads)) == len(payloads)
+    assert {json.loads(data).keys() == {"sensor", "value", "text"} for data in payloads} == {True}
+    assert len({mqtt.record_topic(number) for number in range(2 * mqtt.RECORDS)}) == mqtt.RECORDS
+
+
+def test_each_message_matches_one_filter_of_one_receiver() -> None:
+    filters = {receiver: mqtt.filters_of(receiver) for receiver in (0, 1, 17)}
+    for receiver, own in filters.items():
+        assert len(set(own)) == mqtt.FILTERS
+        for number in range(receiver, 1000, mqtt.RECEIVERS):
+            topic = mqtt.matching_topic(receiver, number)
+            assert [other for other, texts in filters.items() for text in texts if is_covered(topic, text)] == [receiver], topic
+            assert is_covered(topic, f"Reading/g{receiver}/#")
+
+
+def is_covered(topic: str, text: str) -> bool:
+    return covers(tuple(text.split("/")), tuple(topic.split("/")))
+
+
+def test_a_figure_of_mqtt_is_held_against_its_target_within_the_rounds() -> None:
+    row = mqtt.ROWS["fan-out-0"]
+    lines = mqtt.lines_of(row, {mqtt.SVC: [22.0, 40.0, 21.0], mqtt.WEBSOCKET: [20.0, 20.0, 20.0], mqtt.MOSQUITTO: [10.0, 16.0, 10.0]})
+    assert [line[1:5] for line in lines] == [
+        ["svc", "22.0 ±43%", "", ""],
+        ["svc, WebSocket", "20.0 ±0%", "1.10 ×", "≤ 1.1 × ✓"],
+        ["mosquitto", "10.0 ±30%", "2.20 ×", "≤ 2 × ✗"],
+    ]
+    assert [line[3:5] for line in mqtt.lines_of(mqtt.ROWS["pages"], {"svc": [20.0], "svc, QoS 1": [15.0]})][1] == ["+5.0", "≤ +4 ✗"]
+    assert mqtt.lines_of(mqtt.ROWS["idle"], {"svc": [2.5]})[0][2:5] == ["2.5", "", "≤ 3 ✓"]
+    for row in mqtt.ROWS.values():
+        assert next(iter(row.contestants)) == mqtt.SVC
+        assert row.targets.keys() < row.contestants.keys()
