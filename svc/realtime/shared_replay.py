@@ -7,7 +7,7 @@ So a thousand sessions that return together cost one reading, and one with a tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.realtime.event import EndReason
@@ -117,19 +117,21 @@ class SharedReplay:
                 self._enter(subscription, stage)
 
     def _read_batch(self) -> Iterator[bool]:
-        entries, is_all = self._database.log.scan(self._database.snapshot(), self.position + 1, BATCH)
+        entries, last, is_all = self._database.log.scan(self._database.snapshot(), self._indexes, self.position + 1, BATCH)
         for lsn, number, key, data in entries:
             index = self._indexes.get(number)
-            if index is not None:
-                yield from self._deliver(index, lsn, key, data)
+            found = None if index is None else index.find(key)
+            if found:
+                yield from self._deliver(found, lsn, key, data)
             self.position = lsn
+        self.position = last
         yield False
         if is_all:
             yield from self._go_live()
 
-    def _deliver(self, index: TargetIndex[Subscription], lsn: int, key: bytes, data: bytes) -> Iterator[bool]:
+    def _deliver(self, found: Iterable[Subscription | None], lsn: int, key: bytes, data: bytes) -> Iterator[bool]:
         entry: LogEntry | None = None
-        for number, subscription in enumerate(tuple(index.find(key)), 1):
+        for number, subscription in enumerate(tuple(found), 1):
             if not number % LOOK:
                 yield False
             stage = None if subscription is None else self._members.get(subscription)

@@ -228,7 +228,10 @@ class TargetIndex(Generic[T]):
             below = self._by_prefix.get(prefix)
             if below is not None:
                 found += below
-        return chain(found, patterns.find(key, levels_of(decoded))) if patterns else found
+        if not patterns:
+            return found
+        covering = patterns.find(key, levels_of(decoded))
+        return found + covering if type(covering) is list else chain(found, covering)
 
 
 def _remove(index: dict[Any, list[T]], key: Any, item: T) -> None:
