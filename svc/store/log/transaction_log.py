@@ -220,8 +220,8 @@ class TransactionLog:
         if not cursor.set_range(_pack_lsn(lsn)):
             return found, last, True
         unpack_table, unpack_lengths = TABLE.unpack_from, LENGTHS.unpack_from
-        count = 0
-        for count, (packed, data) in enumerate(islice(cursor.iternext(), look), 1):
+        rows = list(islice(cursor.iternext(), look))
+        for packed, data in rows:
             last = int.from_bytes(packed)
             (number,) = unpack_table(data, TABLE_OFFSET)
             if number in tables:
@@ -231,7 +231,7 @@ class TransactionLog:
                 room -= len(data)
                 if room < 0:
                     return found, last, False
-        return found, last, count < look or not cursor.next()
+        return found, last, len(rows) < look or not cursor.next()
 
     def first_lsn(self, txn: Txn) -> int:
         """The LSN with which the log begins, 0 if it is empty."""
