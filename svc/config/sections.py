@@ -271,6 +271,13 @@ class MqttSection(Section):
     web_socket: bool = setting("bool", True, "MQTT over WebSocket on the `http` ports.")
     require_authentication: bool = setting("bool", True, "Clients must log in.")
     max_packet_size: int = setting("size", "100M", "Larger packets are refused.", "bytes", low=128)
+    max_catch_up: int | None = setting(
+        "integer",
+        None,
+        "Changes in the log that a session reads when its client comes back; of those before it gets the current records. null: all that the log has.",
+        null=True,
+        low=0,
+    )
     free_topics: str | None = setting(
         "table",
         None,

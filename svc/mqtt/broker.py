@@ -23,10 +23,12 @@ from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.publishing import Publishing, Sender
 from svc.mqtt.session import Session, SessionLink
+from svc.mqtt.shared import SharedGroup, SharedMember, delivery_of
 from svc.mqtt.stored_sessions import StoredSessions
 from svc.mqtt.wills import Wills
 from svc.protocol.mqtt_packets import V5, Connect, Subscription
 from svc.protocol.mqtt_properties import NEVER, SESSION_EXPIRY, USER_PROPERTY
+from svc.protocol.mqtt_topics import SHARE
 from svc.protocol.mqtt_values import (
     BAD_CREDENTIALS,
     CLIENT_ID_INVALID,
@@ -71,6 +73,8 @@ class Options(Protocol):
     def require_authentication(self) -> bool: ...
     @property
     def max_packet_size(self) -> int: ...
+    @property
+    def max_catch_up(self) -> int | None: ...
 
 
 class Sweepable(Protocol):
@@ -103,8 +107,12 @@ class Broker:
         self.stored = StoredSessions(directory.store, self.wall, self.spawn)
         self.publishing = Publishing(self.addresses, payloads, reactor.loop, self.report, self.stored.rows_of, self.stored.system)
         self.largest = options.max_packet_size
-        self.max_catch_up = inf
+        self.max_catch_up = inf if options.max_catch_up is None else options.max_catch_up
         self.sessions: dict[str, Session] = {}
+        self.groups: dict[str, SharedGroup] = {}
+        self.stored.live_groups = self.groups
+        self.rows_of = self.stored.rows_of
+        self.is_session = self.stored.is_session
         self.swept: set[Sweepable] = set()
         self.wills = Wills(self.publishing, self.stored, directory, reactor.loop, self.write)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -350,6 +358,9 @@ class Broker:
 
     def _forget(self, session: Session) -> None:
         session.is_broken = True  # what it still waits for is of no interest
+        for delivery in session.deliveries.values():
+            if isinstance(delivery, SharedMember):
+                delivery.keep(None)
         session.detach()
         session.deliveries.clear()
         self._drop(session)
@@ -373,6 +384,8 @@ class Broker:
                 written += 1
                 if written >= POSITIONS:
                     break
+        for group in self.groups.values():
+            group.note()
         if now >= self._next_cleaning:
             self._next_cleaning = now + CLEANING
             self.spawn(self._run("cleaning up sessions", self.stored.remove_unknown_rows()))
@@ -387,7 +400,9 @@ class Broker:
         try:
             handling = subscription.retain_handling
             with_records = handling == 0 or (handling == 1 and before is None)
-            delivery = Delivery(session, subscription, self, identifier, with_records=with_records)
+            if subscription.filter.startswith(SHARE) and session.link is not None and session.link.connection.version != V5:
+                return FILTER_INVALID, None
+            delivery = delivery_of(session, subscription, self, identifier, with_records=with_records)
             delivery.is_held = True
             delivery.open()
         except AccessViolation:
@@ -399,6 +414,8 @@ class Broker:
         if before is not None:
             before.close()
             session.former.append(before)
+        if isinstance(delivery, SharedMember):
+            delivery.keep(None if session.rows is None else session.number)
         session.deliveries[subscription.filter] = delivery
         session.changed.add(delivery.database)
         return subscription.qos, delivery
@@ -407,6 +424,8 @@ class Broker:
         delivery = session.deliveries.pop(text, None)
         if delivery is None:
             return NO_SUBSCRIPTION
+        if isinstance(delivery, SharedMember):
+            delivery.keep(None)
         delivery.close()
         session.former.append(delivery)
         return SUCCESS

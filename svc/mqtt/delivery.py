@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from svc.auth.users import User
 from svc.content.content_type import ContentType
 from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
@@ -17,13 +18,14 @@ from svc.mqtt.addresses import Addresses, Filter
 from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.notes import Note, note_of
 from svc.mqtt.payloads import Payloads
-from svc.mqtt.session import Session, SessionLink
+from svc.mqtt.session import Flight, Session, SessionLink
 from svc.protocol.mqtt import publish_parts
 from svc.protocol.mqtt_packets import V5, Publish, Subscription
 from svc.protocol.mqtt_properties import CONTENT_TYPE, MESSAGE_EXPIRY, NO_PROPERTIES, SUBSCRIPTION_ID, TOPIC_ALIAS, Properties
 from svc.protocol.mqtt_states import Input
 from svc.realtime.changes import Change
 from svc.realtime.event import EndReason
+from svc.realtime.realtime import Realtime
 from svc.realtime.subscription import Subscription as Source
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources import TableResource
@@ -33,6 +35,23 @@ from svc.store.values.records import is_partial, lsn_of, version_of
 
 BATCH = 64  # events taken at a time
 SENT_TYPES = frozenset(("put", "message", "delete"))
+
+
+def request_for(found: Filter, user: User | None, *, keeps_all: bool) -> SubscriptionRequest:
+    """The subscription to what a filter covers. `keeps_all`: see `SubscriptionRequest`. Raises ClientError."""
+    resource = found.resource
+    assert issubclass(resource, TableResource)
+    return SubscriptionRequest(
+        resource.table,
+        Addresses.key_of(found),  # type: ignore[arg-type]
+        user=user,
+        only_children=found.has_children,
+        only_root=found.is_root,
+        pattern=found.pattern,
+        keeps_all=keeps_all,
+        include_descendants=found.is_deep and bool(found.text),
+        allow_full_scan=True,
+    )
 
 
 class DeliveryParts(Protocol):
@@ -73,6 +92,8 @@ class Delivery:
         "subscription",
     )
 
+    is_shared = False
+
     def __init__(
         self, session: Session, subscription: Subscription, parts: DeliveryParts, identifier: int, *, with_records: bool = True
     ) -> None:
@@ -94,18 +115,18 @@ class Delivery:
         self.is_held = False
 
     @property
-    def _found(self) -> Filter:
+    def found(self) -> Filter:
         """What it was opened with."""
         assert self._filter is not None
         return self._filter
 
     @property
     def _path(self) -> str:
-        return self._found.registration.path
+        return self.found.registration.path
 
     @property
-    def _table(self) -> Table:
-        resource = self._found.resource
+    def table(self) -> Table:
+        resource = self.found.resource
         assert issubclass(resource, TableResource)
         return resource.table
 
@@ -126,7 +147,7 @@ class Delivery:
         could cover."""
         self.close()
         self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
-        database = self._table.database
+        database = self.table.database
         log, txn = database.log, database.snapshot()
         newest = log.newest_lsn(txn)
         if self.database and self.database != database.name:
@@ -148,32 +169,20 @@ class Delivery:
             oldest = max(log.first_lsn(txn) - 1, newest - int(min(self._parts.max_catch_up, newest)))
             self._catches_up = not oldest <= position <= newest and not is_cut_short
             position = min(max(position, oldest), newest)
-        source = self._source = self._subscribe(position, adds_current=self._catches_up or is_cut_short)
+        request = request_for(self.found, self._session.sender.user, keeps_all=self.subscription.qos > 0)
+        request.after = position
+        request.omit_current = self.found.is_root or not self.begins_with_records
+        request.adds_current = (self._catches_up or is_cut_short) and not self.found.is_root
+        source = self._source = self.realtime.subscribe(request)
         source.on_ready = self.run
 
-    def _subscribe(self, position: int | None, *, adds_current: bool) -> Source:
-        found, sender = self._found, self._session.sender
-        resource = found.resource
-        assert issubclass(resource, TableResource)
-        realtime = resource.realtime
+    @property
+    def realtime(self) -> Realtime:
+        """Raises MethodNotAllowed: the resource cannot be subscribed to."""
+        realtime: Realtime | None = self.found.resource.realtime  # type: ignore[attr-defined]
         if realtime is None:
-            raise resource.not_allowed("subscribe")
-        return realtime.subscribe(
-            SubscriptionRequest(
-                resource.table,
-                Addresses.key_of(found),  # type: ignore[arg-type]
-                user=sender.user,
-                after=position,
-                omit_current=found.is_root or not self.begins_with_records,
-                adds_current=adds_current and not found.is_root,
-                only_children=found.has_children,
-                only_root=found.is_root,
-                pattern=found.pattern,
-                keeps_all=self.subscription.qos > 0,
-                include_descendants=found.is_deep and bool(found.text),
-                allow_full_scan=True,
-            )
-        )
+            raise self.found.resource.not_allowed("subscribe")
+        return realtime
 
     def close(self) -> None:
         source, self._source = self._source, None
@@ -188,7 +197,7 @@ class Delivery:
         source = self._source
         if source is None:
             return None
-        table, group = self._table, source.group
+        table, group = self.table, source.group
         txn = table.database.snapshot()
         if key is None:
             entry = table.database.log.get(txn, lsn)
@@ -227,8 +236,11 @@ class Delivery:
             self.close()
         link.flush()
 
+    def over(self, flight: Flight) -> None:
+        """A message is acknowledged, or given up."""
+
     def _send(self, link: SessionLink, event: Any, qos: int) -> None:
-        if self._found.topic_of(event) is None:
+        if self.found.topic_of(event) is None:
             return
         session = self._session
         note = note_of(event)
@@ -279,10 +291,10 @@ class Delivery:
         link.connection.write(data)
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
-        topic = self._found.topic_of(event)
+        topic = self.found.topic_of(event)
         assert topic is not None
         try:
-            payload, content_type = self._parts.payloads.encode(event, kind, self._found.is_free)
+            payload, content_type = self._parts.payloads.encode(event, kind, self.found.is_free)
         except Problem:
             payload, content_type = b"", ""
         note = note_of(event)

@@ -23,7 +23,6 @@ from svc.protocol.mqtt_properties import (
     PUBREL,
     REASON_STRING,
     SESSION_EXPIRY,
-    SHARED_AVAILABLE,
     SUBSCRIPTION_ID,
     TOPIC_ALIAS_MAXIMUM,
     Properties,
@@ -274,7 +273,7 @@ class Link:
         self._keep_alive = 1.5 * packet.keep_alive
         properties: Properties = {}
         if packet.version == V5:
-            properties = {MAXIMUM_PACKET_SIZE: self._broker.largest, TOPIC_ALIAS_MAXIMUM: ALIASES, SHARED_AVAILABLE: 0}
+            properties = {MAXIMUM_PACKET_SIZE: self._broker.largest, TOPIC_ALIAS_MAXIMUM: ALIASES}
             if assigned:
                 properties[ASSIGNED_CLIENT_ID] = assigned
         self.connection.accept(session_present=is_present, properties=properties)

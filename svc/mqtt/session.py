@@ -50,6 +50,7 @@ class SessionDelivery(Protocol):
     row, 0: there is none; `mark_lsn`: its LSN."""
 
     subscription: Subscription
+    is_shared: bool
     number: int
     database: str
     mark: int
@@ -61,6 +62,7 @@ class SessionDelivery(Protocol):
     def open(self) -> None: ...
     def close(self) -> None: ...
     def run(self) -> None: ...
+    def over(self, flight: Flight) -> None: ...
     def recall(self, lsn: int, key: bytes | None) -> Any: ...
     def write(self, link: SessionLink, event: Any, packet_id: int, *, dup: bool = False) -> None: ...
 
@@ -206,8 +208,9 @@ class Session:
         """It has no connection any more. Nothing is followed for it from now on."""
         self.link = None
         self.waiting.clear()
-        for delivery in self.deliveries.values():
+        for delivery in [*self.deliveries.values(), *self.former]:
             delivery.close()
+        for delivery in self.deliveries.values():
             if delivery.subscription.qos:
                 self.changed.add(delivery.database)
         self.write_positions()
@@ -301,7 +304,7 @@ class Session:
         """The row of the newest message of a delivery stays when that is over, until there is a newer one, or a position: so it is known after a restart up to
         which all were sent."""
         delivery = flight.delivery
-        if flight.key is None:
+        if flight.key is None and not delivery.is_shared:
             self._drop_mark(delivery)
             delivery.mark, delivery.mark_lsn = packet_id, flight.lsn
 
@@ -340,6 +343,7 @@ class Session:
         if flight is None:
             return
         delivery = flight.delivery
+        delivery.over(flight)
         rows = None if self.rows is None else self.rows.find(delivery.database)
         if rows is None:
             return
@@ -352,6 +356,13 @@ class Session:
                 rows.put(sent_key(self.number, packet_id), self._row(flight, is_released=True))
         else:
             rows.delete(sent_key(self.number, packet_id))
+
+    def take_back(self, delivery: SessionDelivery) -> list[Flight]:
+        """What was sent at QoS 1 by a delivery and is not acknowledged, which others are to send now."""
+        found = [packet_id for packet_id, flight in self.flying.items() if flight.delivery is delivery and flight.qos == 1]
+        for packet_id in found:
+            self.sent.on(packet_id, Input.PUBACK)
+        return [self.flying.pop(packet_id) for packet_id in found]
 
     # --- positions -----------------------------------------------------------------------------------------------------------------------
 
@@ -367,7 +378,7 @@ class Session:
                 rows.put(position_key(self.number), encode_position(self._position(name)), self._position_written)
 
     def _position(self, name: str) -> Position:
-        deliveries = [each for each in self.deliveries.values() if each.subscription.qos and each.database == name]
+        deliveries = [each for each in self.deliveries.values() if each.subscription.qos and not each.is_shared and each.database == name]
         reached = {each.number: each.reached for each in deliveries}
         lsn = max((each for each in reached.values() if each is not None), default=0)
         for each in deliveries:
@@ -377,7 +388,7 @@ class Session:
         flights = [
             (packet_id, flight.sequence, flight.delivery.number, flight.lsn, flight.key)
             for packet_id, flight in self.flying.items()
-            if flight.qos == 1 and flight.delivery.database == name
+            if flight.qos == 1 and not flight.delivery.is_shared and flight.delivery.database == name
         ]
         return Position(self.last_number, lsn, {number: here for number, here in reached.items() if here != lsn}, flights)
 
@@ -392,5 +403,5 @@ class Session:
         self.flying[packet_id] = flight
         self._sequence = max(self._sequence, flight.sequence)
         self.sent.restore(packet_id, state)
-        if flight.qos == 2 and flight.key is None and flight.lsn >= flight.delivery.mark_lsn:
+        if flight.qos == 2 and flight.key is None and not flight.delivery.is_shared and flight.lsn >= flight.delivery.mark_lsn:
             flight.delivery.mark, flight.delivery.mark_lsn = packet_id, flight.lsn

@@ -6,15 +6,16 @@ database (`rows`). The two are not in one commit, and need not be: rows count on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from itertools import islice
 from math import inf
 from typing import Any
 
-from svc.mqtt.delivery import Delivery, DeliveryParts
+from svc.mqtt.delivery import Delivery
 from svc.mqtt.publishing import Sender
 from svc.mqtt.rows import KINDS, NUMBER_BYTES, Position, SentRow, read_position, read_received, read_sent
 from svc.mqtt.session import Flight, Session, SessionRows
+from svc.mqtt.shared import GROUP, GroupParts, SharedGroup, decode_group, delivery_of, encode_group
 from svc.protocol.mqtt_exchanges import ReceivedExchanges
 from svc.protocol.mqtt_packets import Subscription, Will
 from svc.protocol.mqtt_properties import WILL, encode_properties, read_properties
@@ -38,6 +39,7 @@ class StoredSessions:
         self._wall = wall
         self._spawn = spawn
         self._rows: dict[Database, SideRows] = {}
+        self.live_groups: Mapping[str, SharedGroup] = {}  # shared subscriptions that have members now, by name
 
     @property
     def system(self) -> Database:
@@ -76,6 +78,7 @@ class StoredSessions:
                     for key, _ in found:
                         rows.delete(key)
                     yield
+        yield from self._remove_members()
 
     def remove_unknown_rows(self) -> Iterator[None]:
         """Remove the rows of all numbers that no session has, in short steps."""
@@ -93,6 +96,32 @@ class StoredSessions:
             yield
         for number in unknown:
             yield from self.remove_rows(number)
+        yield from self._remove_members()
+
+    def _remove_members(self) -> Iterator[None]:
+        """Sessions that have ended are no members of shared subscriptions any more."""
+        for group in list(self.live_groups.values()):
+            for client_id, number in list(group.lasting.items()):
+                if not self.is_session(client_id, number):
+                    group.keep(client_id, None)
+            yield
+        for database in self._databases():
+            for key, data in list(scan_rows(database, database.snapshot(), GROUP)):
+                row = decode_group(data)
+                members = {client_id: number for client_id, number in row.members.items() if self.is_session(client_id, number)}
+                if row.name in self.live_groups:
+                    continue
+                if not members:
+                    self.rows_of(database).delete(key)
+                elif members != row.members:
+                    row.members = members
+                    self.rows_of(database).put(key, encode_group(row))
+                yield
+
+    def is_session(self, client_id: str, number: bytes) -> bool:
+        """Whether a session lasts."""
+        record = self.find(client_id)
+        return record is not None and record["number"] == number.hex()
 
     def _databases(self) -> list[Database]:
         return [database for database in self.store.databases.values() if not database.is_dropped]
@@ -148,7 +177,7 @@ class StoredSessions:
     def delete(self, transaction: Transaction, client_id: str) -> None:
         transaction.delete(self._table, client_id)
 
-    def restore(self, record: Record, sender: Sender, parts: DeliveryParts) -> Iterator[Session]:
+    def restore(self, record: Record, sender: Sender, parts: GroupParts) -> Iterator[Session]:
         """The session of a record, complete after the last one of some short steps."""
         expiry = record.get("expiry")
         session = Session(record["id"], sender, inf if expiry is None else expiry, bytes.fromhex(record["number"]))
@@ -233,9 +262,9 @@ def _subscription_of(delivery: Delivery) -> Record:
     }
 
 
-def _delivery_of(record: Record, session: Session, parts: DeliveryParts) -> Delivery:
+def _delivery_of(record: Record, session: Session, parts: GroupParts) -> Delivery:
     asked = Subscription(record["topic"], record["qos"], record["noLocal"], record["retainAsPublished"], record["retainHandling"])
-    delivery = Delivery(session, asked, parts, record["identifier"])
+    delivery = delivery_of(session, asked, parts, record["identifier"])
     delivery.number, delivery.database = record["number"], record["database"]
     delivery.started, delivery.start = record["startTime"], record["start"]
     delivery.begins_with_records = record["records"]

@@ -99,7 +99,7 @@ class Hub:
                 check_indexed(predicate, table)
         if request.select is not None:
             validate_select(request.select, table)
-        view = self._view(request, request.user)
+        view = self.view(request, request.user)
         followed = self._follow(database)
         try:
             subscription = Subscription(self, request, followed.group(table, target, request.where, view))
@@ -120,7 +120,7 @@ class Hub:
             subscription.on("data", listener)
         return subscription
 
-    def _view(self, request: SubscriptionRequest, user: User | None) -> View:
+    def view(self, request: SubscriptionRequest, user: User | None) -> View:
         """The view of the request for this user. Raises AccessViolation."""
         table = request.table
         select = request.select
@@ -427,7 +427,7 @@ class Hub:
             subscription.finish(EndReason.NO_LOGIN)
             return
         try:
-            view = self._view(request, user)
+            view = self.view(request, user)
         except AccessViolation:
             subscription.finish(EndReason.NO_LOGIN if user is None else EndReason.REVOKED)
             return

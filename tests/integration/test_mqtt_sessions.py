@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -298,3 +299,16 @@ def test_a_log_that_was_cut(app: Application) -> None:
     app.put("/Sensor/3", {"temperature": 3})
     client = app.mqtt("s", **LASTS)
     assert {each.topic for each in client} == {"Sensor/1", "Sensor/3"} and not any(each.retain for each in client)
+
+
+def test_a_session_that_was_away_for_too_long(tmp_path: Path) -> None:
+    files = {"config.yaml": "rest: true\ngraphqlSchema: {files: '*.graphql'}\n", "schema.graphql": SCHEMA}
+    with svc.testing.app(write_application(tmp_path / "things", files), mqtt_maxCatchUp=3) as app:
+        client = app.mqtt("s", **LASTS)
+        client.subscribe("Sensor/#", 1)
+        client.cancel()
+        for number in range(10):
+            app.put(f"/Sensor/{number % 5}", {"temperature": number})
+        client = app.mqtt("s", **LASTS)
+        found = [each.json["temperature"] for each in client]
+        assert set(range(5, 10)) == set(found) and len(found) <= 8 and not any(each.retain for each in client)
