@@ -15,8 +15,8 @@ from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
 from svc.mqtt.addresses import Addresses, Filter
-from svc.mqtt.metrics import MqttMetrics
-from svc.mqtt.notes import Note, note_of
+from svc.mqtt.metrics import MqttMetrics, Record
+from svc.mqtt.notes import note_of
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.session import Flight, Session, SessionLink
 from svc.protocol.mqtt import publish_parts
@@ -35,6 +35,12 @@ from svc.store.values.records import is_partial, lsn_of, version_of
 
 BATCH = 64  # events taken at a time
 SENT_TYPES = frozenset(("put", "message", "delete"))
+
+Message = tuple[int, bytes | None, bytes, Record | None, bytes | None]
+"""QoS; bytes in front of the packet identifier, None: they are not the same for all; those behind it; what records their number; number of the session that has
+sent it, None: it is no message of MQTT."""
+
+UNTOLD: Message = (-1, None, b"", None, None)
 
 
 def request_for(found: Filter, user: User | None, *, keeps_all: bool) -> SubscriptionRequest:
@@ -74,6 +80,9 @@ class Delivery:
     __slots__ = (
         "_catches_up",
         "_filter",
+        "_is_plain",
+        "_key",
+        "_link",
         "_parts",
         "_replayed_until",
         "_session",
@@ -102,6 +111,9 @@ class Delivery:
         self._parts = parts
         self._filter: Filter | None = None
         self._source: Source | None = None
+        self._link: SessionLink | None = None  # that `_key` and `_is_plain` are about
+        self._key: tuple[Any, ...] = ()  # under which its messages are kept with an event
+        self._is_plain = False  # its messages have nothing of its own but their packet identifier
         self.begins_with_records = with_records
         self._catches_up = False
         self._replayed_until = 0
@@ -186,6 +198,7 @@ class Delivery:
 
     def close(self) -> None:
         source, self._source = self._source, None
+        self._link = None
         if source is not None:
             if source.ended is None:
                 self.position = source.resume_after
@@ -214,7 +227,8 @@ class Delivery:
         if source is None or link is None or self.is_held:
             return
         qos = self.subscription.qos
-        session.waiting.pop(self, None)
+        if session.waiting:
+            session.waiting.pop(self, None)
         try:
             while True:
                 room = min(BATCH, session.sent.window - len(session.sent)) if qos else BATCH
@@ -227,10 +241,12 @@ class Delivery:
                         self._ended(source.ended)
                     break
                 for event in events:
-                    if event.type in SENT_TYPES:
-                        self._send(link, event, qos)
-                if not events[-1].is_current:
-                    self.position = events[-1].change.lsn
+                    self._send(link, event)
+                last = events[-1]
+                if not last.is_current:
+                    self.position = last.change.lsn
+                if len(events) < room and source.waiting:
+                    break
         except BaseException as error:
             link.report(contained(error))
             self.close()
@@ -239,56 +255,79 @@ class Delivery:
     def over(self, flight: Flight) -> None:
         """A message is acknowledged, or given up."""
 
-    def _send(self, link: SessionLink, event: Any, qos: int) -> None:
-        if self.found.topic_of(event) is None:
+    def _send(self, link: SessionLink, event: Any) -> None:
+        message = self.message(event, link)
+        qos, data, _, record, sender = message
+        if qos < 0 or (sender is not None and self.subscription.no_local and sender == self._session.number):
             return
-        session = self._session
+        if data is None and self._left(event) == 0:
+            return
+        if qos:
+            change = event.change
+            if event.is_current:
+                self._session.send(self, event, qos, change.lsn, change.key)
+            elif qos == 1 or change.lsn > self.exact_until:
+                self._session.send(self, event, qos, change.lsn, None)
+        elif event.is_current or not self.subscription.qos or event.change.lsn > self._replayed_until:
+            if data is None or record is None or not self._is_plain or len(data) > link.connection.largest_sent:
+                self.write(link, event, 0)
+            else:
+                record(len(data))
+                link.connection.write(data)
+
+    def message(self, event: Any, link: SessionLink) -> Message:
+        """What is sent of an event, made once for all receivers with the same version, type and address."""
+        if link is not self._link:
+            self._link = link
+            self._is_plain = not (self.identifier or link.connection.alias_maximum)
+            self._key = (
+                "mqtt",
+                link.connection.version,
+                link.kind,
+                self._path,
+                self.subscription.qos,
+                self.subscription.retain_as_published,
+            )
+        found = event.memo.get(self._key)
+        if found is None:
+            found = event.memo[self._key] = self._make(event, link)
+        return found  # type: ignore[no-any-return]
+
+    def _make(self, event: Any, link: SessionLink) -> Message:
+        if event.type not in SENT_TYPES or self.found.topic_of(event) is None:
+            return UNTOLD
+        qos, sender = self.subscription.qos, None
         note = note_of(event)
         if note is not None:
-            qos = min(qos, note.qos)
-            if (self.subscription.no_local and note.session == session.number) or self._left(event, note) == 0:
-                return
+            qos, sender = min(qos, note.qos), note.session
+            if note.expiry is not None:
+                return qos, None, b"", None, sender
+        version = link.connection.version
+        head, tail = publish_parts(self._packet(event, version, link.kind, qos, False), version)
         if not qos:
-            if event.is_current or not self.subscription.qos or event.change.lsn > self._replayed_until:
-                self.write(link, event, 0)
-            return
-        change = event.change
-        if event.is_current:
-            session.send(self, event, qos, change.lsn, change.key)
-        elif qos == 1 or change.lsn > self.exact_until:
-            session.send(self, event, qos, change.lsn, None)
+            head, tail = head + tail, b""
+        return qos, head, tail, self._parts.metrics.sent(self._path, qos), sender
 
     def write(self, link: SessionLink, event: Any, packet_id: int, *, dup: bool = False) -> None:
         """A message too large for the client counts as delivered (MQTT-3.1.2-25)."""
-        qos = self.subscription.qos
-        version = link.connection.version
-        note = note_of(event)
-        if note is not None:
-            qos = min(qos, note.qos)
-        shared = note is None or note.expiry is None
-        parts = None
-        if shared and not dup and not self.identifier and not link.connection.alias_maximum:
-            key = ("mqtt", version, link.kind, self._path, qos, self.subscription.retain_as_published)
-            parts = event.memo.get(key)
-            if parts is None:
-                parts = event.memo[key] = publish_parts(self._packet(event, version, link.kind, qos, False), version)
-        else:
+        qos, head, tail, record, _ = self.message(event, link)
+        if head is None or record is None or dup or not self._is_plain:
+            version = link.connection.version
             packet = self._packet(event, version, link.kind, qos, dup)
             alias, is_new = link.connection.alias_of(packet.topic)
             if alias:
                 packet.properties = {**packet.properties, TOPIC_ALIAS: alias}
                 if not is_new:
                     packet.topic = ""
-            parts = publish_parts(packet, version)
-        head, tail = parts
-        if len(head) + len(tail) + 2 > link.connection.largest_sent:
-            if qos:
-                self._session.sent.on(packet_id, Input.PUBACK if qos == 1 else Input.PUBREC_REFUSED)
-                self._session.forget(packet_id, is_refused=True)
-            return
+            head, tail = publish_parts(packet, version)
+            record = self._parts.metrics.sent(self._path, qos)
         data = b"".join((head, packet_id.to_bytes(2), tail)) if qos else head + tail
-        self._parts.metrics.sent(self._path, qos)(len(data))
-        link.connection.write(data)
+        if len(data) <= link.connection.largest_sent:
+            record(len(data))
+            link.connection.write(data)
+        elif qos:
+            self._session.sent.on(packet_id, Input.PUBACK if qos == 1 else Input.PUBREC_REFUSED)
+            self._session.forget(packet_id, is_refused=True)
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
         topic = self.found.topic_of(event)
@@ -305,7 +344,7 @@ class Delivery:
             if note is not None:
                 found.update(note.properties)
                 if note.expiry is not None:
-                    found[MESSAGE_EXPIRY] = self._left(event, note)
+                    found[MESSAGE_EXPIRY] = self._left(event)
             if content_type:
                 found[CONTENT_TYPE] = content_type
             if self.identifier:
@@ -313,9 +352,10 @@ class Delivery:
             properties = found
         return Publish(topic, payload, qos, retain, dup, 0, properties)
 
-    def _left(self, event: Any, note: Note) -> int:
+    def _left(self, event: Any) -> int:
         """Seconds that a message is still of use, at least 0; 1 if it is for good."""
-        if note.expiry is None:
+        note = note_of(event)
+        if note is None or note.expiry is None:
             return 1
         left = note.expiry - (self._parts.wall() - event.version / 1000)
         return max(0, round(float(left)))

@@ -17,7 +17,6 @@ from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
 from svc.mqtt.delivery import SENT_TYPES, Delivery, DeliveryParts, request_for
-from svc.mqtt.notes import note_of
 from svc.mqtt.session import Flight, Session
 from svc.protocol.mqtt_packets import Subscription
 from svc.protocol.mqtt_topics import SHARE, split_share
@@ -306,12 +305,10 @@ class SharedMember(Delivery):
 
     def qos_of(self, event: Any) -> int | None:
         """At which a message comes; None: it does not."""
-        if self.found.topic_of(event) is None:
-            return None
-        note = note_of(event)
-        if note is None:
-            return self.subscription.qos
-        return None if self._left(event, note) == 0 else min(self.subscription.qos, note.qos)
+        link = self._session.link
+        assert link is not None
+        qos = self.message(event, link)[0]
+        return None if qos < 0 or self._left(event) == 0 else qos
 
     def send(self, event: Any, qos: int) -> None:
         session = self._session
