@@ -49,11 +49,17 @@ class TurnWatch(Protocol):
         """A turn ends of which `is_sampled` was set."""
 
 
+def _descriptor(fileobj: Any) -> int:
+    found: int = fileobj if type(fileobj) is int else fileobj.fileno()
+    return found
+
+
 class TurnSelector(selectors.BaseSelector):
     """A selector that ends a turn before it polls. Everything else is the platform's best selector."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._inner = selectors.DefaultSelector()
+        self._keys: dict[int, selectors.SelectorKey] = {}  # by descriptor
         self._now = clock.monotonic
         self._poll = self._inner.select
         self.end_turn: Callable[[], bool] = lambda: False
@@ -88,16 +94,25 @@ class TurnSelector(selectors.BaseSelector):
         return frozenset((type(self._inner).select.__code__, TurnSelector.select.__code__))
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._inner.register(fileobj, events, data)
+        key = self._keys[_descriptor(fileobj)] = self._inner.register(fileobj, events, data)
+        return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._inner.unregister(fileobj)
+        key = self._inner.unregister(fileobj)
+        self._keys.pop(key.fd, None)
+        return key
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._inner.modify(fileobj, events, data)
+        key = self._keys[_descriptor(fileobj)] = self._inner.modify(fileobj, events, data)
+        return key
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._inner.get_key(fileobj)
+        fd = _descriptor(fileobj)
+        if fd < 0:
+            return self._inner.get_key(fileobj)
+        return self._keys[
+            fd
+        ]  # asyncio asks for what is not there: the selector's own error would show the socket, which costs two system calls
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self._inner.get_map()

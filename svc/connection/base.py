@@ -36,7 +36,7 @@ class SocketConnection:
     """Not re-entrant; everything runs on the loop."""
 
     __slots__ = (
-        "_again", "_closing", "_ended", "_flush_queued", "_held", "_in_line", "_out", "_pending", "_reading", "_shared", "_writing", "closed",
+        "_again", "_closing", "_ended", "_flush_queued", "_held", "_in_line", "_out", "_parked", "_pending", "_reading", "_shared", "_writing", "closed",
         "deadline", "peer", "peer_certificate", "scheme", "sock",
     )  # fmt: skip
 
@@ -54,6 +54,7 @@ class SocketConnection:
         self._flush_queued = False
         self._reading = False  # registered for readability, unless it is in line
         self._in_line = False  # waits in `shared.input.line`, or has its turn
+        self._parked = False  # ... and the socket is not polled meanwhile
         self._again = False  # ... and joins it again after that
         self._writing = False  # registered for writability
         self._ended = False  # the peer sent its FIN
@@ -182,13 +183,13 @@ class SocketConnection:
     def _stop_reading(self) -> None:
         if self._reading:
             self._reading = False
-            if not self._in_line:
+            if not self._parked:
                 self._shared.loop.remove_reader(self.sock)
 
     def _read_again(self) -> None:
         if not self._reading and not self._ended:
             self._reading = True
-            if not self._in_line:
+            if not self._parked:
                 self._shared.loop.add_reader(self.sock, self.on_readable)
 
     def _join_line(self) -> None:
@@ -197,9 +198,16 @@ class SocketConnection:
             self._again = True
         else:
             self._in_line = True
+            share = self._shared.input
+            share.line.append(self)
+            share.joined.append(self)
+
+    def park(self) -> None:
+        """The turn ends: if it is still in line, the socket is not polled until it has had its turn."""
+        if self._in_line and not self._parked and not self.closed:
+            self._parked = True
             if self._reading:
                 self._shared.loop.remove_reader(self.sock)
-            self._shared.input.line.append(self)
 
     def take_turn(self) -> None:
         if self.closed:
@@ -215,8 +223,10 @@ class SocketConnection:
             self._shared.input.line.append(self)
             return
         self._in_line = False
-        if self._reading:
-            self._shared.loop.add_reader(self.sock, self.on_readable)
+        if self._parked:
+            self._parked = False
+            if self._reading:
+                self._shared.loop.add_reader(self.sock, self.on_readable)
 
     def _request_of(self, head: object) -> Request | None:
         """The request with this head, for an answer to what is wrong with it; None if there is none."""

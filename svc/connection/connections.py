@@ -39,7 +39,7 @@ class Connections(SharedState):
         """Serve those whose input waits, pull streams, send output, close finished connections. True if a further turn has work at once."""
         share = self.input
         if self._ends_input:
-            if share.line:
+            if share.joined or share.line:
                 share.serve()
             share.deadline, share.is_over = 0.0, False  # as `share.end_turn`, which would be a call of every turn
         if self.streams:

@@ -1,7 +1,7 @@
 """The share of a turn that input may take: one for all connections of an instance, whatever they speak (architecture §2).
 
 A client whose socket is readable is served at once, until the requests of this turn have taken SLICE. From then on, and after BATCH requests of its own, it
-waits in line, and its socket is not polled. The end of each turn serves those in line for another SLICE, a batch each, in order.
+waits in line, and its socket is not polled from the end of the turn on. The end of each turn serves those in line for another SLICE, a batch each, in order.
 
 So a client that asks for little waits for one turn at most, however much others have sent, and those who have sent much take turns.
 """
@@ -23,10 +23,17 @@ class InputTaker(Protocol):
         """Take up to a batch of input. It may join the line again. Never raises."""
 
 
+class Parkable(Protocol):
+    """A connection in line."""
+
+    def park(self) -> None:
+        """The turn ends, and it has not had its turn."""
+
+
 class InputShare:
     """What takes input looks at `is_over` before, and calls `charge` after it, or does the same with a time that it has anyway."""
 
-    __slots__ = ("_now", "deadline", "is_over", "line")
+    __slots__ = ("_now", "deadline", "is_over", "joined", "line")
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now`: of a monotonic clock."""
@@ -34,6 +41,7 @@ class InputShare:
         self.deadline = 0.0  # of the slice; 0: nothing has been taken in this turn yet
         self.is_over = False  # the slice is used up: join the line
         self.line: deque[InputTaker] = deque()
+        self.joined: list[Parkable] = []  # connections that have joined the line in this turn
 
     def charge(self) -> None:
         """Some input has been taken."""
@@ -45,7 +53,7 @@ class InputShare:
                 self.deadline = now + SLICE
 
     def serve(self) -> None:
-        """At the end of a turn: serve those in line. At least one has its turn."""
+        """At the end of a turn: serve those in line. At least one has its turn. The sockets of those that are left are not polled."""
         now, line = self._now, self.line
         end = now() + SLICE
         while line:
@@ -53,9 +61,12 @@ class InputShare:
             line.popleft().take_turn()
             if now() >= end:
                 break
+        for each in self.joined:
+            each.park()
+        self.joined.clear()
 
     def end_turn(self) -> None:
         """Serve those in line, and begin with a new slice."""
-        if self.line:
+        if self.joined or self.line:
             self.serve()
         self.deadline, self.is_over = 0.0, False
