@@ -84,7 +84,7 @@ class MqttSvc(Svc):
         return [sys.executable, "-m", "svc", "run", str(self.data / "app")]
 
     def environment(self) -> dict[str, str]:
-        return super().environment() | {"MQTT_ENABLED": "true", "MQTT_NETWORK_PORT": str(self.mqtt_port)}
+        return super().environment() | {"MQTT_NETWORK_PORT": str(self.mqtt_port)}
 
     def prepare(self) -> None:
         folder = self.data / "app"

@@ -255,7 +255,12 @@ class AuthenticationSection(Section):
 class MqttNetworkSection(Section):
     """`mqtt.network`"""
 
-    port: int | None = setting("port", 1883, "MQTT over TCP; null: not opened.", null=True)
+    port: int | None = setting(
+        "port",
+        1883,
+        "MQTT over TCP; null: not opened. Where it is not named, and another program has it, the start goes on without.",
+        null=True,
+    )
     secure_port: int | None = setting("port", 8883, "MQTT over TLS, opened as `http.securePort`; null: not opened.", null=True)
     host: tuple[str, ...] = setting("addresses", From("http.host"), "As `http.host`, for these ports.")
     mtls: Switch = setting("switch", False, "Client certificates on the TLS port.", fields=MTLS_FIELDS)
@@ -264,9 +269,6 @@ class MqttNetworkSection(Section):
 class MqttSection(Section):
     """`mqtt`"""
 
-    enabled: bool = setting(
-        "bool", False, "Whether the ports of MQTT are opened. Off by default, because a part of the broker is still to come."
-    )
     network: MqttNetworkSection
     web_socket: bool = setting("bool", True, "MQTT over WebSocket on the `http` ports.")
     require_authentication: bool = setting("bool", True, "Clients must log in.")

@@ -32,6 +32,7 @@ from svc.rest.login import LOGIN_PATH
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.server.accounts import Accounts
 from svc.store import Store
+from svc.store.system import DURABLE_SESSION_TABLE, SESSION_WILL_TABLE, SYSTEM
 from svc.tls.mtls import ClientCertificates
 from svc.websocket import WebSocketRegistry
 from svc.websocket.resource_sockets import ResourceSockets, SocketEndpoint
@@ -109,8 +110,7 @@ class ApplicationInterfaces:
     @property
     def mqtt_sockets(self) -> SocketEndpoint | None:
         """What serves MQTT over WebSocket; None: it is switched off."""
-        options = self._config.mqtt
-        if not (options.enabled and options.web_socket):
+        if not self._config.mqtt.web_socket:
             return None
         from svc.mqtt.sockets import MqttSockets
 
@@ -123,8 +123,10 @@ class ApplicationInterfaces:
         return Link(self.mqtt, certificate)
 
     def begin(self) -> None:
-        """Requests may come."""
-        if self._config.mqtt.enabled:
+        """Requests may come: what sessions of MQTT have left is taken up."""
+        system = self._store.databases[SYSTEM]
+        snapshot = system.snapshot()
+        if any(snapshot.stat(system.tables[name].primary)["entries"] for name in (DURABLE_SESSION_TABLE, SESSION_WILL_TABLE)):
             self.mqtt.start()
 
     def sweep(self, now: float) -> None:

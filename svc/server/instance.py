@@ -233,7 +233,7 @@ class Instance:
         )
         self.application_ports.set_default(self.application_port, dispatcher, upgrades)
         self.mqtt_port: ServerPorts | None = None
-        if self._options.opens_ports and config.mqtt.enabled:
+        if self._options.opens_ports and (config.mqtt.network.port is not None or config.mqtt.network.secure_port is not None):
             certificates = PortCertificates(MQTT, config, stored, self.logs, self.clock, reactor.loop)
             self.mqtt_port = ServerPorts(
                 MQTT, parts, dispatcher, certificates, make_receiver=lambda certificate: self.interfaces.mqtt_link(certificate)
@@ -394,7 +394,8 @@ class Instance:
             self.logger.warn(text)
         self._is_serving = True
         self.application_ports.start()
-        self.interfaces.begin()
+        if self._options.opens_ports:
+            self.interfaces.begin()
         self.periodic.start()
         self.mounts.begin()
         self.scheduler.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import signal
 import sys
@@ -15,7 +16,7 @@ from svc.logs import capture_output
 from svc.loop import contained, new_loop
 from svc.operations.held_loop import HeldLoop
 from svc.server.instance import DEFAULT_OPTIONS, Instance, InstanceOptions
-from svc.server.ports import port_hint
+from svc.server.ports import ServerPorts, port_hint
 from svc.server.slow_turns import SlowTurns
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -94,12 +95,23 @@ class Server:
             instance.application_port.listen()
             instance.operations_port.listen()
             if instance.mqtt_port is not None:
-                instance.mqtt_port.listen()
+                self._listen_to_mqtt(instance.mqtt_port)
         except OSError:
             instance.application_port.discard()
             instance.operations_port.discard()
             instance.application_ports.discard()
             raise
+
+    def _listen_to_mqtt(self, ports: ServerPorts) -> None:
+        """The default ports are left out if another program has them: many machines have a broker."""
+        network = self.instance.config.mqtt.network
+        try:
+            ports.listen()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not {network.port, network.secure_port} & {1883, 8883}:
+                raise
+            text = f"MQTT is served over WebSocket only: {error}. Stop the program that has this port, or set another one; null opens none."
+            self.instance.logs.logger.warn(text)
 
     def _serve(self) -> None:
         """Run the loop until it is stopped. `sys.exit()` or KeyboardInterrupt in a task of an application does not end the server."""

@@ -145,7 +145,7 @@ class ResourceSockets:
             return endpoint.find(request)
         if MQTT in offered_protocols(request):
             if self._mqtt is None:
-                raise Problem("MQTT over WebSocket is switched off: mqtt.enabled and mqtt.webSocket", 501)
+                raise Problem("MQTT over WebSocket is switched off: mqtt.webSocket", 501)
             return self._mqtt.find(request)
         found = addressed(self._resources, request, "ws")
         if found is None:

@@ -205,7 +205,7 @@ def server(tmp_path: Path) -> Iterator[Process]:
     (app / "config.yaml").write_text("rest: true\ngraphqlSchema: {files: '*.graphql'}\n")
     (app / "schema.graphql").write_text("type Event @table @export { id: ID @primaryKey n: Int by: String }\n")
     port = free_port()
-    process = Process(tmp_path / "root", app, env={"MQTT_ENABLED": "true", "MQTT_NETWORK_PORT": str(port)}).start()
+    process = Process(tmp_path / "root", app, env={"MQTT_NETWORK_PORT": str(port)}).start()
     process.mqtt_port = port  # type: ignore[attr-defined]
     yield process
     process.kill()

@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     app.mkdir()
     (app / "config.yaml").write_text("rest: true\ngraphqlSchema: {files: '*.graphql'}\n")
     (app / "schema.graphql").write_text(SCHEMA)
-    ports = {"MQTT_ENABLED": "true", "MQTT_NETWORK_PORT": str(free_port()), "MQTT_NETWORK_SECUREPORT": str(free_port())}
+    ports = {"MQTT_NETWORK_PORT": str(free_port()), "MQTT_NETWORK_SECUREPORT": str(free_port())}
     tls = {"TLS_CERTIFICATE": str(localhost().file), "TLS_PRIVATEKEY": str(localhost().key_file)}
     process = Process(folder / "root", app, env={**ports, **tls}).start()
     process.mqtt_port, process.mqtts_port = int(ports["MQTT_NETWORK_PORT"]), int(ports["MQTT_NETWORK_SECUREPORT"])  # type: ignore[attr-defined]

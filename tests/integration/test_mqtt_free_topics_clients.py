@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     (app / "config.yaml").write_text("rest: true\ngraphqlSchema: {files: '*.graphql'}\n")
     (app / "schema.graphql").write_text(SCHEMA)
     port = str(free_port())
-    settings = {"MQTT_ENABLED": "true", "MQTT_NETWORK_PORT": port, "MQTT_NETWORK_SECUREPORT": "null", "MQTT_FREETOPICS": "data.Topic"}
+    settings = {"MQTT_NETWORK_PORT": port, "MQTT_NETWORK_SECUREPORT": "null", "MQTT_FREETOPICS": "data.Topic"}
     process = Process(folder / "root", app, env=settings).start()
     process.mqtt_port = int(port)  # type: ignore[attr-defined]
     yield process

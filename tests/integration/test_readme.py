@@ -28,7 +28,18 @@ PAGES = [
     README,
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("rest", "browser", "clients", "querying", "operations/README", "security", "browser-login", "graphql", "realtime")
+        for name in (
+            "rest",
+            "browser",
+            "clients",
+            "querying",
+            "operations/README",
+            "security",
+            "browser-login",
+            "graphql",
+            "realtime",
+            "mqtt",
+        )
     ),
 ]
 KEYS = {"Airline": "code", "Plane": "tailNumber"}
@@ -36,6 +47,7 @@ KEYS = {"Airline": "code", "Plane": "tailNumber"}
 ADDRESS = "http://localhost:9926/"
 OPERATIONS_ADDRESS = "http://localhost:9925/"
 START_LIMIT = 60.0  # seconds
+MOSQUITTO = re.compile(r"\bmosquitto_(pub|sub)\b")
 FOLLOWS = re.compile(r"-m (\d+) ")
 
 
@@ -69,9 +81,10 @@ class Demo:
     def __init__(self, directory: Path) -> None:
         self.port = free_port()
         self.operations_port = free_port()
+        self.mqtt_port = free_port()
         self.output = directory / "output.txt"
         command = [sys.executable, "-m", "svc", "demo", "--dir", str(directory / "demo"), "--port", str(self.port)]
-        command += ["--operations-port", str(self.operations_port)]
+        command += ["--operations-port", str(self.operations_port), "--MQTT_NETWORK_PORT", str(self.mqtt_port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SVC_")} | {"HOME": str(directory)}
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
@@ -136,6 +149,7 @@ def check_answer(demo: Demo, command: str, expected: str) -> None:
     local = command.replace(ADDRESS, f"http://localhost:{demo.port}/").replace(
         OPERATIONS_ADDRESS, f"http://localhost:{demo.operations_port}/"
     )
+    local = MOSQUITTO.sub(lambda match: f"{match[0]} -p {demo.mqtt_port}", local)
     assert local != command
     local = re.sub(r"\bcurl ", "curl -sS ", local)
     environment = {"PATH": os.environ["PATH"], "LOGIN": login}
@@ -152,6 +166,8 @@ def check_answer(demo: Demo, command: str, expected: str) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_examples_answer_as_written(demo: Demo, page: Path, restored: None) -> None:
     found = examples(page)
+    if shutil.which("mosquitto_pub") is None and any(MOSQUITTO.search(command) for command, _ in found):
+        pytest.skip("mosquitto-clients is not installed")
     streams = [(command, expected) for command, expected in found if "curl -m " in command]
     with ThreadPoolExecutor(max(len(streams), 1)) as pool:
         followed = [pool.submit(check_answer, demo, command, expected) for command, expected in streams]

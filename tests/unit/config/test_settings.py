@@ -19,7 +19,7 @@ operationsApi: network.port network.securePort network.host network.cors network
 authentication: authorizeLocal cacheTTL enableSessions operationTokenTimeout refreshTokenTimeout hashFunction passwordMinLength
     cookie.domains cookie.expires failureDelay logging
 tls: certificate privateKey certificateAuthority host hosts ciphers uses logging
-mqtt: enabled network.port network.securePort network.host network.mtls webSocket requireAuthentication maxPacketSize freeTopics logging
+mqtt: network.port network.securePort network.host network.mtls webSocket requireAuthentication maxPacketSize freeTopics logging
 logging: level file root path stdStreams console colors auditLog auditRetention external rotation.enabled rotation.compress rotation.interval
     rotation.maxSize rotation.path rotation.retention auditAuthEvents.logFailed auditAuthEvents.logSuccessful
 storage: path blobPaths backupPath writeAsync maxTransactionQueueTime caching compression compactOnStart compactOnStartKeepBackup
