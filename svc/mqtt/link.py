@@ -55,7 +55,6 @@ CONNECT_SECONDS = 10.0  # until CONNECT must have come
 SLICE = 0.002  # seconds of packets of one client in a turn
 LOOK = 8  # packets between two looks at the clock
 SHUTTING_DOWN = 0x8B
-WITH_WILL = 0x04
 ASSIGNED_ID = "auto-" + "0" * 16  # as long as those that the broker makes
 
 
@@ -495,7 +494,7 @@ class Link:
                 raise PacketError(PROTOCOL_ERROR, "DISCONNECT prolongs a session that was to end with its connection")
             session.expiry = self._broker.seconds_of(expiry)
         self._is_orderly = True
-        if packet.reason != WITH_WILL:
+        if packet.reason == SUCCESS:
             session.will = None
         self.connection.closed()
         self._close()

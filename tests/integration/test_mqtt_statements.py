@@ -348,6 +348,16 @@ def test_wills(app: Application, version: int, end: str, retain: bool) -> None:
         watcher.take()
 
 
+def test_only_disconnect_with_success_deletes_a_will(app: Application) -> None:
+    watcher = app.mqtt("watcher")
+    watcher.subscribe("Sensor/#", 1)
+    for code in CODES_OF_CLIENTS:
+        client = wire(app, V5, "mortal", will=Will("Sensor/will", b"{}", 1))
+        client.send(Disconnect(code))
+        app.clock.advance(3)
+        assert not client.is_open and topics(watcher.take()) == ["Sensor/will"], hex(code)
+
+
 @pytest.mark.parametrize("version", BOTH)
 def test_no_will(app: Application, version: int) -> None:
     watcher = app.mqtt("watcher")
