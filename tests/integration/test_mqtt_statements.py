@@ -171,6 +171,22 @@ def test_session_present(app: Application, version: int, clean: bool, is_stored:
 
 
 @pytest.mark.parametrize("version", BOTH)
+def test_a_session_that_ends_with_its_connection_is_used_by_no_other(app: Application, version: int) -> None:
+    """Also not if that connection ends because another one takes its place."""
+    for is_connected in (False, True):
+        first = app.mqtt("s", version=version)
+        first.subscribe("Sensor/#", 1)
+        if not is_connected:
+            first.cancel()
+        second = app.mqtt("s", **LASTS[version])
+        assert not second.session_present and not first.is_open
+        app.put("/Sensor/1", {"temperature": 1})
+        assert second.take() == []
+        second.disconnect()
+        app.mqtt("s", version=version).disconnect()
+
+
+@pytest.mark.parametrize("version", BOTH)
 def test_a_session_is_stored_and_goes_on(app: Application, version: int) -> None:
     for qos in (1, 2):
         client = app.mqtt(f"s{qos}", **LASTS[version])
@@ -1083,6 +1099,23 @@ def test_disconnect_of_a_client(app: Application, version: int) -> None:
     client.send(b"\xe1\0")
     assert not client.is_open
     assert [each.reason for each in client.packets if isinstance(each, Disconnect)] == ([0x81] if version == V5 else [])
+
+
+def test_disconnect_may_not_prolong_a_session_that_was_to_end(app: Application) -> None:
+    watcher = app.mqtt("watcher")
+    watcher.subscribe("Sensor/#", 1)
+    client = wire(app, V5, "s", will=Will("Sensor/will", b"{}", 1))
+    (answer,) = client.send(Disconnect(0, {p.SESSION_EXPIRY: 10}))
+    assert isinstance(answer, Disconnect) and answer.reason == 0x82 and p.SESSION_EXPIRY not in answer.properties
+    app.clock.advance(3)
+    assert not client.is_open and topics(watcher.take()) == ["Sensor/will"], "it was no DISCONNECT"
+    client = wire(app, V5, "s", properties={p.SESSION_EXPIRY: 10})
+    assert client.send(Disconnect(0, {p.SESSION_EXPIRY: 100})) == []
+    app.clock.advance(60)
+    assert app.mqtt("s", **LASTS[V5]).session_present
+    client = wire(app, V5, "s", clean=False, properties={p.SESSION_EXPIRY: 10})
+    assert client.send(Disconnect(0, {p.SESSION_EXPIRY: 0})) == []
+    assert not app.mqtt("s", **LASTS[V5]).session_present
 
 
 ERRORS: dict[str, tuple[Packet | bytes, int]] = {
