@@ -791,6 +791,39 @@ def test_receive_maximum(app: Application) -> None:
     assert [each.topic for each in publishes(reader.send(Ack(p.PUBREC, third.packet_id, 0x80)))] == ["Sensor/4"], "one that refuses does"
 
 
+def test_receive_maximum_of_another_connection(app: Application) -> None:
+    options: dict[str, Any] = {"clean": False}
+    reader = wire(app, V5, "reader", **options, properties={p.SESSION_EXPIRY: 1000})
+    reader.send(Subscribe(1, [Subscription("Sensor/#", 2)]))
+    reader.take()
+    for number in range(8):
+        app.mqtt("w").publish(f"Sensor/{number}", {}, 1 + number % 2)
+    before = publishes(reader.take())
+    assert len(before) == 8
+    reader.send(Ack(p.PUBREC, before[3].packet_id))
+    reader.cancel()
+    app.mqtt("w").publish("Sensor/new", {}, 1)
+    reader = wire(app, V5, "reader", **options, properties={p.SESSION_EXPIRY: 1000, p.RECEIVE_MAXIMUM: 2})
+    seen: list[tuple[str, bool, int]] = []
+    flying: list[Publish] = []
+    for _ in range(30):
+        packets = reader.take()
+        for each in packets:
+            if isinstance(each, Publish):
+                flying.append(each)
+                seen.append((each.topic, each.dup, each.packet_id))
+            elif isinstance(each, Ack) and each.kind == p.PUBREL:
+                flying = [one for one in flying if one.packet_id != each.packet_id]
+                reader.send(Ack(p.PUBCOMP, each.packet_id))
+        assert len(flying) <= 2, "no more than the client takes now"
+        if flying and flying[0].qos == 1:
+            reader.send(Ack(p.PUBACK, flying.pop(0).packet_id))
+        elif flying:
+            reader.send(Ack(p.PUBREC, flying[0].packet_id))
+    expected = [(each.topic, True, each.packet_id) for number, each in enumerate(before) if number != 3]
+    assert seen[:7] == expected and [each[:2] for each in seen[7:]] == [("Sensor/new", False)]
+
+
 def test_answers_that_are_too_large_for_the_client(app: Application) -> None:
     client = wire(app, V5, properties={p.MAXIMUM_PACKET_SIZE: 30})
     (answer,) = client.send(Publish("Sensor//1", b"{}", 1, packet_id=1))
