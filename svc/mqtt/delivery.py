@@ -19,6 +19,7 @@ from svc.mqtt.notes import Note, note_of
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.session import Session, SessionLink
 from svc.protocol.mqtt import publish_parts
+from svc.protocol.mqtt_connection import MqttConnection
 from svc.protocol.mqtt_packets import V5, Publish, Subscription
 from svc.protocol.mqtt_properties import CONTENT_TYPE, MESSAGE_EXPIRY, NO_PROPERTIES, SUBSCRIPTION_ID, TOPIC_ALIAS, Properties
 from svc.protocol.mqtt_states import Input
@@ -261,15 +262,9 @@ class Delivery:
             if parts is None:
                 parts = event.memo[key] = publish_parts(self._packet(event, version, link.kind, qos, False), version)
         else:
-            packet = self._packet(event, version, link.kind, qos, dup)
-            alias, is_new = link.connection.alias_of(packet.topic)
-            if alias:
-                packet.properties = {**packet.properties, TOPIC_ALIAS: alias}
-                if not is_new:
-                    packet.topic = ""
-            parts = publish_parts(packet, version)
+            parts = self._parts_with_alias(link.connection, self._packet(event, version, link.kind, qos, dup))
         head, tail = parts
-        if len(head) + len(tail) + 2 > link.connection.largest_sent:
+        if _size(parts, qos) > link.connection.largest_sent:
             if qos:
                 self._session.sent.on(packet_id, Input.PUBACK if qos == 1 else Input.PUBREC_REFUSED)
                 self._session.forget(packet_id, is_refused=True)
@@ -277,6 +272,23 @@ class Delivery:
         data = b"".join((head, packet_id.to_bytes(2), tail)) if qos else head + tail
         self._parts.metrics.sent(self._path, qos)(len(data))
         link.connection.write(data)
+
+    @staticmethod
+    def _parts_with_alias(connection: MqttConnection, packet: Publish) -> tuple[bytes, bytes]:
+        topic, properties = packet.topic, packet.properties
+        alias, is_new = connection.alias_of(topic)
+        if not alias:
+            return publish_parts(packet, connection.version)
+        packet.properties = {**properties, TOPIC_ALIAS: alias}
+        if not is_new:
+            packet.topic = ""
+        parts = publish_parts(packet, connection.version)
+        if _size(parts, packet.qos) > connection.largest_sent:
+            if is_new:
+                connection.forget_alias(topic)
+            packet.topic, packet.properties = topic, properties
+            parts = publish_parts(packet, connection.version)
+        return parts
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
         topic = self._found.topic_of(event)
@@ -305,8 +317,8 @@ class Delivery:
         """Seconds that a message is still of use, at least 0; 1 if it is for good."""
         if note.expiry is None:
             return 1
-        left = note.expiry - (self._parts.wall() - event.version / 1000)
-        return max(0, round(float(left)))
+        left = note.expiry - max(0.0, float(self._parts.wall() - event.version / 1000))
+        return 0 if left <= 0 else max(1, round(left))
 
     def _ended(self, why: EndReason) -> None:
         """The source has ended by itself. It goes on if its client was too slow: at QoS 0 from now, without what that has missed, else with what is left of the
@@ -319,3 +331,9 @@ class Delivery:
                 self.open()
             except Problem:
                 pass
+
+
+def _size(parts: tuple[bytes, bytes], qos: int) -> int:
+    """Bytes of a message: with a packet identifier between its parts, but at QoS 0."""
+    head, tail = parts
+    return len(head) + len(tail) + (2 if qos else 0)

@@ -730,6 +730,15 @@ def test_what_is_left_of_the_expiry_is_passed_on(app: Application) -> None:
     ]
 
 
+def test_a_message_is_there_until_its_expiry_has_passed(app: Application) -> None:
+    reader = app.mqtt("away", **LASTS[V5])
+    reader.subscribe("Sensor/#", 1)
+    reader.cancel()
+    app.mqtt("writer").publish("Sensor/1", {}, 1, properties={p.MESSAGE_EXPIRY: 2})
+    app.clock.advance(1.7)
+    assert len(app.mqtt("away", **LASTS[V5]).take()) == 1
+
+
 def test_what_was_sent_at_qos_2_does_not_expire(app: Application) -> None:
     options: dict[str, Any] = {"clean": False, "properties": {p.SESSION_EXPIRY: 1000}}
     reader = wire(app, V5, "reader", **options)
@@ -761,6 +770,14 @@ def test_topic_aliases_end_with_their_connection(app: Application) -> None:
         for each in range(1, 11):
             reader.send(Ack(p.PUBACK, each))
         reader.cancel()
+
+
+def test_an_alias_that_was_not_sent_is_not_used(app: Application) -> None:
+    reader = app.mqtt("reader", properties={p.TOPIC_ALIAS_MAXIMUM: 2, p.MAXIMUM_PACKET_SIZE: 200})
+    reader.subscribe("Sensor/#", 1)
+    for unit in ("x" * 500, "C", "F"):
+        app.put("/Sensor/1", {"unit": unit})
+    assert [each.json["unit"] for each in reader.take()] == ["C", "F"]
 
 
 # --- flow control, sizes -----------------------------------------------------------------------------------------------------------------
@@ -822,6 +839,25 @@ def test_receive_maximum_of_another_connection(app: Application) -> None:
             reader.send(Ack(p.PUBREC, flying[0].packet_id))
     expected = [(each.topic, True, each.packet_id) for number, each in enumerate(before) if number != 3]
     assert seen[:7] == expected and [each[:2] for each in seen[7:]] == [("Sensor/new", False)]
+
+
+def test_maximum_packet_size_of_the_client(app: Application) -> None:
+    """A packet of just that size is sent, a larger one is not, and counts as sent."""
+    sizes: dict[int, int] = {}
+    plain = wire(app, V5, "plain")
+    plain.send(Subscribe(1, [Subscription("free/#", 2)]))
+    writer = app.mqtt("writer")
+    for qos in (0, 1, 2):
+        writer.publish("free/a", b"x" * 100, qos)
+    for each in publishes(plain.take()):
+        sizes[each.qos] = len(encode(each, V5))
+    for qos, size in sizes.items():
+        for largest in (size, size - 1):
+            reader = app.mqtt("reader", properties={p.MAXIMUM_PACKET_SIZE: largest, p.RECEIVE_MAXIMUM: 1})
+            reader.subscribe("free/#", 2)
+            writer.publish("free/a", b"x" * 100, qos)
+            writer.publish("free/b", b"x", qos)
+            assert topics(reader.take()) == (["free/a", "free/b"] if largest == size else ["free/b"]), (qos, largest)
 
 
 def test_answers_that_are_too_large_for_the_client(app: Application) -> None:
