@@ -390,7 +390,7 @@ class Broker:
             with_records = handling == 0 or (handling == 1 and before is None)
             delivery = Delivery(session, subscription, self, identifier, with_records=with_records)
             delivery.is_held = True
-            delivery.open()
+            delivery.open(before)
         except AccessViolation:
             return NOT_AUTHORIZED, None
         except Problem as problem:

@@ -17,7 +17,7 @@ from svc.mqtt.addresses import Addresses, Filter
 from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.notes import Note, note_of
 from svc.mqtt.payloads import Payloads
-from svc.mqtt.session import Session, SessionLink
+from svc.mqtt.session import Session, SessionDelivery, SessionLink
 from svc.protocol.mqtt import publish_parts
 from svc.protocol.mqtt_connection import MqttConnection
 from svc.protocol.mqtt_packets import V5, Publish, Subscription
@@ -122,9 +122,9 @@ class Delivery:
             raise NotFound("There is no such topic")
         return found
 
-    def open(self) -> None:
-        """Follow what the filter covers, from `position` on. Raises Problem: the user may not read it, it cannot be subscribed to, or there is nothing that it
-        could cover."""
+    def open(self, before: SessionDelivery | None = None) -> None:
+        """Follow what the filter covers, from `position` on. `before`: a new one takes the place of that, and also sends what that has not sent yet. Raises
+        Problem: the user may not read it, it cannot be subscribed to, or there is nothing that it could cover."""
         self.close()
         self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
         database = self._table.database
@@ -132,17 +132,20 @@ class Delivery:
         newest = log.newest_lsn(txn)
         if self.database and self.database != database.name:
             self.position = newest  # the table is another one
+        unsent = None  # LSN behind which `before` has not sent everything
+        if before is not None and before.database == database.name and before.subscription.qos and self.subscription.qos:
+            unsent = before.start if before.reached is None else before.reached
         is_new = not self.database
         if is_new:
-            self.start = newest
+            self.start = newest if unsent is None else unsent
         elif not self.subscription.qos:
             self.position = newest  # what was not sent is lost
         self.database = database.name
         self._replayed_until = newest
         position = self.position
         # The current records of one that was cut short among them are sent anew, and then what has happened since it began.
-        is_cut_short = position is None and self.begins_with_records and not is_new
-        if is_cut_short:
+        is_cut_short = position is None and self.begins_with_records and (unsent is not None or not is_new)
+        if is_cut_short or unsent is not None:
             position = self.start
         self._catches_up = False
         if position is not None:

@@ -947,6 +947,35 @@ def test_a_subscription_takes_the_place_of_one_before(app: Application, version:
         assert [(each.topic, each.qos) for each in client.take()] == [("Sensor/1", qos)], "one copy"
 
 
+@pytest.mark.parametrize("version", BOTH)
+@pytest.mark.parametrize("lasts", [False, True])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_no_message_is_lost_when_a_subscription_is_replaced(app: Application, version: int, lasts: bool, qos: int) -> None:
+    """Messages that wait for room when the same filter comes again."""
+    options = LASTS[version] if lasts else {"version": version}
+    client = app.mqtt("reader", **options, acknowledges=False)
+    client.subscribe("Sensor/#", qos)
+    writer = app.mqtt("writer")
+    for number in range(150):  # 100 are under way at most
+        writer.publish("Sensor/a", {"temperature": number}, 2)
+    assert len(client) == 100
+    client.subscribe("Sensor/#", qos)
+    for number in range(150, 160):
+        writer.publish("Sensor/a", {"temperature": number}, 2)
+    seen = client.take()
+    if lasts:
+        client.cancel()
+        seen += [each for each in app.mqtt("reader", **options).take() if not each.dup]
+    else:
+        answered = 0
+        while answered < len(seen):
+            for message in seen[answered:]:
+                answered += 1
+                client.acknowledge(message)
+            seen += client.take()
+    assert [each.json["temperature"] for each in seen if not each.retain] == list(range(160))
+
+
 def test_no_local(app: Application) -> None:
     client, other = app.mqtt("client"), app.mqtt("other")
     for each in (client, other):
