@@ -250,11 +250,12 @@ class Broker:
             lasts, owner = (session.expiry > 0, session.sender.username) if session is not None else (True, (record or {})["user"])
             if lasts and owner != sender.username:
                 raise ConnectRefused(CLIENT_ID_INVALID, "the session of this client id is another user's")
+        ends = packet.clean or (session is not None and not session.expiry)  # its connection ends now
         if session is not None:
-            self._take_over(session, ends=packet.clean)
+            self._take_over(session, ends=ends)
         self.wills.client_is_back(client_id, ends_session=packet.clean)
         number = None  # of a session that ends now
-        if packet.clean and session is not None:
+        if ends and session is not None:
             number = None if session.rows is None else session.number
             self._forget(session)
             session = None
@@ -404,7 +405,7 @@ class Broker:
                 return FILTER_INVALID, None
             delivery = delivery_of(session, subscription, self, identifier, with_records=with_records)
             delivery.is_held = True
-            delivery.open()
+            delivery.open(before)
         except AccessViolation:
             return NOT_AUTHORIZED, None
         except Problem as problem:

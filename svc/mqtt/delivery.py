@@ -18,8 +18,9 @@ from svc.mqtt.addresses import Addresses, Filter
 from svc.mqtt.metrics import MqttMetrics, Record
 from svc.mqtt.notes import note_of
 from svc.mqtt.payloads import Payloads
-from svc.mqtt.session import Flight, Session, SessionLink
+from svc.mqtt.session import Flight, Session, SessionDelivery, SessionLink
 from svc.protocol.mqtt import publish_parts
+from svc.protocol.mqtt_connection import MqttConnection
 from svc.protocol.mqtt_packets import V5, Publish, Subscription
 from svc.protocol.mqtt_properties import CONTENT_TYPE, MESSAGE_EXPIRY, NO_PROPERTIES, SUBSCRIPTION_ID, TOPIC_ALIAS, Properties
 from svc.protocol.mqtt_states import Input
@@ -154,9 +155,9 @@ class Delivery:
             raise NotFound("There is no such topic")
         return found
 
-    def open(self) -> None:
-        """Follow what the filter covers, from `position` on. Raises Problem: the user may not read it, it cannot be subscribed to, or there is nothing that it
-        could cover."""
+    def open(self, before: SessionDelivery | None = None) -> None:
+        """Follow what the filter covers, from `position` on. `before`: a new one takes the place of that, and also sends what that has not sent yet. Raises
+        Problem: the user may not read it, it cannot be subscribed to, or there is nothing that it could cover."""
         self.close()
         self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
         database = self.table.database
@@ -164,17 +165,20 @@ class Delivery:
         newest = log.newest_lsn(txn)
         if self.database and self.database != database.name:
             self.position = newest  # the table is another one
+        unsent = None  # LSN behind which `before` has not sent everything
+        if before is not None and before.database == database.name and before.subscription.qos and self.subscription.qos:
+            unsent = before.start if before.reached is None else before.reached
         is_new = not self.database
         if is_new:
-            self.start = newest
+            self.start = newest if unsent is None else unsent
         elif not self.subscription.qos:
             self.position = newest  # what was not sent is lost
         self.database = database.name
         self._replayed_until = newest
         position = self.position
         # The current records of one that was cut short among them are sent anew, and then what has happened since it began.
-        is_cut_short = position is None and self.begins_with_records and not is_new
-        if is_cut_short:
+        is_cut_short = position is None and self.begins_with_records and (unsent is not None or not is_new)
+        if is_cut_short or unsent is not None:
             position = self.start
         self._catches_up = False
         if position is not None:
@@ -312,14 +316,8 @@ class Delivery:
         """A message too large for the client counts as delivered (MQTT-3.1.2-25)."""
         qos, head, tail, record, _ = self.message(event, link)
         if head is None or record is None or dup or not self._is_plain:
-            version = link.connection.version
-            packet = self._packet(event, version, link.kind, qos, dup)
-            alias, is_new = link.connection.alias_of(packet.topic)
-            if alias:
-                packet.properties = {**packet.properties, TOPIC_ALIAS: alias}
-                if not is_new:
-                    packet.topic = ""
-            head, tail = publish_parts(packet, version)
+            packet = self._packet(event, link.connection.version, link.kind, qos, dup)
+            head, tail = self._parts_with_alias(link.connection, packet)
             record = self._parts.metrics.sent(self._path, qos)
         data = b"".join((head, packet_id.to_bytes(2), tail)) if qos else head + tail
         if len(data) <= link.connection.largest_sent:
@@ -328,6 +326,23 @@ class Delivery:
         elif qos:
             self._session.sent.on(packet_id, Input.PUBACK if qos == 1 else Input.PUBREC_REFUSED)
             self._session.forget(packet_id, is_refused=True)
+
+    @staticmethod
+    def _parts_with_alias(connection: MqttConnection, packet: Publish) -> tuple[bytes, bytes]:
+        topic, properties = packet.topic, packet.properties
+        alias, is_new = connection.alias_of(topic)
+        if not alias:
+            return publish_parts(packet, connection.version)
+        packet.properties = {**properties, TOPIC_ALIAS: alias}
+        if not is_new:
+            packet.topic = ""
+        parts = publish_parts(packet, connection.version)
+        if _size(parts, packet.qos) > connection.largest_sent:
+            if is_new:
+                connection.forget_alias(topic)
+            packet.topic, packet.properties = topic, properties
+            parts = publish_parts(packet, connection.version)
+        return parts
 
     def _packet(self, event: Any, version: int, kind: ContentType, qos: int, dup: bool) -> Publish:
         topic = self.found.topic_of(event)
@@ -357,8 +372,8 @@ class Delivery:
         note = note_of(event)
         if note is None or note.expiry is None:
             return 1
-        left = note.expiry - (self._parts.wall() - event.version / 1000)
-        return max(0, round(float(left)))
+        left = note.expiry - max(0.0, float(self._parts.wall() - event.version / 1000))
+        return 0 if left <= 0 else max(1, round(left))
 
     def _ended(self, why: EndReason) -> None:
         """The source has ended by itself. It goes on if its client was too slow: at QoS 0 from now, without what that has missed, else with what is left of the
@@ -371,3 +386,9 @@ class Delivery:
                 self.open()
             except Problem:
                 pass
+
+
+def _size(parts: tuple[bytes, bytes], qos: int) -> int:
+    """Bytes of a message: with a packet identifier between its parts, but at QoS 0."""
+    head, tail = parts
+    return len(head) + len(tail) + (2 if qos else 0)

@@ -12,7 +12,7 @@ from svc.loop import contained
 from svc.mqtt.notes import make_note
 from svc.protocol.mqtt import ack, encode
 from svc.protocol.mqtt_connection import ALIASES, MqttConnection
-from svc.protocol.mqtt_packets import V5, Ack, Auth, Connect, Disconnect, Ping, Publish, Suback, Subscribe, Unsuback, Unsubscribe
+from svc.protocol.mqtt_packets import V5, Ack, Auth, Connack, Connect, Disconnect, Ping, Publish, Suback, Subscribe, Unsuback, Unsubscribe
 from svc.protocol.mqtt_properties import (
     ASSIGNED_CLIENT_ID,
     AUTHENTICATION_METHOD,
@@ -30,13 +30,14 @@ from svc.protocol.mqtt_properties import (
 from svc.protocol.mqtt_states import Action, ConnectionState, Input
 from svc.protocol.mqtt_values import (
     BAD_AUTHENTICATION_METHOD,
+    BUSY,
     ID_NOT_FOUND,
     KEEP_ALIVE_TIMEOUT,
     NOT_AUTHORIZED,
     PROTOCOL_ERROR,
     SUCCESS,
     TAKEN_OVER,
-    UNAVAILABLE,
+    TOO_LARGE,
     UNSPECIFIED,
     PacketError,
 )
@@ -53,7 +54,7 @@ CONNECT_SECONDS = 10.0  # until CONNECT must have come
 SLICE = 0.002  # seconds of packets of one client in a turn
 LOOK = 8  # packets between two looks at the clock
 SHUTTING_DOWN = 0x8B
-WITH_WILL = 0x04
+ASSIGNED_ID = "auto-" + "0" * 16  # as long as those that the broker makes
 
 
 class _Answer:
@@ -183,7 +184,7 @@ class Link:
 
     def broken(self, problem: Problem) -> None:
         """What the session needs on the disk could not be written."""
-        self.end(UNSPECIFIED if problem.status_code < 500 else UNAVAILABLE, problem.message)
+        self.end(UNSPECIFIED if problem.status_code < 500 else BUSY, problem.message)
 
     @property
     def _client_id(self) -> str:
@@ -253,6 +254,10 @@ class Link:
         if AUTHENTICATION_METHOD in packet.properties:
             self._refuse(BAD_AUTHENTICATION_METHOD, "there is no enhanced authentication")
             return
+        longest = Connack(False, 0, self._announced(packet, "" if packet.client_id else ASSIGNED_ID))
+        if len(encode(longest, packet.version)) > self.connection.largest_sent:
+            self._refuse(TOO_LARGE, "")
+            return
         self._wait()
         self._broker.admit(self, packet, partial(self._admitted, packet), self._refuse)
 
@@ -271,16 +276,27 @@ class Link:
             self._is_counted = True
             self._broker.metrics.connected(True)
         self._keep_alive = 1.5 * packet.keep_alive
-        properties: Properties = {}
-        if packet.version == V5:
-            properties = {MAXIMUM_PACKET_SIZE: self._broker.largest, TOPIC_ALIAS_MAXIMUM: ALIASES}
-            if assigned:
-                properties[ASSIGNED_CLIENT_ID] = assigned
-        self.connection.accept(session_present=is_present, properties=properties)
+        self.connection.accept(session_present=is_present, properties=self._announced(packet, assigned))
         session.send_again()
         self.flush()
         session.begin()
         self._broker.loop.call_soon_threadsafe(self._go_on)
+
+    def _announced(self, packet: Connect, assigned: str) -> Properties:
+        """The properties of CONNACK. `assigned`: client id."""
+        properties: dict[int, Any] = {}
+        if packet.version == V5:
+            properties = {MAXIMUM_PACKET_SIZE: self._broker.largest, TOPIC_ALIAS_MAXIMUM: ALIASES}
+            if assigned:
+                properties[ASSIGNED_CLIENT_ID] = assigned
+        return properties
+
+    def _say(self, packet: Suback | Unsuback) -> None:
+        """The connection ends if the client cannot take it."""
+        try:
+            self.connection.send(packet)
+        except PacketError as error:
+            self._fail(error)
 
     # --- messages of the client ----------------------------------------------------------------------------------------------------------
 
@@ -337,7 +353,7 @@ class Link:
 
     def _refusal(self, kind: int, packet_id: int, reason: int, message: str) -> bytes:
         properties: Properties = {REASON_STRING: message[:1000]} if message else {}
-        return encode(Ack(kind, packet_id, reason, properties), V5)
+        return self.connection.answer(Ack(kind, packet_id, reason, properties))
 
     def _answer(self, data: bytes) -> None:
         """Behind the answers that are still to come."""
@@ -385,7 +401,7 @@ class Link:
     def _released(self, answer: _Answer, packet_id: int, action: Action) -> None:
         answer.data = ack(PUBCOMP, packet_id) if action is Action.PUBCOMP else b""
         if action is Action.CLOSE:
-            self.end(UNAVAILABLE, "the end of an exchange could not be stored")
+            self.end(BUSY, "the end of an exchange could not be stored")
         self._settle()
         self.flush()
 
@@ -414,7 +430,7 @@ class Link:
                 self._broker.loop.call_soon_threadsafe(self._subscribe_on, packet, reasons, begun)
                 return
         if not begun:
-            self.connection.send(Suback(packet.packet_id, reasons))
+            self._say(Suback(packet.packet_id, reasons))
             return
         self._wait()
         self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, begun))
@@ -425,11 +441,13 @@ class Link:
         if session is None or self.is_closed:
             return
         if problem is not None:
-            self.connection.send(Suback(packet.packet_id, [UNSPECIFIED for _ in reasons]))
+            self._say(Suback(packet.packet_id, [UNSPECIFIED for _ in reasons]))
             session.is_broken = True
             self.broken(problem)
             return
-        self.connection.send(Suback(packet.packet_id, reasons))
+        self._say(Suback(packet.packet_id, reasons))
+        if self.is_closed:
+            return
         for delivery in begun:
             delivery.is_held = False
             delivery.run()
@@ -447,7 +465,7 @@ class Link:
         assert session is not None
         reasons = [self._broker.unsubscribe(session, each) for each in packet.filters]
         if SUCCESS not in reasons:
-            self.connection.send(Unsuback(packet.packet_id, reasons))
+            self._say(Unsuback(packet.packet_id, reasons))
             return
         self._wait()
         self._broker.keep_subscriptions(session, partial(self._unsubscribed, packet, session, reasons))
@@ -457,7 +475,7 @@ class Link:
             session.is_broken = True
             self.broken(problem)
         elif not self.is_closed:
-            self.connection.send(Unsuback(packet.packet_id, reasons))
+            self._say(Unsuback(packet.packet_id, reasons))
             self.flush()
             self._broker.loop.call_soon_threadsafe(self._go_on)
 
@@ -475,7 +493,7 @@ class Link:
                 raise PacketError(PROTOCOL_ERROR, "DISCONNECT prolongs a session that was to end with its connection")
             session.expiry = self._broker.seconds_of(expiry)
         self._is_orderly = True
-        if packet.reason != WITH_WILL:
+        if packet.reason == SUCCESS:
             session.will = None
         self.connection.closed()
         self._close()

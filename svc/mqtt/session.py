@@ -53,6 +53,7 @@ class SessionDelivery(Protocol):
     is_shared: bool
     number: int
     database: str
+    start: int
     mark: int
     mark_lsn: int
     is_held: bool
@@ -101,6 +102,7 @@ class Session:
     """
 
     __slots__ = (
+        "_again",
         "_sequence",
         "_writing",
         "changed",
@@ -142,6 +144,7 @@ class Session:
         self.changed: set[str] = set()
         self.is_broken = False
         self.on_settled: Callable[[Session], None] = lambda session: None
+        self._again: dict[int, None] = {}  # messages that are to be sent again, by packet identifier
         self._sequence = 0
         self._writing = 0  # positions that are not on the disk yet
 
@@ -181,14 +184,22 @@ class Session:
             delivery.close()
 
     def send_again(self) -> None:
-        """What the client has not acknowledged, in the order of the first time."""
+        """What the client has not acknowledged, in the order of the first time: messages no faster than it takes them now."""
         link = self.link
         assert link is not None
         for packet_id, action in self.sent.resume():
-            flight = self.flying.get(packet_id)
             if action is Action.PUBREL:
                 link.release(packet_id)
-            elif flight is not None and flight.event is not None:
+            else:
+                self._again[packet_id] = None
+        self._send_again(link)
+
+    def _send_again(self, link: SessionLink) -> None:
+        while self._again and len(self.sent) - len(self._again) < self.sent.window:
+            packet_id = next(iter(self._again))
+            del self._again[packet_id]
+            flight = self.flying.get(packet_id)
+            if flight is not None and flight.event is not None:
                 flight.delivery.write(link, flight.event, packet_id, dup=True)
             elif flight is None or flight.qos == 2:
                 # The message is gone, or the right to it; but the client may have received it, and still know the identifier.
@@ -208,6 +219,7 @@ class Session:
         """It has no connection any more. Nothing is followed for it from now on."""
         self.link = None
         self.waiting.clear()
+        self._again.clear()
         for delivery in [*self.deliveries.values(), *self.former]:
             delivery.close()
         for delivery in self.deliveries.values():
@@ -232,6 +244,9 @@ class Session:
 
     def make_room(self) -> None:
         """An exchange has ended, or the client has taken what was sent: deliveries that have waited for that go on."""
+        if self._again and self.link is not None:
+            self._send_again(self.link)
+            self.link.flush()
         for delivery in list(self.waiting):
             delivery.run()
 
@@ -318,6 +333,7 @@ class Session:
 
     def confirm(self, packet_id: int) -> None:
         """PUBREC has come: PUBREL follows when that is on the disk."""
+        self._again.pop(packet_id, None)
         flight = self.flying.get(packet_id)
         rows = None if flight is None or self.rows is None else self.rows.find(flight.delivery.database)
         if rows is None or flight is None:
@@ -339,6 +355,7 @@ class Session:
 
     def forget(self, packet_id: int, *, is_refused: bool = False) -> None:
         """An exchange is over. `is_refused`: with a reason code of the client."""
+        self._again.pop(packet_id, None)
         flight = self.flying.pop(packet_id, None)
         if flight is None:
             return
@@ -361,6 +378,7 @@ class Session:
         """What was sent at QoS 1 by a delivery and is not acknowledged, which others are to send now."""
         found = [packet_id for packet_id, flight in self.flying.items() if flight.delivery is delivery and flight.qos == 1]
         for packet_id in found:
+            self._again.pop(packet_id, None)
             self.sent.on(packet_id, Input.PUBACK)
         return [self.flying.pop(packet_id) for packet_id in found]
 

@@ -17,7 +17,7 @@ from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
 from svc.mqtt.delivery import SENT_TYPES, Delivery, DeliveryParts, request_for
-from svc.mqtt.session import Flight, Session
+from svc.mqtt.session import Flight, Session, SessionDelivery
 from svc.protocol.mqtt_packets import Subscription
 from svc.protocol.mqtt_topics import SHARE, split_share
 from svc.realtime.changes import View
@@ -256,7 +256,7 @@ class SharedMember(Delivery):
             raise NotFound("There is no such topic")
         return super()._find(split[1])
 
-    def open(self) -> None:
+    def open(self, before: SessionDelivery | None = None) -> None:
         self.close()
         self._filter = self._find(self.subscription.filter)
         database = self.table.database

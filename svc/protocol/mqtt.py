@@ -326,10 +326,10 @@ def _subscribe(data: bytes, at: int, end: int, version: int, kind: int) -> tuple
         options = data[at]
         at += 1
         qos = options & 3
-        if not topic or qos == 3 or options & (0xC0 if version == V5 else 0xFC):
+        if not topic or options & (0xC0 if version == V5 else 0xFC):
             raise PacketError(MALFORMED, f"an empty filter, or options {options:#04x}")
-        if options >> 4 == 3:
-            raise PacketError(PROTOCOL_ERROR, "Retain Handling 3")
+        if qos == 3 or options >> 4 == 3:
+            raise PacketError(PROTOCOL_ERROR, f"{'QoS' if qos == 3 else 'Retain Handling'} 3")
         if options & 4 and topic.startswith(SHARE):
             raise PacketError(PROTOCOL_ERROR, "No Local on a shared subscription")
         _check_count(found)

@@ -12,7 +12,22 @@ from __future__ import annotations
 from typing import Final
 
 from svc.protocol.mqtt import PacketReader, encode
-from svc.protocol.mqtt_packets import V3, V5, Ack, Auth, Connack, Connect, Disconnect, Packet, Ping, Publish, Subscribe, Unsubscribe
+from svc.protocol.mqtt_packets import (
+    V3,
+    V5,
+    Ack,
+    Auth,
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    Ping,
+    Publish,
+    Suback,
+    Subscribe,
+    Unsuback,
+    Unsubscribe,
+)
 from svc.protocol.mqtt_properties import (
     MAXIMUM_PACKET_SIZE,
     NO_PROPERTIES,
@@ -32,9 +47,12 @@ from svc.protocol.mqtt_values import (
     LARGEST,
     NOT_AUTHORIZED,
     PROTOCOL_ERROR,
+    TOO_LARGE,
     UNSUPPORTED_VERSION,
     PacketError,
 )
+
+Answer = Connack | Ack | Suback | Unsuback | Disconnect
 
 ALIASES: Final = 64  # in either direction
 
@@ -138,9 +156,7 @@ class MqttConnection:
     def refuse(self, reason: int, message: str = "") -> None:
         """CONNECT is refused with a code of version 5; 3.1.1 is told the nearest of its own. The connection ends."""
         code = reason if self.version == V5 else _V3_CODES.get(reason, _V3_UNAVAILABLE)
-        properties = {REASON_STRING: message} if message else NO_PROPERTIES
-        self._out.append(encode(Connack(False, code, properties), self.version))
-        self._end()
+        self._say_last(Connack(False, code, {REASON_STRING: message} if message else NO_PROPERTIES))
 
     def fail(self, error: PacketError) -> None:
         """Say what was wrong, if the version has words for it. The connection ends. A wrong first packet gets no answer but of the version."""
@@ -151,37 +167,54 @@ class MqttConnection:
         elif self.state is ConnectionState.DECIDING:
             self.refuse(error.reason, str(error))
         else:
-            self.disconnect(error.reason, str(error))
+            # The code of another version is one of CONNACK alone: here it is of a second CONNECT.
+            self.disconnect(PROTOCOL_ERROR if error.reason == UNSUPPORTED_VERSION else error.reason, str(error))
 
     def disconnect(self, reason: int, message: str = "", properties: Properties = NO_PROPERTIES) -> None:
         """End the connection: version 5 is told why, 3.1.1 is only closed."""
         if self.state is ConnectionState.OPEN and self.version == V5:
-            self._out.append(encode(Disconnect(reason, {**properties, REASON_STRING: message} if message else properties), V5))
-        self._end()
+            self._say_last(Disconnect(reason, {**properties, REASON_STRING: message} if message else properties))
+        else:
+            self._end()
 
     def closed(self) -> None:
         """The client has sent DISCONNECT, or is gone."""
         self._out.clear()
         self._end()
 
+    def _say_last(self, packet: Connack | Disconnect) -> None:
+        try:
+            self._out.append(self.answer(packet))
+        except PacketError:
+            pass  # it takes less than a code
+        self._end()
+
     def _end(self) -> None:
         self.state = CONNECTION[self.state][ConnectionInput.END]
 
-    def send(self, packet: Packet) -> None:
-        """An answer to a packet of the client. Reason strings are left out for one that does not want them, or if the packet would be too large."""
-        properties = getattr(packet, "properties", NO_PROPERTIES)
+    def answer(self, packet: Answer) -> bytes:
+        """The bytes of an answer. Its reason string is left out if the packet would be too large, or if the client does not want it (but in CONNACK and
+        DISCONNECT: MQTT-3.1.2-29). Raises PacketError: it is too large all the same."""
         data = encode(packet, self.version)
-        if REASON_STRING in properties and (not self._tells_reasons or len(data) > self.largest_sent):
-            packet.properties = {key: value for key, value in properties.items() if key != REASON_STRING}  # type: ignore[union-attr]
+        kept = self._tells_reasons or type(packet) is Connack or type(packet) is Disconnect
+        if REASON_STRING in packet.properties and (not kept or len(data) > self.largest_sent):
+            packet.properties = {key: value for key, value in packet.properties.items() if key != REASON_STRING}
             data = encode(packet, self.version)
-        self._out.append(data)
+        if len(data) > self.largest_sent:
+            raise PacketError(TOO_LARGE, f"an answer of {len(data)} bytes: the client takes at most {self.largest_sent}")
+        return data
+
+    def send(self, packet: Answer) -> None:
+        """Raises PacketError: see `answer`."""
+        self.write(self.answer(packet))
 
     def pong(self) -> None:
-        self._out.append(_PONG)
+        self.write(_PONG)
 
     def write(self, data: bytes) -> None:
-        """Bytes of a packet that was encoded before: a message for many receivers, an acknowledgement."""
-        self._out.append(data)
+        """Bytes of a packet that was encoded before: a message for many receivers, an acknowledgement. Nothing follows the last packet."""
+        if self.state is not ConnectionState.CLOSED:
+            self._out.append(data)
 
     def alias_of(self, topic: str) -> tuple[int, bool]:
         """(alias, whether the topic has to be sent with it) for a topic that we send; alias 0: none. The first topics have them, for good."""
@@ -192,6 +225,10 @@ class MqttConnection:
             return 0, True
         alias = self._sent_aliases[topic] = len(self._sent_aliases) + 1
         return alias, True
+
+    def forget_alias(self, topic: str) -> None:
+        """The message with the newest alias, that of `topic`, is not sent: the client does not know it."""
+        del self._sent_aliases[topic]
 
     def data_to_send(self) -> bytes:
         out = self._out

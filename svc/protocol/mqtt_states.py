@@ -108,6 +108,7 @@ class Action(IntEnum):
 RECEIVED: dict[tuple[Received, Input], tuple[Action, Received]] = {
     (Received.FREE, Input.PUBLISH): (Action.WRITE, Received.WRITTEN),
     (Received.FREE, Input.PUBREL): (Action.NOT_FOUND, Received.FREE),
+    (Received.WRITTEN, Input.PUBLISH): (Action.NOTHING, Received.WRITTEN),  # one PUBREC answers all that come before it
     (Received.WRITTEN, Input.COMMITTED): (Action.PUBREC, Received.RECEIVED),
     (Received.WRITTEN, Input.FAILED): (Action.REFUSE, Received.FREE),
     (Received.WRITTEN, Input.RESUMED): (Action.NOTHING, Received.WRITTEN_BEFORE),

@@ -216,7 +216,7 @@ class MqttClient(list[Message]):
         self._instance.rest()
 
     def disconnect(self, reason: int = 0, properties: Properties = NO_PROPERTIES) -> None:
-        """DISCONNECT with `reason` and `properties`: the will is not published, but with reason 4."""
+        """DISCONNECT with `reason` and `properties`: the will is not published, but with another reason than 0."""
         self._send(Disconnect(reason, properties))
         self.cancel()
 

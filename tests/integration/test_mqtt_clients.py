@@ -185,16 +185,13 @@ def test_sessions_and_wills(server: Process, version: int) -> None:
         writer.publish(f"Sensor/{number}", "{}", number % 3)
     client = Client(server, "lasting", version, clean=False)
     assert client.connected == [(True, 0)]
-    found = [topic for topic, _ in client.expect(201)]
+    found = [topic for topic, _ in client.expect(134)]  # those at QoS 0 are not kept for a client that is away
     # paho tells of a message at QoS 2 when it is released: those of one QoS are in order.
     assert [topic for topic in found if topic == "Sensor/will" or int(topic[7:]) % 3 == 1] == [
         "Sensor/will",
         *(f"Sensor/{n}" for n in range(1, 200, 3)),
     ]
-    for qos in (0, 2):
-        assert [topic for topic in found if topic[7:].isdecimal() and int(topic[7:]) % 3 == qos] == [
-            f"Sensor/{n}" for n in range(qos, 200, 3)
-        ]
+    assert [topic for topic in found if topic[7:].isdecimal() and int(topic[7:]) % 3 == 2] == [f"Sensor/{n}" for n in range(2, 200, 3)]
     for each in (client, writer, watcher):
         each.close()
     last = Client(server, "lasting", version)

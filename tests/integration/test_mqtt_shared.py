@@ -148,6 +148,18 @@ def test_at_qos_2_it_stays_with_its_session(app: Application) -> None:
     assert again == [True, True] and numbers(first) == [], "they were received before, and are not two"
 
 
+def test_at_qos_2_it_is_given_to_nobody_when_its_session_ends(app: Application) -> None:
+    first = app.mqtt("first", acknowledges=False)
+    first.subscribe(SHARED, 2)
+    second = app.mqtt("second")
+    publish(app, 1, qos=2)
+    second.subscribe(SHARED, 2)
+    first.cancel()
+    assert numbers(second) == []
+    publish(app, 2, qos=2)
+    assert numbers(second) == [2]
+
+
 def test_an_answer_that_refuses_ends_it_for_all(app: Application) -> None:
     first = app.mqtt("first", acknowledges=False)
     first.subscribe(SHARED, 1)

@@ -151,7 +151,7 @@ class MqttClient(list[Message]):
     def acknowledge(self, message: Message) -> None:
         """Answer `message`, for a client that does not do so at once."""
     def disconnect(self, reason: int = 0, properties: Mapping[int, Any] = ...) -> None:
-        """DISCONNECT with `reason` and `properties`: the will is not published, but with reason 4."""
+        """DISCONNECT with `reason` and `properties`: the will is not published, but with another reason than 0."""
     def cancel(self) -> None:
         """The client goes away without a word."""
     def take(self) -> list[Message]:

@@ -222,7 +222,7 @@ WRONG: list[tuple[str, int, bytes, int]] = [
     ("SUBSCRIBE without a filter", V5, b"\x82\3\0\1\0", PROTOCOL_ERROR),
     ("SUBSCRIBE without options", V3, b"\x82\5\0\1\0\1t", MALFORMED),
     ("an empty filter", V3, b"\x82\5\0\1\0\0\0", MALFORMED),
-    ("QoS 3 of a filter", V5, b"\x82\7\0\1\0\0\1t\3", MALFORMED),
+    ("QoS 3 of a filter", V5, b"\x82\7\0\1\0\0\1t\3", PROTOCOL_ERROR),
     ("reserved options", V5, b"\x82\7\0\1\0\0\1t\x40", MALFORMED),
     ("options of version 5 in 3.1.1", V3, b"\x82\6\0\1\0\1t\4", MALFORMED),
     ("Retain Handling 3", V5, b"\x82\7\0\1\0\0\1t\x30", PROTOCOL_ERROR),
