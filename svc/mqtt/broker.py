@@ -50,6 +50,7 @@ logger = logging.getLogger("svc.mqtt")
 FILTERS = 1000  # of a session
 SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
+OPENING = 5.0  # seconds that code of an application has to say whether a client that comes back may go on to read a table
 LONGEST_ID = 1024  # characters of a client id
 POSITIONS = 256  # sessions whose positions are written in a second
 CLEANING = 3600.0  # seconds between two looks for rows of sessions that have ended
@@ -282,7 +283,9 @@ class Broker:
         await self._store(session, is_changed=is_changed, replaces=number is not None)
         if number is not None:
             self.spawn(self._run("removing a session", self.stored.remove_rows(number)))
-        for _ in session.open_deliveries():
+        for opening in session.open_deliveries():
+            if opening is not None:
+                await asyncio.wait((opening,), timeout=OPENING)
             await self._pause()
         self.sessions[client_id] = session
         session.attach(link)
@@ -393,7 +396,7 @@ class Broker:
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 
     def subscribe(self, session: Session, subscription: Subscription, identifier: int) -> tuple[int, Delivery | None]:
-        """(QoS that is granted, the delivery), which is held until that is said; or why not, and None."""
+        """(QoS that is granted, the delivery), which is held until that is said; or why not, and None. One with an `opening` is not granted yet: `opened`."""
         before = session.deliveries.get(subscription.filter)
         if before is None and len(session.deliveries) >= FILTERS:
             return QUOTA_EXCEEDED, None
@@ -405,10 +408,28 @@ class Broker:
             delivery = delivery_of(session, subscription, self, identifier, with_records=with_records)
             delivery.is_held = True
             delivery.open()
-        except AccessViolation:
-            return NOT_AUTHORIZED, None
         except Problem as problem:
-            return (FILTER_INVALID if problem.status_code < 500 else UNSPECIFIED), None
+            return _reason_of(problem), None
+        if delivery.opening is None:
+            self._grant(session, delivery)
+        return subscription.qos, delivery
+
+    async def opened(self, session: Session, delivery: Delivery) -> int:
+        """Wait until code of an application has answered: the QoS that is granted, or why not."""
+        opening = delivery.opening
+        assert opening is not None
+        await asyncio.wait((opening,))
+        problem = None if opening.cancelled() else opening.result()
+        if opening.cancelled() or problem is not None:
+            return UNSPECIFIED if problem is None else _reason_of(problem)
+        if session.deliveries.get(delivery.subscription.filter) is None and len(session.deliveries) >= FILTERS:
+            delivery.close()
+            return QUOTA_EXCEEDED
+        self._grant(session, delivery)
+        return delivery.subscription.qos
+
+    def _grant(self, session: Session, delivery: Delivery) -> None:
+        before = session.deliveries.get(delivery.subscription.filter)
         session.last_number += 1
         delivery.number, delivery.started = session.last_number, int(self.wall() * 1000)
         if before is not None:
@@ -416,9 +437,8 @@ class Broker:
             session.former.append(before)
         if isinstance(delivery, SharedMember):
             delivery.keep(None if session.rows is None else session.number)
-        session.deliveries[subscription.filter] = delivery
+        session.deliveries[delivery.subscription.filter] = delivery
         session.changed.add(delivery.database)
-        return subscription.qos, delivery
 
     def unsubscribe(self, session: Session, text: str) -> int:
         delivery = session.deliveries.pop(text, None)
@@ -446,6 +466,13 @@ class Broker:
     def note_refused(client_id: str, topic: str, reason: int, message: str) -> None:
         """A message that was not written. At QoS 0, and in 3.1.1, its client does not get to know."""
         logger.info("a message of %s to %s was refused with %#04x: %s", client_id, topic[:200], reason, message)
+
+
+def _reason_of(problem: Problem) -> int:
+    """The code of SUBACK."""
+    if isinstance(problem, AccessViolation) or problem.status_code in (401, 403):
+        return NOT_AUTHORIZED
+    return FILTER_INVALID if problem.status_code < 500 else UNSPECIFIED
 
 
 def _ignore(problem: Problem | None) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from svc.mqtt.delivery import Delivery
     from svc.mqtt.session import Session
 
+QUEUED = 100  # packets about subscriptions that wait for one before them
 CONNECT_SECONDS = 10.0  # until CONNECT must have come
 SLICE = 0.002  # seconds of packets of one client in a turn
 LOOK = 8  # packets between two looks at the clock
@@ -75,11 +76,13 @@ class Link:
         "_deadline",
         "_handlers",
         "_heard",
+        "_held_packets",
         "_is_counted",
         "_is_orderly",
         "_is_waiting",
         "_keep_alive",
         "_lasting",
+        "_opening",
         "_tunnel",
         "certificate",
         "connection",
@@ -99,6 +102,8 @@ class Link:
         self._heard = self._deadline = broker.now()
         self._deadline += CONNECT_SECONDS
         self._keep_alive = 0.0
+        self._opening: list[Delivery] | None = None  # of a SUBSCRIBE that waits for code of an application
+        self._held_packets: list[Subscribe | Unsubscribe] = []  # those behind it
         self._lasting: Publish | None = None  # a message that takes longer than its turn: those behind it wait
         self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
         self._is_counted = self._is_orderly = False
@@ -146,6 +151,7 @@ class Link:
 
     def on_closed(self) -> None:
         self.is_closed = True
+        self._give_up_opening()
         self.connection.closed()
         if self._is_counted:
             self._is_counted = False
@@ -200,6 +206,7 @@ class Link:
     def _close(self) -> None:
         if not self.is_closed and self._tunnel is not None:
             self.is_closed = True
+            self._give_up_opening()
             self._tunnel.close()
 
     def flush(self) -> None:
@@ -216,7 +223,7 @@ class Link:
         count = 0
         try:
             while not self._is_waiting:
-                packet = connection.next_packet()
+                packet = self._held_packets.pop(0) if self._held_packets and self._opening is None else connection.next_packet()
                 if packet is None:
                     break
                 handlers[type(packet)](packet)
@@ -395,29 +402,67 @@ class Link:
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 
     def _on_subscribe(self, packet: Subscribe) -> None:
-        self._subscribe(packet, [], [])
+        if not self._is_held(packet):
+            self._subscribe(packet, [], {})
 
-    def _subscribe(self, packet: Subscribe, reasons: list[int], begun: list[Delivery]) -> None:
+    def _is_held(self, packet: Subscribe | Unsubscribe) -> bool:
+        """Whether it has to wait for a SUBSCRIBE before it, which code of an application has not answered yet. Other packets go on."""
+        if self._opening is None:
+            return False
+        self._held_packets.append(packet)
+        if len(self._held_packets) >= QUEUED:
+            self._wait()
+        return True
+
+    def _subscribe(self, packet: Subscribe, reasons: list[int], begun: dict[int, Delivery]) -> None:
         """Subscribe to the filters behind those that `reasons` answers, for a slice; the rest in the next turn."""
         session = self.session
-        if session is None:
+        if session is None or self.is_closed:
+            for delivery in begun.values():
+                delivery.close()
             return
         (identifier,) = packet.properties.get(SUBSCRIPTION_ID, (0,))
         end = self._broker.now() + SLICE
         for subscription in packet.subscriptions[len(reasons) :]:
-            reason, delivery = self._broker.subscribe(session, subscription, identifier)
-            reasons.append(reason if self.connection.version == V5 or reason < 0x80 else UNSPECIFIED)
-            if delivery is not None:
-                begun.append(delivery)
+            reason, found = self._broker.subscribe(session, subscription, identifier)
+            if found is not None:
+                begun[len(reasons)] = found
+            reasons.append(self._suback_code(reason))
             if len(reasons) < len(packet.subscriptions) and self._broker.now() >= end:
                 self._wait()
                 self._broker.loop.call_soon_threadsafe(self._subscribe_on, packet, reasons, begun)
                 return
+        opening = [delivery for delivery in begun.values() if delivery.opening is not None]
+        if opening:
+            self._opening = opening
+            self._broker.spawn(self._open(session, packet, reasons, begun))
+            return
         if not begun:
             self.connection.send(Suback(packet.packet_id, reasons))
             return
         self._wait()
-        self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, begun))
+        self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, list(begun.values())))
+
+    def _suback_code(self, reason: int) -> int:
+        return reason if self.connection.version == V5 or reason < 0x80 else UNSPECIFIED
+
+    async def _open(self, session: Session, packet: Subscribe, reasons: list[int], begun: dict[int, Delivery]) -> None:
+        """Wait for code of applications, and answer. Meanwhile the connection goes on."""
+        for number, delivery in list(begun.items()):
+            if delivery.opening is not None:
+                reason = await self._broker.opened(session, delivery)
+                if self.session is not session or self.is_closed:
+                    self._give_up_opening()
+                    return
+                reasons[number] = self._suback_code(reason)
+                if reason >= 0x80:
+                    del begun[number]
+        self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, list(begun.values())))
+
+    def _give_up_opening(self) -> None:
+        """The client has gone."""
+        for delivery in self._opening or ():
+            delivery.close()
 
     def _subscribed(self, packet: Subscribe, reasons: list[int], begun: list[Delivery], problem: Problem | None) -> None:
         """The subscriptions are on the disk. What follows SUBSCRIBE was not handled before, so that its answer comes first."""
@@ -434,9 +479,13 @@ class Link:
             delivery.is_held = False
             delivery.run()
         self.flush()
+        if self._opening is not None:
+            self._opening = None
+            if self._is_waiting and len(self._held_packets) < QUEUED:
+                return  # for something else
         self._broker.loop.call_soon_threadsafe(self._go_on)
 
-    def _subscribe_on(self, packet: Subscribe, reasons: list[int], begun: list[Delivery]) -> None:
+    def _subscribe_on(self, packet: Subscribe, reasons: list[int], begun: dict[int, Delivery]) -> None:
         self._is_waiting = False
         self._subscribe(packet, reasons, begun)
         if not self._is_waiting:
@@ -445,6 +494,8 @@ class Link:
     def _on_unsubscribe(self, packet: Unsubscribe) -> None:
         session = self.session
         assert session is not None
+        if self._is_held(packet):
+            return
         reasons = [self._broker.unsubscribe(session, each) for each in packet.filters]
         if SUCCESS not in reasons:
             self.connection.send(Unsuback(packet.packet_id, reasons))
