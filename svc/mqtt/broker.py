@@ -18,7 +18,9 @@ from svc.errors import AccessViolation, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, HeaderPairs, Request
 from svc.mqtt.addresses import Addresses
+from svc.mqtt.clients import MqttSession
 from svc.mqtt.delivery import Delivery
+from svc.mqtt.listeners import ClientListeners, ClientRefused
 from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.publishing import Publishing, Sender
@@ -94,6 +96,7 @@ class Broker:
         directory: UserDirectory,
         reactor: Reactor,
         metrics: MqttMetrics,
+        listeners: ClientListeners,
     ) -> None:
         self._options = options
         self._identifier = identifier
@@ -103,6 +106,7 @@ class Broker:
         self.wall = reactor.clock.wall
         self._log_error = reactor.log_error
         self.metrics = metrics
+        self.listeners = listeners
         self.payloads = payloads
         self.addresses = Addresses(resources)
         self.stored = StoredSessions(directory.store, self.wall, self.spawn)
@@ -203,7 +207,9 @@ class Broker:
             request = _request_of(packet, link)
             user = await self._identify(request, packet, link)
             if user is None and self._options.require_authentication:
+                self.listeners.tell("auth-failed", packet, link.socket, None)
                 raise ConnectRefused(NOT_AUTHORIZED, "a user name and a password are needed")
+            await self.listeners.authorize(packet, user)
             link.kind = self.payloads.writer(_accept_of(packet, link))
             client_id, assigned = packet.client_id, ""
             if not client_id:
@@ -225,7 +231,12 @@ class Broker:
             self._identifier.watch_login(request, link)
         except ConnectRefused as refused:
             on_refused(refused.reason, str(refused))
+        except ClientRefused as refused:
+            self.listeners.tell("auth-failed", packet, link.socket, refused.error)
+            on_refused(refused.reason, str(refused))
         except Problem as problem:
+            if problem.status_code == 401:
+                self.listeners.tell("auth-failed", packet, link.socket, problem)
             on_refused(BAD_CREDENTIALS if problem.status_code == 401 else UNAVAILABLE, problem.message)
         except BaseException as error:
             self.report(contained(error))
@@ -466,6 +477,14 @@ class Broker:
     def note_refused(client_id: str, topic: str, reason: int, message: str) -> None:
         """A message that was not written. At QoS 0, and in 3.1.1, its client does not get to know."""
         logger.info("a message of %s to %s was refused with %#04x: %s", client_id, topic[:200], reason, message)
+
+    # --- for code of applications --------------------------------------------------------------------------------------------------------
+
+    @property
+    def clients(self) -> list[MqttSession]:
+        """Those that are connected."""
+        links = [session.link for session in self.sessions.values()]
+        return [link.client for link in links if link is not None and link.client is not None]
 
 
 def _reason_of(problem: Problem) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.content.content_type import ContentType
 from svc.loop import contained
+from svc.mqtt.clients import SECURE, MqttSession, MqttSocket
 from svc.mqtt.notes import make_note
 from svc.protocol.mqtt import ack, encode
 from svc.protocol.mqtt_connection import ALIASES, MqttConnection
@@ -54,6 +55,7 @@ CONNECT_SECONDS = 10.0  # until CONNECT must have come
 SLICE = 0.002  # seconds of packets of one client in a turn
 LOOK = 8  # packets between two looks at the clock
 SHUTTING_DOWN = 0x8B
+ADMINISTRATIVE = 0x98
 WITH_WILL = 0x04
 
 
@@ -73,16 +75,20 @@ class Link:
         "__weakref__",
         "_answers",
         "_broker",
+        "_client",
         "_deadline",
         "_handlers",
+        "_has_client",
         "_heard",
         "_held_packets",
         "_is_counted",
         "_is_orderly",
+        "_is_over",
         "_is_waiting",
         "_keep_alive",
         "_lasting",
         "_opening",
+        "_socket",
         "_tunnel",
         "certificate",
         "connection",
@@ -106,7 +112,10 @@ class Link:
         self._held_packets: list[Subscribe | Unsubscribe] = []  # those behind it
         self._lasting: Publish | None = None  # a message that takes longer than its turn: those behind it wait
         self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
-        self._is_counted = self._is_orderly = False
+        self._is_counted = self._is_orderly = self._is_over = False
+        self._socket: MqttSocket | None = None
+        self._client: MqttSession | None = None
+        self._has_client = False  # CONNECT was accepted, and the connection has not ended
         self.is_closed = False
         self.connection = MqttConnection(broker.largest)
         self.session: Session | None = None
@@ -126,6 +135,24 @@ class Link:
 
     def start(self, tunnel: Tunnel) -> None:
         self._tunnel = tunnel
+        if self._broker.listeners.want("connection"):
+            self._broker.listeners.tell("connection", self.socket)
+
+    @property
+    def client(self) -> MqttSession | None:
+        """As code of applications sees it, while it is connected: made when it is asked for."""
+        if self._client is None and self._has_client and self.session is not None:
+            self._client = MqttSession(self.session, self.socket, self.handshake)
+        return self._client
+
+    @property
+    def socket(self) -> MqttSocket:
+        found = self._socket
+        if found is None:
+            subject = None if self.certificate is None else self.certificate.subject
+            is_secure = self._tunnel is not None and self._tunnel.scheme in SECURE
+            found = self._socket = MqttSocket(self.peer, is_secure, subject, self._close_for_application)
+        return found
 
     @property
     def peer(self) -> str:
@@ -151,7 +178,7 @@ class Link:
 
     def on_closed(self) -> None:
         self.is_closed = True
-        self._give_up_opening()
+        self._tell_end()
         self.connection.closed()
         if self._is_counted:
             self._is_counted = False
@@ -175,6 +202,21 @@ class Link:
 
     # --- the ends ------------------------------------------------------------------------------------------------------------------------
 
+    def _tell_end(self) -> None:
+        """The connection is over, for others than its peer."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._give_up_opening()
+        if self._has_client and self._broker.listeners.want("disconnected"):
+            self._broker.listeners.tell("disconnected", self.client, self.socket)
+        client, self._client, self._has_client = self._client, None, False
+        if client is not None:
+            client.ended()
+
+    def _close_for_application(self) -> None:
+        self.end(ADMINISTRATIVE, "closed by an application")
+
     def end(self, reason: int, message: str) -> None:
         """Say why, if the version has words for that, and close."""
         if not self.is_closed and self.connection.state is not ConnectionState.CLOSED:
@@ -184,6 +226,7 @@ class Link:
 
     def taken_over(self) -> None:
         """Another connection has the session now."""
+        self._tell_end()
         self.session = None
         self.end(TAKEN_OVER, "another connection has come with this client id")
 
@@ -198,7 +241,9 @@ class Link:
     def report(self, error: BaseException) -> None:
         self._broker.report(error)
 
-    def _fail(self, error: PacketError) -> None:
+    def _fail(self, error: PacketError, packet: Any) -> None:
+        """`packet`: None, it could not be read."""
+        self._tell_error(error, packet)
         self.connection.fail(error)
         self.flush()
         self._close()
@@ -206,8 +251,12 @@ class Link:
     def _close(self) -> None:
         if not self.is_closed and self._tunnel is not None:
             self.is_closed = True
-            self._give_up_opening()
+            self._tell_end()
             self._tunnel.close()
+
+    def _tell_error(self, error: BaseException, packet: Any) -> None:
+        if self._broker.listeners.want("error"):
+            self._broker.listeners.tell("error", error, self.socket, packet, self.client)
 
     def flush(self) -> None:
         data = self.connection.data_to_send()
@@ -221,8 +270,10 @@ class Link:
         connection, handlers = self.connection, self._handlers
         end = self._heard + SLICE
         count = 0
+        packet: Any = None
         try:
             while not self._is_waiting:
+                packet = None
                 packet = self._held_packets.pop(0) if self._held_packets and self._opening is None else connection.next_packet()
                 if packet is None:
                     break
@@ -232,10 +283,12 @@ class Link:
                     self._wait()
                     self._broker.loop.call_soon_threadsafe(self._go_on)
         except PacketError as error:
-            self._fail(error)
+            self._fail(error, packet)
             return
         except BaseException as error:
-            self._broker.report(contained(error))
+            defect = contained(error)
+            self._broker.report(defect)
+            self._tell_error(defect, packet)
             self.end(UNSPECIFIED, "")
             return
         self.flush()
@@ -274,6 +327,9 @@ class Link:
     def _admitted(self, packet: Connect, session: Session, is_present: bool, assigned: str) -> None:
         """The broker has opened a session."""
         self.session = session
+        self._has_client = True
+        if self._broker.listeners.want("connected"):
+            self._broker.listeners.tell("connected", self.client, self.socket)
         if self.handshake is None:
             self._is_counted = True
             self._broker.metrics.connected(True)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from svc.content.content_type import ContentType
 from svc.errors import Problem
 from svc.messages import Request
+from svc.mqtt.clients import MqttSession, MqttSocket
 from svc.mqtt.publishing import Sender
 from svc.mqtt.rows import NUMBER_BYTES, Position, SentRow, encode_position, position_key, received_key, sent_key
 from svc.protocol.mqtt_connection import MqttConnection
@@ -24,7 +25,7 @@ from svc.store.side_rows import SideRows
 
 class SessionLink(Protocol):
     """The connection of a session: `link.Link`. `kind`: the content type that its client takes. `certificate`: of the client. `handshake`: of a WebSocket.
-    `pending`: bytes that it has not taken yet.
+    `pending`: bytes that it has not taken yet. `client`: as code of applications sees it, while it is connected.
     """
 
     connection: MqttConnection
@@ -33,6 +34,10 @@ class SessionLink(Protocol):
     certificate: Any
     handshake: Request | None
 
+    @property
+    def client(self) -> MqttSession | None: ...
+    @property
+    def socket(self) -> MqttSocket: ...
     @property
     def peer(self) -> str: ...
     @property

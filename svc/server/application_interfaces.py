@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from svc.analytics import Recorder
+from svc.api.mqtt import MqttServer
 from svc.apps import App
 from svc.apps.graphql_entry import entry_of, graphql_options, is_on_main_ports
 from svc.auth.origin_policy import OriginPolicy
@@ -25,6 +26,7 @@ from svc.http.dispatch import Dispatcher
 from svc.listeners.upgrade_chain import UpgradeChain
 from svc.logs import AccessLog
 from svc.messages import Request, Response
+from svc.mqtt.listeners import ClientListeners
 from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
@@ -73,6 +75,7 @@ class ApplicationInterfaces:
         self._late_graphql = _LateGraphQL(self)
         self.rest.forms[HANDLER_PATH] = self._late_graphql
         self.socket_endpoints: dict[str, SocketEndpoint] = {}
+        self._mqtt_listeners = ClientListeners(reactor.loop)
 
     @cached_property
     def graphql(self) -> GraphQLEndpoint:
@@ -104,7 +107,12 @@ class ApplicationInterfaces:
             self._directory,
             self._reactor,
             MqttMetrics(self.recorder),
+            self._mqtt_listeners,
         )
+
+    def make_mqtt_server(self) -> MqttServer:
+        """`server.mqtt` of one application."""
+        return MqttServer(self._mqtt_listeners, lambda: self.mqtt.clients if "mqtt" in self.__dict__ else [])
 
     @property
     def mqtt_sockets(self) -> SocketEndpoint | None:

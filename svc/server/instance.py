@@ -312,6 +312,7 @@ class Instance:
                 executor=self.reactor.executor,
                 current_request=current_request,
                 mounts=self.mounts,
+                make_mqtt=self.interfaces.make_mqtt_server,
             )
         )
 

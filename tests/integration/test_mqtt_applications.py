@@ -9,7 +9,7 @@ import pytest
 
 import svc.testing
 from svc.protocol import mqtt_properties as p
-from svc.protocol.mqtt_packets import V3, V5, Publish, Suback, Subscribe, Subscription
+from svc.protocol.mqtt_packets import V3, V5, Auth, Connect, Publish, Suback, Subscribe, Subscription
 from svc.testing.application import Application
 from svc.testing.mqtt import MqttClient
 from tests.support.mqtt import broker_of, crash
@@ -201,6 +201,7 @@ def app(module_app: Application) -> Iterator[Application]:
         module_app.delete(f"/{table}/")
     code.CALLS.clear()
     yield module_app
+    module_app.server.mqtt.authorize_client = None
     for each in list(module_app._instance.sockets):
         if isinstance(each.client, MqttClient):
             each.client.cancel()
@@ -500,3 +501,287 @@ def test_items_are_under_way_with_the_connection(app: Application, qos: int) -> 
     client.cancel()
     app.mqtt("a", **LASTS).disconnect(properties={p.SESSION_EXPIRY: 0})
     assert len(app.module("resources").CALLS) == calls + 1, "what has ended is not begun anew"
+
+
+# --- server.mqtt -------------------------------------------------------------------------------------------------------------------------
+
+
+class Told:
+    """Listeners that note what they are called with."""
+
+    def __init__(self, app: Application) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        self._mqtt = app.server.mqtt
+        self._added: list[tuple[str, Any]] = []
+        for name in ("connection", "connected", "auth-failed", "disconnected", "error"):
+            self.on(name, lambda *arguments, name=name: self.events.append((name, *arguments)))
+
+    def on(self, name: str, callback: Any) -> Any:
+        self._mqtt.events.on(name, callback)
+        self._added.append((name, callback))
+        return callback
+
+    def take(self) -> list[tuple[Any, ...]]:
+        found, self.events = self.events, []
+        return found
+
+    def names(self) -> list[str]:
+        return [each[0] for each in self.take()]
+
+    def end(self) -> None:
+        for name, callback in self._added:
+            self._mqtt.events.off(name, callback)
+
+
+@pytest.fixture
+def told(app: Application) -> Iterator[Told]:
+    found = Told(app)
+    yield found
+    found.end()
+
+
+def test_what_happens_to_a_client(app: Application, told: Told) -> None:
+    client = app.mqtt("a", **LASTS)
+    client.subscribe("Sensor/#", 1)
+    (connection, socket), (connected, session, same) = told.take()
+    assert (connection, connected) == ("connection", "connected") and same is socket
+    assert (socket.ip, socket.secure, socket.subject) == ("192.0.2.1", False, None)
+    assert (session.client_id, session.session_id, session.user.username, session.request) == ("a", "a", "admin", None)
+    assert session.subscriptions == (("Sensor/#", 1),) and session.subscriptions[0].topic == "Sensor/#"
+    sessions = app.server.mqtt.sessions
+    assert session in sessions and list(sessions) == [session] and len(sessions) == 1 and sessions & {session} == {session}
+    client.disconnect()
+    assert told.take() == [("disconnected", session, socket)] and not sessions
+    assert session.subscriptions == (("Sensor/#", 1),) and session.user.username == "admin", "as it was last"
+    client = app.mqtt("a", **LASTS)
+    (found,) = sessions
+    assert found is not session and found.subscriptions == (("Sensor/#", 1),)
+    app.mqtt("a", **LASTS)
+    assert told.names() == ["connection", "connected", "connection", "disconnected", "connected"], "a takeover"
+    assert len(sessions) == 1
+
+
+def test_clients_over_websocket(app: Application, told: Told) -> None:
+    from svc.protocol.mqtt import encode
+
+    socket = app.connect("/any", headers={"Sec-WebSocket-Protocol": "mqtt"})
+    socket.send(encode(Connect(V5, "ws"), V5))
+    app.settle()
+    (session,) = app.server.mqtt.sessions
+    assert session.request.pathname == "/any" and session.client_id == "ws"
+    session.socket.close()
+    app.settle()
+    assert told.names() == ["connection", "connected", "disconnected"]
+
+
+def test_logins_that_fail(app: Application, told: Told) -> None:
+    with pytest.raises(AssertionError, match="0x87"):
+        app.mqtt("a", user=None)
+    name, packet, socket, error = told.take()[1]
+    assert (name, packet.client_id, error, socket.ip) == ("auth-failed", "a", None, "192.0.2.1")
+    with pytest.raises(AssertionError, match="0x86"):
+        MqttClient(app.instance, Connect(V5, "x", True, 0, "nobody", b"a secret"))
+    name, packet, socket, error = told.take()[1]
+    assert (name, packet.username, error.status_code) == ("auth-failed", "nobody", 401)
+    assert packet.password == b"a secret" and "secret" not in repr(packet) and "nobody" in repr(packet)
+    assert not app.server.mqtt.sessions
+
+
+def test_errors_of_clients(app: Application, told: Told) -> None:
+    client = app.mqtt("a")
+    client.publish("Sensor/+", {})
+    _, _, (name, error, _, packet, session), (ended, *_) = told.take()
+    assert (name, error.reason, packet, session.client_id, ended) == ("error", 0x90, None, "a", "disconnected")
+    client = app.mqtt("a")
+    client._send(Publish("Sensor/a", b"{}", properties={p.SUBSCRIPTION_ID: [1]}))
+    _, _, (name, error, _, packet, session), _ = told.take()
+    assert (name, error.reason, session.client_id) == ("error", 0x82, "a")
+    client = app.mqtt("a")
+    client._send(Auth())
+    _, _, (name, error, socket, packet, session), (_, _, again) = told.take()
+    assert (name, error.reason, type(packet)) == ("error", 0x82, Auth) and socket is again
+
+
+def test_listeners_that_misbehave(app: Application, told: Told) -> None:
+    """They raise, never return, remove themselves, close the connection, or end the process: the client, and other listeners, do not notice."""
+    events = app.server.mqtt.events
+    calls: list[str] = []
+
+    def removes_itself(session: Any) -> None:
+        calls.append("removed")
+        events.off("connected", removes_itself)
+
+    async def fails_later() -> None:
+        import asyncio
+
+        await asyncio.sleep(1)
+        raise ValueError("later")
+
+    async def never() -> None:
+        import asyncio
+
+        try:
+            await asyncio.Event().wait()
+        finally:
+            calls.append("ended")
+
+    def exits(*arguments: Any) -> None:
+        raise SystemExit(1)
+
+    told.on("connected", lambda session, socket: 1 / 0)
+    told.on("connected", exits)
+    told.on("connected", fails_later)
+    told.on("connected", never)
+    told.on("connected", removes_itself)
+    last = told.on("connected", lambda session: calls.append(session.client_id))
+    app.mqtt("a").ping()
+    app.mqtt("b").ping()
+    assert calls == ["removed", "a", "b"]
+    app.clock.advance(2)
+    assert sum("division by zero" in each.text for each in app.logs) == 2 == sum("ValueError: later" in each.text for each in app.logs)
+    app.clock.advance(125)
+    assert calls[3:] == ["ended", "ended"] and any("has not ended within 120 s" in each.text for each in app.logs)
+    events.off("connected", last).off("connected", last)
+    told.on("connected", lambda session, socket: socket.close())
+    client = app.mqtt("c")
+    app.settle()
+    assert (client.is_open, client.reason) == (False, 0x98)
+    told.on("connection", lambda socket: socket.close())
+    with pytest.raises(AssertionError):
+        app.mqtt("d")
+
+
+def test_unknown_events(app: Application) -> None:
+    events = app.server.mqtt.events
+    with pytest.raises(ValueError, match=r"no event 'connect'; it has connection, connected, auth-failed, disconnected, error"):
+        events.on("connect", print)
+    with pytest.raises(ValueError, match="no event"):
+        events.off("auth_failed", print)
+    with pytest.raises(TypeError, match="a function to call, not str"):
+        events.on("connected", "x")
+    with pytest.raises(TypeError, match="called with 2 arguments, and wants others"):
+        events.on("connected", lambda a, b, c: None)
+    with pytest.raises(TypeError, match="a function or None, not int"):
+        app.server.mqtt.authorize_client = 5
+
+
+class Banned(Exception):
+    code = 0x8A
+
+
+class OddCode(Exception):
+    code = 0x01
+
+
+@pytest.mark.parametrize(
+    ("error", "v5", "v3", "is_logged"),
+    [
+        (Banned("not you"), "0x8a not you", "0x05", False),
+        (OddCode("x"), "0x87", "0x05", True),
+        (ValueError("x"), "0x87", "0x05", True),
+        (svc.AccessViolation(None, "no entry"), "0x87 no entry", "0x05", False),
+        (svc.ClientError("later", 429), "0x87 later", "0x05", False),
+        (SystemExit(1), "0x87", "0x05", True),
+    ],
+)
+@pytest.mark.parametrize("is_async", [True, False])
+def test_who_may_connect(app: Application, told: Told, error: BaseException, v5: str, v3: str, is_logged: bool, is_async: bool) -> None:
+    asked: list[tuple[Any, Any]] = []
+
+    def decide(packet: Any, user: Any) -> None:
+        asked.append((packet.client_id, user.username))
+        if packet.client_id.startswith("bad"):
+            raise error
+        packet.client_id = "changed"
+
+    async def decide_later(packet: Any, user: Any) -> None:
+        decide(packet, user)
+
+    app.server.mqtt.authorize_client = decide_later if is_async else decide
+    app.mqtt("good").ping()
+    assert [each.client_id for each in app.server.mqtt.sessions] == ["good"]
+    told.take()
+    with pytest.raises(AssertionError, match=f"{v5}$"):
+        app.mqtt("bad")
+    assert [each[0] for each in told.events] == ["connection", "auth-failed"] and isinstance(told.events[1][3], Exception)
+    with pytest.raises(AssertionError, match=v3):
+        app.mqtt("bad3", version=V3)
+    assert asked == [("good", "admin"), ("bad", "admin"), ("bad3", "admin")]
+    assert any("authorize_client failed" in each.text for each in app.logs) == is_logged
+    with pytest.raises(AssertionError, match="0x86"):
+        MqttClient(app.instance, Connect(V5, "bad", True, 0, "nobody", b"wrong"))
+    assert len(asked) == 3, "who cannot log in is not asked about"
+
+
+def test_a_decision_that_takes_long(app: Application) -> None:
+    """Others go on; one that never comes refuses."""
+    import asyncio
+
+    gate = asyncio.Event()
+
+    async def decide(packet: Any, user: Any) -> None:
+        if packet.client_id == "waits":
+            await gate.wait()
+        if packet.client_id == "never":
+            await asyncio.Event().wait()
+
+    durable = app.mqtt("waits", **LASTS)
+    app.server.mqtt.authorize_client = decide
+    with pytest.raises(AssertionError, match="refused"):
+        app.mqtt("never")
+    durable.ping()
+    found: list[Any] = []
+
+    async def open_later() -> None:
+        await asyncio.sleep(3)
+        found.append(app.server.mqtt.sessions)
+        gate.set()
+
+    task = app.instance.loop.create_task(open_later())
+    app.mqtt("waits", **LASTS).ping()
+    assert task.done() and not durable.is_open and durable.reason == 0x8E
+    app.mqtt("other").ping()
+
+
+# --- versions of an application ----------------------------------------------------------------------------------------------------------
+
+LISTENING = """
+from svc import server
+
+SEEN = []
+server.mqtt.events.on("connected", lambda session: SEEN.append(session.client_id))
+
+
+def decide(packet, user):
+    SEEN.append(f"{packet.client_id}?")
+
+
+server.mqtt.authorize_client = decide
+"""
+
+
+def test_listeners_go_with_their_application(tmp_path: Any) -> None:
+    files = {"config.yaml": "resources: {files: resources.py}\n", "resources.py": LISTENING}
+    directory = write_application(tmp_path / "things", files)
+    with svc.testing.app(directory) as app:
+        first, former = app.module("resources"), app.server
+        app.mqtt("a")
+        assert first.SEEN == ["a?", "a"]
+        app.run(app.instance.server.reload())
+        second = app.module("resources")
+        assert second is not first and app.server is not former
+        app.mqtt("b")
+        assert (first.SEEN, second.SEEN) == (["a?", "a"], ["b?", "b"])
+        with pytest.raises(RuntimeError, match="has been replaced"):
+            former.mqtt.events.on("connected", print)
+        with pytest.raises(RuntimeError, match="has been replaced"):
+            former.mqtt.authorize_client = print
+        (directory / "resources.py").write_text(f"{LISTENING}\n1 / 0\n")
+        app.run(app.instance.server.reload())
+        second.SEEN.clear()
+        app.mqtt("c")
+        assert second.SEEN in ([], ["c?", "c"]), "a version that fails is not told of anything"
+        app.server.withdraw()
+        second.SEEN.clear()
+        app.mqtt("d")
+        assert second.SEEN == []
