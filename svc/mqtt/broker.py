@@ -18,6 +18,7 @@ from svc.errors import AccessViolation, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, HeaderPairs, Request
 from svc.mqtt.addresses import Addresses
+from svc.mqtt.client_log import ClientLog
 from svc.mqtt.clients import MqttSession
 from svc.mqtt.delivery import Delivery
 from svc.mqtt.listeners import ClientListeners, ClientRefused
@@ -85,7 +86,11 @@ class Sweepable(Protocol):
 
 
 class Broker:
-    """`sessions`: by client id; those that are connected, and those that wait for their client. `swept`: links whose connections do not sweep them."""
+    """`sessions`: by client id; those that are connected, and those that wait for their client. `swept`: links whose connections do not sweep them.
+    `log`: set before it serves.
+    """
+
+    log: ClientLog
 
     def __init__(
         self,
@@ -391,6 +396,7 @@ class Broker:
         """About once a second."""
         for link in list(self.swept):
             link.sweep(now)
+        self.log.sweep(now)
         written = 0
         for session in self.sessions.values():
             if session.changed and session.link is not None:
@@ -470,13 +476,6 @@ class Broker:
         transaction = self.stored.store.begin()
         self.stored.put(transaction, session)
         self.write(transaction, on_done)
-
-    # --- what is logged ------------------------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def note_refused(client_id: str, topic: str, reason: int, message: str) -> None:
-        """A message that was not written. At QoS 0, and in 3.1.1, its client does not get to know."""
-        logger.info("a message of %s to %s was refused with %#04x: %s", client_id, topic[:200], reason, message)
 
     # --- for code of applications --------------------------------------------------------------------------------------------------------
 

@@ -90,6 +90,7 @@ class Link:
         "_opening",
         "_socket",
         "_tunnel",
+        "_why",
         "certificate",
         "connection",
         "handshake",
@@ -113,6 +114,7 @@ class Link:
         self._lasting: Publish | None = None  # a message that takes longer than its turn: those behind it wait
         self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
         self._is_counted = self._is_orderly = self._is_over = False
+        self._why: tuple[str, bool] | None = None  # it ends; and whether that is a fault
         self._socket: MqttSocket | None = None
         self._client: MqttSession | None = None
         self._has_client = False  # CONNECT was accepted, and the connection has not ended
@@ -169,6 +171,7 @@ class Link:
             self._process()
 
     def on_eof(self) -> None:
+        self._ends_because("the client has closed it")
         self._close()
 
     def on_sent(self) -> None:
@@ -190,6 +193,7 @@ class Link:
     def sweep(self, now: float) -> None:
         if self.connection.state is not ConnectionState.OPEN:
             if now > self._deadline:
+                self._ends_because("CONNECT has not come, or could not be answered, in time")
                 self._close()
         elif self._keep_alive and now - self._heard > self._keep_alive and not self._is_waiting:
             self.end(KEEP_ALIVE_TIMEOUT, "no packet within one and a half times the keep-alive")
@@ -202,12 +206,19 @@ class Link:
 
     # --- the ends ------------------------------------------------------------------------------------------------------------------------
 
+    def _ends_because(self, why: str, *, is_fault: bool = False) -> None:
+        """For the log. What is said first counts."""
+        if self._why is None:
+            self._why = (why, is_fault)
+
     def _tell_end(self) -> None:
         """The connection is over, for others than its peer."""
         if self._is_over:
             return
         self._is_over = True
         self._give_up_opening()
+        why, is_fault = self._why or ("it was lost", False)
+        self._broker.log.ended(self._client_id, self.peer, why, is_fault=is_fault)
         if self._has_client and self._broker.listeners.want("disconnected"):
             self._broker.listeners.tell("disconnected", self.client, self.socket)
         client, self._client, self._has_client = self._client, None, False
@@ -219,6 +230,7 @@ class Link:
 
     def end(self, reason: int, message: str) -> None:
         """Say why, if the version has words for that, and close."""
+        self._ends_because(f"{reason:#04x} {message}", is_fault=reason in (UNSPECIFIED, UNAVAILABLE))
         if not self.is_closed and self.connection.state is not ConnectionState.CLOSED:
             self.connection.disconnect(reason, message)
             self.flush()
@@ -226,6 +238,7 @@ class Link:
 
     def taken_over(self) -> None:
         """Another connection has the session now."""
+        self._ends_because(f"{TAKEN_OVER:#04x} another connection has come with this client id")
         self._tell_end()
         self.session = None
         self.end(TAKEN_OVER, "another connection has come with this client id")
@@ -243,6 +256,7 @@ class Link:
 
     def _fail(self, error: PacketError, packet: Any) -> None:
         """`packet`: None, it could not be read."""
+        self._ends_because(f"{error.reason:#04x} {error}", is_fault=True)
         self._tell_error(error, packet)
         self.connection.fail(error)
         self.flush()
@@ -311,13 +325,15 @@ class Link:
 
     def _on_connect(self, packet: Connect) -> None:
         if AUTHENTICATION_METHOD in packet.properties:
-            self._refuse(BAD_AUTHENTICATION_METHOD, "there is no enhanced authentication")
+            self._refuse(packet, BAD_AUTHENTICATION_METHOD, "there is no enhanced authentication")
             return
         self._wait()
-        self._broker.admit(self, packet, partial(self._admitted, packet), self._refuse)
+        self._broker.admit(self, packet, partial(self._admitted, packet), partial(self._refuse, packet))
 
-    def _refuse(self, reason: int, message: str) -> None:
+    def _refuse(self, packet: Connect, reason: int, message: str) -> None:
         if not self.is_closed:
+            self._is_over = True
+            self._broker.log.refused(packet.client_id, packet.username, self.peer, reason, message)
             if self.handshake is None:
                 self._broker.metrics.connected(False)
             self.connection.refuse(reason, message)
@@ -330,6 +346,8 @@ class Link:
         self._has_client = True
         if self._broker.listeners.want("connected"):
             self._broker.listeners.tell("connected", self.client, self.socket)
+        transport = "TCP" if self.handshake is None else "WebSocket"
+        self._broker.log.connected(session.client_id, session.sender.username, self.peer, packet.version, transport)
         if self.handshake is None:
             self._is_counted = True
             self._broker.metrics.connected(True)
@@ -377,12 +395,12 @@ class Link:
 
     def _published_once(self, topic: str, reason: int, message: str) -> None:
         if reason:
-            self._broker.note_refused(self._client_id, topic, reason, message)
+            self._broker.log.message_refused(self._client_id, topic, reason, message)
 
     def _published(self, answer: _Answer, session: Session, packet: Publish, written: MqttMessage, reason: int, message: str) -> None:
         version = self.connection.version
         if reason:
-            self._broker.note_refused(session.client_id, packet.topic, reason, message)
+            self._broker.log.message_refused(session.client_id, packet.topic, reason, message)
         fails = reason != SUCCESS and (version == V5 or reason == UNSPECIFIED)
         packet_id = packet.packet_id
         kind = PUBACK
@@ -582,6 +600,7 @@ class Link:
                 raise PacketError(PROTOCOL_ERROR, "DISCONNECT prolongs a session that was to end with its connection")
             session.expiry = self._broker.seconds_of(expiry)
         self._is_orderly = True
+        self._ends_because(f"DISCONNECT with {packet.reason:#04x}" if packet.reason else "DISCONNECT")
         if packet.reason != WITH_WILL:
             session.will = None
         self.connection.closed()

@@ -25,6 +25,7 @@ from svc.http.decoding import RequestDecoder
 from svc.http.dispatch import Dispatcher
 from svc.listeners.upgrade_chain import UpgradeChain
 from svc.logs import AccessLog
+from svc.logs.core import SectionLog
 from svc.messages import Request, Response
 from svc.mqtt.listeners import ClientListeners
 from svc.reactor import Reactor
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
 
 
 class ApplicationInterfaces:
-    """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path. `recorder`: of the metrics."""
+    """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path. `recorder`: of the metrics.
+    `mqtt_log`: of the broker."""
 
     recorder: Recorder
+    mqtt_log: SectionLog
 
     def __init__(
         self,
@@ -96,10 +99,11 @@ class ApplicationInterfaces:
     @cached_property
     def mqtt(self) -> Broker:
         from svc.mqtt.broker import Broker
+        from svc.mqtt.client_log import ClientLog
         from svc.mqtt.metrics import MqttMetrics
         from svc.mqtt.payloads import Payloads
 
-        return Broker(
+        broker = Broker(
             self._config.mqtt,
             self._resources,
             Payloads(self.rest.types),
@@ -109,6 +113,8 @@ class ApplicationInterfaces:
             MqttMetrics(self.recorder),
             self._mqtt_listeners,
         )
+        broker.log = ClientLog(self.mqtt_log, broker.now)
+        return broker
 
     def make_mqtt_server(self) -> MqttServer:
         """`server.mqtt` of one application."""

@@ -210,6 +210,7 @@ class Instance:
             config, self.store, self.resources, self.types, reactor, self.accounts, certificates.clients, self._executors["graphql"]
         )
         self.interfaces.recorder = recorder
+        self.interfaces.mqtt_log = self.logs.log("mqtt")
         dispatchers = PortDispatchers(
             config,
             self.interfaces,
