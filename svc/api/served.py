@@ -68,6 +68,12 @@ class _CodeResource(ProtocolResource):
             cls.bind(target)
 
     @classmethod
+    def set_subscription_options(cls, target: ProtocolTarget, options: Mapping[str, Any]) -> None:
+        found = for_application(target)
+        for name, value in options.items():
+            setattr(found, name, value)
+
+    @classmethod
     def handle(cls, verb: str, target: ProtocolTarget, data: Any, request: Request) -> Any:
         application = cls.application
         found = application._verbs.get(verb)
@@ -483,6 +489,7 @@ def serve(application: type[Resource], address: str, **options: Any) -> type[Pro
         "name": address,
         "without_body": own & WITH_DATA,
         "own_rights": application._own_rights or None,
+        "own_events": not own.isdisjoint(CONNECTING),
     }
     if issubclass(application, Table):
         base = application._served

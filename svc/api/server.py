@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from svc.analytics import Recorder
 from svc.api.context import current_context
+from svc.api.mqtt import MqttServer
 from svc.api.thread_guard import REGISTERING, refuse_helper
 from svc.api.transactions import Transaction, open_transaction
 from svc.auth.users import User, UserDirectory
@@ -94,7 +95,7 @@ Operate = Callable[[Mapping[str, Any], User | None, bool, Transaction | None], A
 @dataclass
 class ServerParts:
     """What the `Server`s of one instance share. `nodes`: records of the other nodes. `current_request`: that of the running code, for the address of its
-    caller. `resources`, `content_types`: shown as they are."""
+    caller. `resources`, `content_types`: shown as they are. `make_mqtt`: `server.mqtt` of one application, which takes effect with it."""
 
     ports: Ports
     config: Mapping[str, Any]
@@ -111,6 +112,7 @@ class ServerParts:
     instances: int = 1
     executor: Any = None
     mounts: Mounts | None = None
+    make_mqtt: Callable[[], MqttServer | None] = lambda: None
     current_request: Callable[[], Request | None] = lambda: None
     owner_ranks: dict[str, int] = field(default_factory=dict)
     registrations: int = 0
@@ -146,6 +148,9 @@ class Server:
         self._waiting: list[tuple[Any, Step]] = []  # until `activate`
         self._sockets: list[SocketServer] = []
         self._mounted: list[Any] = []
+        self._mqtt = parts.make_mqtt()
+        if self._mqtt is not None and not self._is_staged:
+            self._mqtt.activate()
         self.config = parts.config
         self.resources = parts.resources
         self.content_types = self.contentTypes = parts.content_types
@@ -173,6 +178,8 @@ class Server:
         self._registered += waiting
         for socket in self._sockets:
             socket.take_effect()
+        if self._mqtt is not None:
+            self._mqtt.activate(None if replaced is None else replaced._mqtt)
         if replaced is not None:
             replaced._close_sockets()
             replaced._end_mounted()
@@ -182,6 +189,8 @@ class Server:
         self._change([], self._take_all())
         self._close_sockets()
         self._end_mounted()
+        if self._mqtt is not None:
+            self._mqtt.withdraw()
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -189,7 +198,8 @@ class Server:
         was_staged, self._is_staged = self._is_staged, True
         waiting, sockets, mounted = len(self._waiting), len(self._sockets), len(self._mounted)
         try:
-            yield
+            with nullcontext() if self._mqtt is None else self._mqtt.together():
+                yield
         except BaseException:
             added, self._waiting = self._waiting[waiting:], self._waiting[:waiting]
             opened, self._sockets = self._sockets[sockets:], self._sockets[:sockets]
@@ -356,6 +366,13 @@ class Server:
             self._release_unused(opened)
             raise
         return opened
+
+    @property
+    def mqtt(self) -> MqttServer:
+        """The broker of MQTT: who is connected, what happens to clients, who may connect. Raises RuntimeError where there is none."""
+        if self._mqtt is None:
+            raise RuntimeError("there is no broker of MQTT here")
+        return self._mqtt
 
     # --- users -----------------------------------------------------------------------------------------------------------------------
 

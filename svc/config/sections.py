@@ -286,7 +286,13 @@ class MqttSection(Section):
         "The table, `data.Topic`, whose records are the topics that are no resources; made if it is not there. null: there are no such topics.",
         null=True,
     )
-    logging: Fields | None = _own_log("MQTT")
+    logging: Fields | None = setting(
+        "mapping",
+        None,
+        "Log of clients and of the messages that are refused; its presence switches it on.",
+        fields=LOGGING_FIELDS,
+        null=True,
+    )
 
 
 class QuerySection(Section):

@@ -18,6 +18,7 @@ _MODULES = {
     "svc.store": ("storage", "storage"),
     "svc.cluster": ("replication", "replication"),
     "svc.analytics": ("analytics", "analytics"),
+    "svc.mqtt": ("mqtt", "mqtt"),
     "svc.auth": ("authentication", "auth"),
     "svc.operations": ("", "operation"),
     "svc.apps": ("", "apps"),

@@ -26,9 +26,9 @@ BUILT_IN = ("http", "mqtt", "authentication", "tls", "storage", "analytics", "re
 
 
 class SectionLog:
-    """One `logging` section: its threshold and its destinations. `file` and `stdout` are None when they are off."""
+    """One `logging` section: its threshold and its destinations. `file` and `stdout` are None when they are off. `is_own`: the configuration has it."""
 
-    __slots__ = ("_logs", "file", "streams", "tag", "threshold")
+    __slots__ = ("_logs", "file", "is_own", "streams", "tag", "threshold")
 
     def __init__(self, logs: "Logs") -> None:
         self._logs = logs
@@ -36,6 +36,7 @@ class SectionLog:
         self.file: LogFile | None = None
         self.streams = True
         self.tag = ""
+        self.is_own = False
 
     def write(self, level: int, thread: str, tags: tuple[str, ...], messages: tuple[object, ...]) -> None:
         """Format and append one entry. The caller has compared the level with `threshold`."""
@@ -211,6 +212,7 @@ class Logs:
         if config is None:
             return
         own = self._own_fields(config, section)
+        log.is_own = config.values.get(f"{section}.logging") is not None
         log.threshold = NUMBERS[own.get("level", config.logging.level)]
         log.tag = tag_text(own.get("tag") or "")
         to_file = config.logging.file

@@ -27,11 +27,12 @@ _SAFE = "/:@!$&'()*+,;=~"  # as in registered addresses
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`text`: of the key, "" for the resource itself."""
+    """`text`: of the key, "" for the resource itself. `place`: the path of a resource whose address has parameters, with their values."""
 
     registration: Registration
     raw: str
     text: str
+    place: str = ""
 
     @property
     def resource(self) -> type[Resource]:
@@ -52,8 +53,7 @@ class Address:
             target.id_text, target.raw = self.text, self.raw
         else:
             target.is_root = True
-        if self.registration.pattern is not None:
-            self.resource.set_parameters(target, self.registration.parameters(f"/{self.registration.path}/{self.raw}"))
+        set_parameters(target, self.registration, self.place, self.raw)
         if target.id_text is not None:
             self.resource.bind(target)
         return target
@@ -69,6 +69,7 @@ class Filter:
     no              yes               what is one level below the key, or the keys of one level
 
     `pattern`: any other combination, as levels of keys; then the rest says nothing. `addresses`: of a filter of free topics, what knows which these are.
+    `place`: as of `Address`.
     """
 
     registration: Registration
@@ -78,6 +79,15 @@ class Filter:
     has_children: bool
     pattern: tuple[str, ...] | None = None
     addresses: Addresses | None = None
+    place: str = ""
+
+    @property
+    def path(self) -> str:
+        """What topics of the resource begin with."""
+        return self.place or self.registration.path
+
+    def set_parameters(self, target: RequestTarget) -> None:
+        set_parameters(target, self.registration, self.place, self.raw)
 
     @property
     def resource(self) -> type[Resource]:
@@ -91,7 +101,7 @@ class Filter:
         """The topic that an event is told under; None: it is not told."""
         if self.addresses is not None:
             return self.addresses.free_topic_of(event)
-        return topic_of(self.registration.path, event.id)
+        return topic_of(self.path, event.id)
 
     @property
     def is_root(self) -> bool:
@@ -141,7 +151,8 @@ class Addresses:
             return None
         registration, relative = found
         raw = relative[1:]
-        return Address(registration, raw, decode_path(raw))
+        place = "" if registration.pattern is None else topic[: len(topic) - len(decode_path(relative))]
+        return Address(registration, raw, decode_path(raw), place)
 
     def _is_of_resource(self, topic: str) -> bool:
         """Whether a topic, or what filters have in front of wildcards, begins with a resource: also one that is hidden, or does not work."""
@@ -173,11 +184,11 @@ class Addresses:
             return self._find_free_filter(text, levels, end, before)
         wild = tuple(levels[end:])
         if wild in ((), ("#",), ("+",)):
-            return Filter(address.registration, address.raw, address.text, wild == ("#",), wild == ("+",))
+            return Filter(address.registration, address.raw, address.text, wild == ("#",), wild == ("+",), place=address.place)
         pattern = (*(address.text.split("/") if address.text else ()), *wild)
         if len(pattern) > LEVELS or pattern.count("+") > WILDCARDS:
             return None
-        return Filter(address.registration, "", "", False, False, pattern)
+        return Filter(address.registration, "", "", False, False, pattern, place=address.place)
 
     def _find_free_filter(self, text: str, levels: list[str], end: int, before: str) -> Filter | None:
         """The same among free topics. `before`: what stands in front of the wildcards, which begin with level number `end`."""
@@ -208,6 +219,12 @@ class Addresses:
         return key
 
 
+def set_parameters(target: RequestTarget, registration: Registration, place: str, raw: str) -> None:
+    """Keep the values of the parameters of an address. `place`: as of `Address`; `raw`: what follows it."""
+    if registration.pattern is not None:
+        registration.resource.set_parameters(target, registration.parameters(f"/{quote(place, safe=_SAFE)}/{raw}"))
+
+
 def topic_of(path: str, key: object) -> str | None:
     """The topic of a record; None: its key cannot be in a topic, because it would be read as another one, or as a filter.
 
@@ -226,4 +243,4 @@ def topic_of(path: str, key: object) -> str | None:
         return None
     if not text or "+" in text or "#" in text or "\0" in text or "?" in text or text[0] == "/" or text[-1] == "/" or "//" in text:
         return None
-    return f"{path}/{text}"
+    return f"{path}/{text}" if path else text

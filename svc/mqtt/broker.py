@@ -18,7 +18,10 @@ from svc.errors import AccessViolation, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, HeaderPairs, Request
 from svc.mqtt.addresses import Addresses
+from svc.mqtt.client_log import ClientLog
+from svc.mqtt.clients import MqttSession
 from svc.mqtt.delivery import Delivery
+from svc.mqtt.listeners import ClientListeners, ClientRefused
 from svc.mqtt.metrics import MqttMetrics
 from svc.mqtt.payloads import Payloads
 from svc.mqtt.publishing import Publishing, Sender
@@ -50,6 +53,7 @@ logger = logging.getLogger("svc.mqtt")
 FILTERS = 1000  # of a session
 SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
+OPENING = 5.0  # seconds that code of an application has to say whether a client that comes back may go on to read a table
 LONGEST_ID = 1024  # characters of a client id
 POSITIONS = 256  # sessions whose positions are written in a second
 CLEANING = 3600.0  # seconds between two looks for rows of sessions that have ended
@@ -82,7 +86,11 @@ class Sweepable(Protocol):
 
 
 class Broker:
-    """`sessions`: by client id; those that are connected, and those that wait for their client. `swept`: links whose connections do not sweep them."""
+    """`sessions`: by client id; those that are connected, and those that wait for their client. `swept`: links whose connections do not sweep them.
+    `log`: set before it serves.
+    """
+
+    log: ClientLog
 
     def __init__(
         self,
@@ -93,6 +101,7 @@ class Broker:
         directory: UserDirectory,
         reactor: Reactor,
         metrics: MqttMetrics,
+        listeners: ClientListeners,
     ) -> None:
         self._options = options
         self._identifier = identifier
@@ -102,6 +111,7 @@ class Broker:
         self.wall = reactor.clock.wall
         self._log_error = reactor.log_error
         self.metrics = metrics
+        self.listeners = listeners
         self.payloads = payloads
         self.addresses = Addresses(resources)
         self.stored = StoredSessions(directory.store, self.wall, self.spawn)
@@ -202,7 +212,9 @@ class Broker:
             request = _request_of(packet, link)
             user = await self._identify(request, packet, link)
             if user is None and self._options.require_authentication:
+                self.listeners.tell("auth-failed", packet, link.socket, None)
                 raise ConnectRefused(NOT_AUTHORIZED, "a user name and a password are needed")
+            await self.listeners.authorize(packet, user)
             link.kind = self.payloads.writer(_accept_of(packet, link))
             client_id, assigned = packet.client_id, ""
             if not client_id:
@@ -224,7 +236,12 @@ class Broker:
             self._identifier.watch_login(request, link)
         except ConnectRefused as refused:
             on_refused(refused.reason, str(refused))
+        except ClientRefused as refused:
+            self.listeners.tell("auth-failed", packet, link.socket, refused.error)
+            on_refused(refused.reason, str(refused))
         except Problem as problem:
+            if problem.status_code == 401:
+                self.listeners.tell("auth-failed", packet, link.socket, problem)
             on_refused(BAD_CREDENTIALS if problem.status_code == 401 else UNAVAILABLE, problem.message)
         except BaseException as error:
             self.report(contained(error))
@@ -283,7 +300,9 @@ class Broker:
         await self._store(session, is_changed=is_changed, replaces=number is not None)
         if number is not None:
             self.spawn(self._run("removing a session", self.stored.remove_rows(number)))
-        for _ in session.open_deliveries():
+        for opening in session.open_deliveries():
+            if opening is not None:
+                await asyncio.wait((opening,), timeout=OPENING)
             await self._pause()
         self.sessions[client_id] = session
         session.attach(link)
@@ -378,6 +397,7 @@ class Broker:
         """About once a second."""
         for link in list(self.swept):
             link.sweep(now)
+        self.log.sweep(now)
         written = 0
         for session in self.sessions.values():
             if session.changed and session.link is not None:
@@ -394,7 +414,7 @@ class Broker:
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 
     def subscribe(self, session: Session, subscription: Subscription, identifier: int) -> tuple[int, Delivery | None]:
-        """(QoS that is granted, the delivery), which is held until that is said; or why not, and None."""
+        """(QoS that is granted, the delivery), which is held until that is said; or why not, and None. One with an `opening` is not granted yet: `opened`."""
         before = session.deliveries.get(subscription.filter)
         if before is None and len(session.deliveries) >= FILTERS:
             return QUOTA_EXCEEDED, None
@@ -406,10 +426,28 @@ class Broker:
             delivery = delivery_of(session, subscription, self, identifier, with_records=with_records)
             delivery.is_held = True
             delivery.open(before)
-        except AccessViolation:
-            return NOT_AUTHORIZED, None
         except Problem as problem:
-            return (FILTER_INVALID if problem.status_code < 500 else UNSPECIFIED), None
+            return _reason_of(problem), None
+        if delivery.opening is None:
+            self._grant(session, delivery)
+        return subscription.qos, delivery
+
+    async def opened(self, session: Session, delivery: Delivery) -> int:
+        """Wait until code of an application has answered: the QoS that is granted, or why not."""
+        opening = delivery.opening
+        assert opening is not None
+        await asyncio.wait((opening,))
+        problem = None if opening.cancelled() else opening.result()
+        if opening.cancelled() or problem is not None:
+            return UNSPECIFIED if problem is None else _reason_of(problem)
+        if session.deliveries.get(delivery.subscription.filter) is None and len(session.deliveries) >= FILTERS:
+            delivery.close()
+            return QUOTA_EXCEEDED
+        self._grant(session, delivery)
+        return delivery.subscription.qos
+
+    def _grant(self, session: Session, delivery: Delivery) -> None:
+        before = session.deliveries.get(delivery.subscription.filter)
         session.last_number += 1
         delivery.number, delivery.started = session.last_number, int(self.wall() * 1000)
         if before is not None:
@@ -417,9 +455,8 @@ class Broker:
             session.former.append(before)
         if isinstance(delivery, SharedMember):
             delivery.keep(None if session.rows is None else session.number)
-        session.deliveries[subscription.filter] = delivery
+        session.deliveries[delivery.subscription.filter] = delivery
         session.changed.add(delivery.database)
-        return subscription.qos, delivery
 
     def unsubscribe(self, session: Session, text: str) -> int:
         delivery = session.deliveries.pop(text, None)
@@ -441,12 +478,20 @@ class Broker:
         self.stored.put(transaction, session)
         self.write(transaction, on_done)
 
-    # --- what is logged ------------------------------------------------------------------------------------------------------------------
+    # --- for code of applications --------------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def note_refused(client_id: str, topic: str, reason: int, message: str) -> None:
-        """A message that was not written. At QoS 0, and in 3.1.1, its client does not get to know."""
-        logger.info("a message of %s to %s was refused with %#04x: %s", client_id, topic[:200], reason, message)
+    @property
+    def clients(self) -> list[MqttSession]:
+        """Those that are connected."""
+        links = [session.link for session in self.sessions.values()]
+        return [link.client for link in links if link is not None and link.client is not None]
+
+
+def _reason_of(problem: Problem) -> int:
+    """The code of SUBACK."""
+    if isinstance(problem, AccessViolation) or problem.status_code in (401, 403):
+        return NOT_AUTHORIZED
+    return FILTER_INVALID if problem.status_code < 500 else UNSPECIFIED
 
 
 def _ignore(problem: Problem | None) -> None:

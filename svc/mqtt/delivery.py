@@ -6,15 +6,18 @@ receiver's own.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from svc.auth.users import User
 from svc.content.content_type import ContentType
 from svc.errors import NotFound, Problem
-from svc.http.event_pump import HIGH_WATER
+from svc.http.event_pump import HIGH_WATER, as_event_source
 from svc.loop import contained
 from svc.mqtt.addresses import Addresses, Filter
+from svc.mqtt.code_sources import AGAIN, CodeCall, CodeOpening, CodeSource, decides_reading, makes_events
 from svc.mqtt.metrics import MqttMetrics, Record
 from svc.mqtt.notes import note_of
 from svc.mqtt.payloads import Payloads
@@ -31,6 +34,7 @@ from svc.realtime.subscription import Subscription as Source
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.resources import TableResource
 from svc.store import Table
+from svc.store.system import SYSTEM
 from svc.store.values.keys import storage_key
 from svc.store.values.records import is_partial, lsn_of, version_of
 
@@ -69,6 +73,9 @@ class DeliveryParts(Protocol):
     metrics: MqttMetrics
     wall: Callable[[], float]
     max_catch_up: float
+    loop: asyncio.AbstractEventLoop
+
+    def report(self, error: BaseException) -> None: ...
 
 
 class Delivery:
@@ -84,6 +91,7 @@ class Delivery:
         "_is_plain",
         "_key",
         "_link",
+        "_opening",
         "_parts",
         "_replayed_until",
         "_session",
@@ -111,7 +119,8 @@ class Delivery:
         self._session = session
         self._parts = parts
         self._filter: Filter | None = None
-        self._source: Source | None = None
+        self._source: Source | CodeSource | None = None
+        self._opening: CodeOpening | None = None
         self._link: SessionLink | None = None  # that `_key` and `_is_plain` are about
         self._key: tuple[Any, ...] = ()  # under which its messages are kept with an event
         self._is_plain = False  # its messages have nothing of its own but their packet identifier
@@ -135,7 +144,7 @@ class Delivery:
 
     @property
     def _path(self) -> str:
-        return self.found.registration.path
+        return self.found.path
 
     @property
     def table(self) -> Table:
@@ -151,15 +160,56 @@ class Delivery:
 
     def _find(self, text: str) -> Filter:
         found = self._parts.addresses.find_filter(text)
-        if found is None or not issubclass(found.resource, TableResource):
+        if found is None:
             raise NotFound("There is no such topic")
         return found
+
+    @property
+    def has_log(self) -> bool:
+        """Whether what is sent can be read again: it is not code of an application that makes the events."""
+        return self.database != SYSTEM
+
+    @property
+    def opening(self) -> asyncio.Task[Problem | None] | None:
+        """What code of an application has to answer before there is a source: see `CodeOpening`. None: it was not asked, or has answered at once."""
+        return None if self._opening is None else self._opening.task
 
     def open(self, before: SessionDelivery | None = None) -> None:
         """Follow what the filter covers, from `position` on. `before`: a new one takes the place of that, and also sends what that has not sent yet. Raises
         Problem: the user may not read it, it cannot be subscribed to, or there is nothing that it could cover."""
         self.close()
-        self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
+        found = self._filter = self._find(self.subscription.filter)  # the application may have been loaded again
+        if makes_events(found.resource):
+            self.database, self.position = SYSTEM, None  # where the identifiers of what is under way are
+            call = CodeCall(found, self._session.sender, omits_current=not self.begins_with_records)
+            self._open_with(call.connect, partial(self._take_from_code, call))
+        elif decides_reading(found.resource):
+            call = CodeCall(found, self._session.sender, omits_current=False)
+            self._open_with(lambda: call.permit(self.realtime.hub), lambda _: self._open_permitted(call, before))
+        else:
+            self._open_table(before=before)
+
+    def _open_with(self, call: Callable[[], Any], go_on: Callable[[Any], None]) -> None:
+        self._opening = CodeOpening(self._parts.loop, self._parts.report)
+        self._opening.run(call, go_on)
+
+    def _take_from_code(self, call: CodeCall, result: Any) -> None:
+        if as_event_source(result) is None:
+            raise call.not_allowed()
+        self._catches_up = self.started > 0
+        self._replayed_until = self.exact_until = 0
+        self._source = CodeSource(result, self.found, self.subscription.filter)
+        self._source.on_ready = self.run
+        self.run()
+
+    def _open_permitted(self, call: CodeCall, before: SessionDelivery | None) -> None:
+        self._open_table(call, before=before)
+        if isinstance(self._source, Source):
+            call.watch(self._source, self.realtime.hub)
+        self.run()
+
+    def _open_table(self, call: CodeCall | None = None, *, before: SessionDelivery | None = None) -> None:
+        """`call`: code of an application has let the user read."""
         database = self.table.database
         log, txn = database.log, database.snapshot()
         newest = log.newest_lsn(txn)
@@ -189,6 +239,8 @@ class Delivery:
         request.after = position
         request.omit_current = self.found.is_root or not self.begins_with_records
         request.adds_current = (self._catches_up or is_cut_short) and not self.found.is_root
+        if call is not None and call.is_opened:
+            request.select, request.check_rights = call.select(), False
         source = self._source = self.realtime.subscribe(request)
         source.on_ready = self.run
 
@@ -201,6 +253,9 @@ class Delivery:
         return realtime
 
     def close(self) -> None:
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.close()
         source, self._source = self._source, None
         self._link = None
         if source is not None:
@@ -212,7 +267,7 @@ class Delivery:
         """The event of a message that was sent already: of the entry `lsn` of the log, or of the record `key`. None: it is gone, or may not be read any
         more."""
         source = self._source
-        if source is None:
+        if not isinstance(source, Source):
             return None
         table, group = self.table, source.group
         txn = table.database.snapshot()
@@ -268,7 +323,7 @@ class Delivery:
             return
         if qos:
             change = event.change
-            if event.is_current:
+            if event.is_current or not self.has_log:
                 self._session.send(self, event, qos, change.lsn, change.key)
             elif qos == 1 or change.lsn > self.exact_until:
                 self._session.send(self, event, qos, change.lsn, None)
@@ -310,7 +365,7 @@ class Delivery:
         head, tail = publish_parts(self._packet(event, version, link.kind, qos, False), version)
         if not qos:
             head, tail = head + tail, b""
-        return qos, head, tail, self._parts.metrics.sent(self._path, qos), sender
+        return qos, head, tail, self._parts.metrics.sent(self.found.registration.path, qos), sender
 
     def write(self, link: SessionLink, event: Any, packet_id: int, *, dup: bool = False) -> None:
         """A message too large for the client counts as delivered (MQTT-3.1.2-25)."""
@@ -351,6 +406,9 @@ class Delivery:
             payload, content_type = self._parts.payloads.encode(event, kind, self.found.is_free)
         except Problem:
             payload, content_type = b"", ""
+        except TypeError as error:  # of a value that an application has made
+            self._parts.report(error)
+            payload, content_type = b"", ""
         note = note_of(event)
         retain = (event.is_current and not self._catches_up) or (note is not None and note.retain and self.subscription.retain_as_published)
         properties: Properties = NO_PROPERTIES
@@ -382,10 +440,21 @@ class Delivery:
         assert source is not None
         source.close()
         if why is EndReason.TOO_SLOW:
+            self._parts.loop.call_later(0 if isinstance(source, Source) else AGAIN, self._open_again)
+
+    def _open_again(self) -> None:
+        session = self._session
+        if (
+            self._source is None
+            and (self.opening is None or self.opening.done())
+            and session.link is not None
+            and session.deliveries.get(self.subscription.filter) is self
+        ):
             try:
                 self.open()
             except Problem:
-                pass
+                return
+            self.run()
 
 
 def _size(parts: tuple[bytes, bytes], qos: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.content.content_type import ContentType
 from svc.loop import contained
+from svc.mqtt.clients import SECURE, MqttSession, MqttSocket
 from svc.mqtt.notes import make_note
 from svc.protocol.mqtt import ack, encode
 from svc.protocol.mqtt_connection import ALIASES, MqttConnection
@@ -50,11 +51,13 @@ if TYPE_CHECKING:
     from svc.mqtt.delivery import Delivery
     from svc.mqtt.session import Session
 
+QUEUED = 100  # packets about subscriptions that wait for one before them
 CONNECT_SECONDS = 10.0  # until CONNECT must have come
 SLICE = 0.002  # seconds of packets of one client in a turn
 LOOK = 8  # packets between two looks at the clock
 SHUTTING_DOWN = 0x8B
 ASSIGNED_ID = "auto-" + "0" * 16  # as long as those that the broker makes
+ADMINISTRATIVE = 0x98
 
 
 class _Answer:
@@ -73,15 +76,22 @@ class Link:
         "__weakref__",
         "_answers",
         "_broker",
+        "_client",
         "_deadline",
         "_handlers",
+        "_has_client",
         "_heard",
+        "_held_packets",
         "_is_counted",
         "_is_orderly",
+        "_is_over",
         "_is_waiting",
         "_keep_alive",
         "_lasting",
+        "_opening",
+        "_socket",
         "_tunnel",
+        "_why",
         "certificate",
         "connection",
         "handshake",
@@ -100,9 +110,15 @@ class Link:
         self._heard = self._deadline = broker.now()
         self._deadline += CONNECT_SECONDS
         self._keep_alive = 0.0
+        self._opening: list[Delivery] | None = None  # of a SUBSCRIBE that waits for code of an application
+        self._held_packets: list[Subscribe | Unsubscribe] = []  # those behind it
         self._lasting: Publish | None = None  # a message that takes longer than its turn: those behind it wait
         self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
-        self._is_counted = self._is_orderly = False
+        self._is_counted = self._is_orderly = self._is_over = False
+        self._why: tuple[str, bool] | None = None  # it ends; and whether that is a fault
+        self._socket: MqttSocket | None = None
+        self._client: MqttSession | None = None
+        self._has_client = False  # CONNECT was accepted, and the connection has not ended
         self.is_closed = False
         self.connection = MqttConnection(broker.largest)
         self.session: Session | None = None
@@ -122,6 +138,24 @@ class Link:
 
     def start(self, tunnel: Tunnel) -> None:
         self._tunnel = tunnel
+        if self._broker.listeners.want("connection"):
+            self._broker.listeners.tell("connection", self.socket)
+
+    @property
+    def client(self) -> MqttSession | None:
+        """As code of applications sees it, while it is connected: made when it is asked for."""
+        if self._client is None and self._has_client and self.session is not None:
+            self._client = MqttSession(self.session, self.socket, self.handshake)
+        return self._client
+
+    @property
+    def socket(self) -> MqttSocket:
+        found = self._socket
+        if found is None:
+            subject = None if self.certificate is None else self.certificate.subject
+            is_secure = self._tunnel is not None and self._tunnel.scheme in SECURE
+            found = self._socket = MqttSocket(self.peer, is_secure, subject, self._close_for_application)
+        return found
 
     @property
     def peer(self) -> str:
@@ -138,6 +172,7 @@ class Link:
             self._process()
 
     def on_eof(self) -> None:
+        self._ends_because("the client has closed it")
         self._close()
 
     def on_sent(self) -> None:
@@ -147,6 +182,7 @@ class Link:
 
     def on_closed(self) -> None:
         self.is_closed = True
+        self._tell_end()
         self.connection.closed()
         if self._is_counted:
             self._is_counted = False
@@ -158,6 +194,7 @@ class Link:
     def sweep(self, now: float) -> None:
         if self.connection.state is not ConnectionState.OPEN:
             if now > self._deadline:
+                self._ends_because("CONNECT has not come, or could not be answered, in time")
                 self._close()
         elif self._keep_alive and now - self._heard > self._keep_alive and not self._is_waiting:
             self.end(KEEP_ALIVE_TIMEOUT, "no packet within one and a half times the keep-alive")
@@ -170,8 +207,31 @@ class Link:
 
     # --- the ends ------------------------------------------------------------------------------------------------------------------------
 
+    def _ends_because(self, why: str, *, is_fault: bool = False) -> None:
+        """For the log. What is said first counts."""
+        if self._why is None:
+            self._why = (why, is_fault)
+
+    def _tell_end(self) -> None:
+        """The connection is over, for others than its peer."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._give_up_opening()
+        why, is_fault = self._why or ("it was lost", False)
+        self._broker.log.ended(self._client_id, self.peer, why, is_fault=is_fault)
+        if self._has_client and self._broker.listeners.want("disconnected"):
+            self._broker.listeners.tell("disconnected", self.client, self.socket)
+        client, self._client, self._has_client = self._client, None, False
+        if client is not None:
+            client.ended()
+
+    def _close_for_application(self) -> None:
+        self.end(ADMINISTRATIVE, "closed by an application")
+
     def end(self, reason: int, message: str) -> None:
         """Say why, if the version has words for that, and close."""
+        self._ends_because(f"{reason:#04x} {message}", is_fault=reason in (UNSPECIFIED, BUSY))
         if not self.is_closed and self.connection.state is not ConnectionState.CLOSED:
             self.connection.disconnect(reason, message)
             self.flush()
@@ -179,6 +239,8 @@ class Link:
 
     def taken_over(self) -> None:
         """Another connection has the session now."""
+        self._ends_because(f"{TAKEN_OVER:#04x} another connection has come with this client id")
+        self._tell_end()
         self.session = None
         self.end(TAKEN_OVER, "another connection has come with this client id")
 
@@ -193,7 +255,10 @@ class Link:
     def report(self, error: BaseException) -> None:
         self._broker.report(error)
 
-    def _fail(self, error: PacketError) -> None:
+    def _fail(self, error: PacketError, packet: Any) -> None:
+        """`packet`: None, it could not be read."""
+        self._ends_because(f"{error.reason:#04x} {error}", is_fault=True)
+        self._tell_error(error, packet)
         self.connection.fail(error)
         self.flush()
         self._close()
@@ -201,7 +266,12 @@ class Link:
     def _close(self) -> None:
         if not self.is_closed and self._tunnel is not None:
             self.is_closed = True
+            self._tell_end()
             self._tunnel.close()
+
+    def _tell_error(self, error: BaseException, packet: Any) -> None:
+        if self._broker.listeners.want("error"):
+            self._broker.listeners.tell("error", error, self.socket, packet, self.client)
 
     def flush(self) -> None:
         data = self.connection.data_to_send()
@@ -215,9 +285,11 @@ class Link:
         connection, handlers = self.connection, self._handlers
         end = self._heard + SLICE
         count = 0
+        packet: Any = None
         try:
             while not self._is_waiting:
-                packet = connection.next_packet()
+                packet = None
+                packet = self._held_packets.pop(0) if self._held_packets and self._opening is None else connection.next_packet()
                 if packet is None:
                     break
                 handlers[type(packet)](packet)
@@ -226,10 +298,12 @@ class Link:
                     self._wait()
                     self._broker.loop.call_soon_threadsafe(self._go_on)
         except PacketError as error:
-            self._fail(error)
+            self._fail(error, packet)
             return
         except BaseException as error:
-            self._broker.report(contained(error))
+            defect = contained(error)
+            self._broker.report(defect)
+            self._tell_error(defect, packet)
             self.end(UNSPECIFIED, "")
             return
         self.flush()
@@ -252,17 +326,19 @@ class Link:
 
     def _on_connect(self, packet: Connect) -> None:
         if AUTHENTICATION_METHOD in packet.properties:
-            self._refuse(BAD_AUTHENTICATION_METHOD, "there is no enhanced authentication")
+            self._refuse(packet, BAD_AUTHENTICATION_METHOD, "there is no enhanced authentication")
             return
         longest = Connack(False, 0, self._announced(packet, "" if packet.client_id else ASSIGNED_ID))
         if len(encode(longest, packet.version)) > self.connection.largest_sent:
-            self._refuse(TOO_LARGE, "")
+            self._refuse(packet, TOO_LARGE, "")
             return
         self._wait()
-        self._broker.admit(self, packet, partial(self._admitted, packet), self._refuse)
+        self._broker.admit(self, packet, partial(self._admitted, packet), partial(self._refuse, packet))
 
-    def _refuse(self, reason: int, message: str) -> None:
+    def _refuse(self, packet: Connect, reason: int, message: str) -> None:
         if not self.is_closed:
+            self._is_over = True
+            self._broker.log.refused(packet.client_id, packet.username, self.peer, reason, message)
             if self.handshake is None:
                 self._broker.metrics.connected(False)
             self.connection.refuse(reason, message)
@@ -272,6 +348,11 @@ class Link:
     def _admitted(self, packet: Connect, session: Session, is_present: bool, assigned: str) -> None:
         """The broker has opened a session."""
         self.session = session
+        self._has_client = True
+        if self._broker.listeners.want("connected"):
+            self._broker.listeners.tell("connected", self.client, self.socket)
+        transport = "TCP" if self.handshake is None else "WebSocket"
+        self._broker.log.connected(session.client_id, session.sender.username, self.peer, packet.version, transport)
         if self.handshake is None:
             self._is_counted = True
             self._broker.metrics.connected(True)
@@ -296,7 +377,7 @@ class Link:
         try:
             self.connection.send(packet)
         except PacketError as error:
-            self._fail(error)
+            self._fail(error, None)
 
     # --- messages of the client ----------------------------------------------------------------------------------------------------------
 
@@ -330,12 +411,12 @@ class Link:
 
     def _published_once(self, topic: str, reason: int, message: str) -> None:
         if reason:
-            self._broker.note_refused(self._client_id, topic, reason, message)
+            self._broker.log.message_refused(self._client_id, topic, reason, message)
 
     def _published(self, answer: _Answer, session: Session, packet: Publish, written: MqttMessage, reason: int, message: str) -> None:
         version = self.connection.version
         if reason:
-            self._broker.note_refused(session.client_id, packet.topic, reason, message)
+            self._broker.log.message_refused(session.client_id, packet.topic, reason, message)
         fails = reason != SUCCESS and (version == V5 or reason == UNSPECIFIED)
         packet_id = packet.packet_id
         kind = PUBACK
@@ -411,29 +492,67 @@ class Link:
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 
     def _on_subscribe(self, packet: Subscribe) -> None:
-        self._subscribe(packet, [], [])
+        if not self._is_held(packet):
+            self._subscribe(packet, [], {})
 
-    def _subscribe(self, packet: Subscribe, reasons: list[int], begun: list[Delivery]) -> None:
+    def _is_held(self, packet: Subscribe | Unsubscribe) -> bool:
+        """Whether it has to wait for a SUBSCRIBE before it, which code of an application has not answered yet. Other packets go on."""
+        if self._opening is None:
+            return False
+        self._held_packets.append(packet)
+        if len(self._held_packets) >= QUEUED:
+            self._wait()
+        return True
+
+    def _subscribe(self, packet: Subscribe, reasons: list[int], begun: dict[int, Delivery]) -> None:
         """Subscribe to the filters behind those that `reasons` answers, for a slice; the rest in the next turn."""
         session = self.session
-        if session is None:
+        if session is None or self.is_closed:
+            for delivery in begun.values():
+                delivery.close()
             return
         (identifier,) = packet.properties.get(SUBSCRIPTION_ID, (0,))
         end = self._broker.now() + SLICE
         for subscription in packet.subscriptions[len(reasons) :]:
-            reason, delivery = self._broker.subscribe(session, subscription, identifier)
-            reasons.append(reason if self.connection.version == V5 or reason < 0x80 else UNSPECIFIED)
-            if delivery is not None:
-                begun.append(delivery)
+            reason, found = self._broker.subscribe(session, subscription, identifier)
+            if found is not None:
+                begun[len(reasons)] = found
+            reasons.append(self._suback_code(reason))
             if len(reasons) < len(packet.subscriptions) and self._broker.now() >= end:
                 self._wait()
                 self._broker.loop.call_soon_threadsafe(self._subscribe_on, packet, reasons, begun)
                 return
+        opening = [delivery for delivery in begun.values() if delivery.opening is not None]
+        if opening:
+            self._opening = opening
+            self._broker.spawn(self._open(session, packet, reasons, begun))
+            return
         if not begun:
             self._say(Suback(packet.packet_id, reasons))
             return
         self._wait()
-        self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, begun))
+        self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, list(begun.values())))
+
+    def _suback_code(self, reason: int) -> int:
+        return reason if self.connection.version == V5 or reason < 0x80 else UNSPECIFIED
+
+    async def _open(self, session: Session, packet: Subscribe, reasons: list[int], begun: dict[int, Delivery]) -> None:
+        """Wait for code of applications, and answer. Meanwhile the connection goes on."""
+        for number, delivery in list(begun.items()):
+            if delivery.opening is not None:
+                reason = await self._broker.opened(session, delivery)
+                if self.session is not session or self.is_closed:
+                    self._give_up_opening()
+                    return
+                reasons[number] = self._suback_code(reason)
+                if reason >= 0x80:
+                    del begun[number]
+        self._broker.keep_subscriptions(session, partial(self._subscribed, packet, reasons, list(begun.values())))
+
+    def _give_up_opening(self) -> None:
+        """The client has gone."""
+        for delivery in self._opening or ():
+            delivery.close()
 
     def _subscribed(self, packet: Subscribe, reasons: list[int], begun: list[Delivery], problem: Problem | None) -> None:
         """The subscriptions are on the disk. What follows SUBSCRIBE was not handled before, so that its answer comes first."""
@@ -452,9 +571,13 @@ class Link:
             delivery.is_held = False
             delivery.run()
         self.flush()
+        if self._opening is not None:
+            self._opening = None
+            if self._is_waiting and len(self._held_packets) < QUEUED:
+                return  # for something else
         self._broker.loop.call_soon_threadsafe(self._go_on)
 
-    def _subscribe_on(self, packet: Subscribe, reasons: list[int], begun: list[Delivery]) -> None:
+    def _subscribe_on(self, packet: Subscribe, reasons: list[int], begun: dict[int, Delivery]) -> None:
         self._is_waiting = False
         self._subscribe(packet, reasons, begun)
         if not self._is_waiting:
@@ -463,6 +586,8 @@ class Link:
     def _on_unsubscribe(self, packet: Unsubscribe) -> None:
         session = self.session
         assert session is not None
+        if self._is_held(packet):
+            return
         reasons = [self._broker.unsubscribe(session, each) for each in packet.filters]
         if SUCCESS not in reasons:
             self._say(Unsuback(packet.packet_id, reasons))
@@ -493,6 +618,7 @@ class Link:
                 raise PacketError(PROTOCOL_ERROR, "DISCONNECT prolongs a session that was to end with its connection")
             session.expiry = self._broker.seconds_of(expiry)
         self._is_orderly = True
+        self._ends_because(f"DISCONNECT with {packet.reason:#04x}" if packet.reason else "DISCONNECT")
         if packet.reason == SUCCESS:
             session.will = None
         self.connection.closed()

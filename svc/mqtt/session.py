@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from svc.content.content_type import ContentType
 from svc.errors import Problem
 from svc.messages import Request
+from svc.mqtt.clients import MqttSession, MqttSocket
 from svc.mqtt.publishing import Sender
 from svc.mqtt.rows import NUMBER_BYTES, Position, SentRow, encode_position, position_key, received_key, sent_key
 from svc.protocol.mqtt_connection import MqttConnection
@@ -24,7 +25,7 @@ from svc.store.side_rows import SideRows
 
 class SessionLink(Protocol):
     """The connection of a session: `link.Link`. `kind`: the content type that its client takes. `certificate`: of the client. `handshake`: of a WebSocket.
-    `pending`: bytes that it has not taken yet.
+    `pending`: bytes that it has not taken yet. `client`: as code of applications sees it, while it is connected.
     """
 
     connection: MqttConnection
@@ -33,6 +34,10 @@ class SessionLink(Protocol):
     certificate: Any
     handshake: Request | None
 
+    @property
+    def client(self) -> MqttSession | None: ...
+    @property
+    def socket(self) -> MqttSocket: ...
     @property
     def peer(self) -> str: ...
     @property
@@ -47,7 +52,7 @@ class SessionLink(Protocol):
 
 class SessionDelivery(Protocol):
     """A subscription: `delivery.Delivery`. `number`: within the session. `database`: name. `mark`: packet identifier of the newest message at QoS 2 that has a
-    row, 0: there is none; `mark_lsn`: its LSN."""
+    row, 0: there is none; `mark_lsn`: its LSN. `has_log`: what it sends can be read again. `opening`: a task that lets it begin, None without one."""
 
     subscription: Subscription
     is_shared: bool
@@ -60,6 +65,10 @@ class SessionDelivery(Protocol):
 
     @property
     def reached(self) -> int | None: ...
+    @property
+    def opening(self) -> Any: ...
+    @property
+    def has_log(self) -> bool: ...
     def open(self) -> None: ...
     def close(self) -> None: ...
     def run(self) -> None: ...
@@ -166,16 +175,16 @@ class Session:
         self.sent.window = min(link.connection.receive_maximum, WINDOW)
         self.received.resume()
 
-    def open_deliveries(self) -> Iterator[None]:
+    def open_deliveries(self) -> Iterator[Any]:
         """Follow what it has subscribed to, and read what is to be sent again, in short steps. A subscription that its user may not have any more, or whose
-        resource is gone, rests."""
-        for delivery in [*self.deliveries.values(), *self.former]:
+        resource is gone, rests. A step may be a task of code, which is to be waited for."""
+        for delivery in [*self.deliveries.values(), *(each for each in self.former if each.has_log)]:
             try:
                 delivery.is_held = True
                 delivery.open()
             except Problem:
                 pass
-            yield
+            yield delivery.opening if delivery.has_log else None
         for packet_id, flight in self.flying.items():
             if flight.event is None and self.sent.state(packet_id) in (Sent.UNCONFIRMED, Sent.SENT):
                 flight.event = flight.delivery.recall(flight.lsn, flight.key)

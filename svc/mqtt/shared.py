@@ -16,6 +16,7 @@ import msgspec
 from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
+from svc.mqtt.code_sources import decides_reading, makes_events
 from svc.mqtt.delivery import SENT_TYPES, Delivery, DeliveryParts, request_for
 from svc.mqtt.session import Flight, Session, SessionDelivery
 from svc.protocol.mqtt_packets import Subscription
@@ -254,7 +255,10 @@ class SharedMember(Delivery):
         split = split_share(text)
         if split is None:
             raise NotFound("There is no such topic")
-        return super()._find(split[1])
+        found = super()._find(split[1])
+        if makes_events(found.resource) or decides_reading(found.resource):
+            raise NotFound("What code of an application gives to each of its subscribers is not shared")
+        return found
 
     def open(self, before: SessionDelivery | None = None) -> None:
         self.close()

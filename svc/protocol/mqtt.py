@@ -58,6 +58,7 @@ from svc.protocol.mqtt_properties import (
 from svc.protocol.mqtt_topics import SHARE, has_wildcard
 from svc.protocol.mqtt_values import (
     ALIAS_INVALID,
+    CONNACK_REASONS,
     LARGEST,
     MALFORMED,
     PROTOCOL_ERROR,
@@ -86,7 +87,6 @@ _ACK_REASONS: Final = {
 _ACK_REASONS[PUBREC], _ACK_REASONS[PUBCOMP] = _ACK_REASONS[PUBACK], _ACK_REASONS[PUBREL]
 _SUBACK_REASONS: Final = frozenset((0x00, 0x01, 0x02, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2))
 _UNSUBACK_REASONS: Final = frozenset((0x00, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91))
-_CONNACK_REASONS: Final = frozenset((0, 0x80, *range(0x81, 0x8B), 0x8C, 0x90, 0x95, 0x97, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9F))
 _DISCONNECT_REASONS: Final = frozenset((0, 4, *range(0x80, 0x84), 0x87, 0x89, 0x8B, *range(0x8D, 0x91), *range(0x93, 0xA3)))
 _AUTH_REASONS: Final = frozenset((0, 0x18, 0x19))
 
@@ -295,7 +295,7 @@ def _connack(data: bytes, at: int, end: int, version: int, kind: int) -> tuple[C
     if at + 2 > end or data[at] > 1:
         raise PacketError(MALFORMED, "CONNACK is cut short, or has a reserved flag")
     present, reason = data[at] == 1, data[at + 1]
-    if reason not in _CONNACK_REASONS if version == V5 else reason > 5:
+    if reason not in CONNACK_REASONS if version == V5 else reason > 5:
         raise PacketError(PROTOCOL_ERROR, f"code {reason:#04x} in CONNACK")
     properties, at = read_properties(data, at + 2, end, CONNACK) if version == V5 else (NO_PROPERTIES, at + 2)
     return Connack(present, reason, properties), at

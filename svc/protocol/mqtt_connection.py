@@ -43,6 +43,7 @@ from svc.protocol.mqtt_states import CONNECTION, ConnectionInput, ConnectionStat
 from svc.protocol.mqtt_values import (
     ALIAS_INVALID,
     BAD_CREDENTIALS,
+    BANNED,
     CLIENT_ID_INVALID,
     LARGEST,
     NOT_AUTHORIZED,
@@ -56,7 +57,7 @@ Answer = Connack | Ack | Suback | Unsuback | Disconnect
 
 ALIASES: Final = 64  # in either direction
 
-_V3_CODES: Final = {UNSUPPORTED_VERSION: 1, CLIENT_ID_INVALID: 2, BAD_CREDENTIALS: 4, NOT_AUTHORIZED: 5}
+_V3_CODES: Final = {UNSUPPORTED_VERSION: 1, CLIENT_ID_INVALID: 2, BAD_CREDENTIALS: 4, NOT_AUTHORIZED: 5, BANNED: 5}
 _V3_UNAVAILABLE: Final = 3
 _FROM_CLIENTS: Final = frozenset((Publish, Ack, Subscribe, Unsubscribe, Ping, Disconnect, Auth))
 _PONG: Final = encode(Ping(True), V3)

@@ -33,6 +33,11 @@ class Connect(Struct, gc=False):
     will: Will | None = None
     properties: Properties = NO_PROPERTIES
 
+    def __repr__(self) -> str:
+        """Without the password, for logs."""
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "password")
+        return f"Connect({', '.join(shown)}, password={None if self.password is None else '***'})"
+
 
 class Connack(Struct, gc=False):
     """`reason`: a return code of 3.1.1 (0 to 5), a reason code of 5."""

@@ -17,6 +17,7 @@ BAD_CREDENTIALS: Final = 0x86
 NOT_AUTHORIZED: Final = 0x87
 UNAVAILABLE: Final = 0x88
 BUSY: Final = 0x89
+BANNED: Final = 0x8A
 BAD_AUTHENTICATION_METHOD: Final = 0x8C
 KEEP_ALIVE_TIMEOUT: Final = 0x8D
 TAKEN_OVER: Final = 0x8E
@@ -29,6 +30,9 @@ ALIAS_INVALID: Final = 0x94
 TOO_LARGE: Final = 0x95
 QUOTA_EXCEEDED: Final = 0x97
 PAYLOAD_INVALID: Final = 0x99
+
+CONNACK_REASONS: Final = frozenset((0, 0x80, *range(0x81, 0x8B), 0x8C, 0x90, 0x95, 0x97, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9F))
+"""Of version 5."""
 
 LARGEST: Final = 268_435_455  # that a variable byte integer can tell
 

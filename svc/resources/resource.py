@@ -80,6 +80,7 @@ class Resource:
     own_rights: ClassVar[frozenset[str] | None] = (
         None  # what code of an application decides itself: `allow_read` and so on; None: roles decide
     )
+    own_events: ClassVar[bool] = False  # what subscribers get is made by code of an application
     properties: ClassVar[Mapping[str, Any]] = {}  # names that a URL's final `.name` may select (spec: http §1.2)
 
     @classmethod
@@ -90,6 +91,10 @@ class Resource:
     @classmethod
     def set_parameters(cls, target: RequestTarget, values: Mapping[str, str]) -> None:
         """Keep the values of the parameters of the address, for code of an application."""
+
+    @classmethod
+    def set_subscription_options(cls, target: RequestTarget, options: Mapping[str, Any]) -> None:
+        """Keep options of a subscription that the target itself does not say, for code of an application."""
 
     @classmethod
     def is_same(cls, other: type[Resource]) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from svc.analytics import Recorder
+from svc.api.mqtt import MqttServer
 from svc.apps import App
 from svc.apps.graphql_entry import entry_of, graphql_options, is_on_main_ports
 from svc.auth.origin_policy import OriginPolicy
@@ -24,7 +25,9 @@ from svc.http.decoding import RequestDecoder
 from svc.http.dispatch import Dispatcher
 from svc.listeners.upgrade_chain import UpgradeChain
 from svc.logs import AccessLog
+from svc.logs.core import SectionLog
 from svc.messages import Request, Response
+from svc.mqtt.listeners import ClientListeners
 from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
@@ -44,9 +47,11 @@ if TYPE_CHECKING:
 
 
 class ApplicationInterfaces:
-    """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path. `recorder`: of the metrics."""
+    """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path. `recorder`: of the metrics.
+    `mqtt_log`: of the broker."""
 
     recorder: Recorder
+    mqtt_log: SectionLog
 
     def __init__(
         self,
@@ -74,6 +79,7 @@ class ApplicationInterfaces:
         self._late_graphql = _LateGraphQL(self)
         self.rest.forms[HANDLER_PATH] = self._late_graphql
         self.socket_endpoints: dict[str, SocketEndpoint] = {}
+        self._mqtt_listeners = ClientListeners(reactor.loop)
 
     @cached_property
     def graphql(self) -> GraphQLEndpoint:
@@ -94,10 +100,11 @@ class ApplicationInterfaces:
     @cached_property
     def mqtt(self) -> Broker:
         from svc.mqtt.broker import Broker
+        from svc.mqtt.client_log import ClientLog
         from svc.mqtt.metrics import MqttMetrics
         from svc.mqtt.payloads import Payloads
 
-        return Broker(
+        broker = Broker(
             self._config.mqtt,
             self._resources,
             Payloads(self.rest.types),
@@ -105,7 +112,14 @@ class ApplicationInterfaces:
             self._directory,
             self._reactor,
             MqttMetrics(self.recorder),
+            self._mqtt_listeners,
         )
+        broker.log = ClientLog(self.mqtt_log, broker.now)
+        return broker
+
+    def make_mqtt_server(self) -> MqttServer:
+        """`server.mqtt` of one application."""
+        return MqttServer(self._mqtt_listeners, lambda: self.mqtt.clients if "mqtt" in self.__dict__ else [])
 
     @property
     def mqtt_sockets(self) -> SocketEndpoint | None:

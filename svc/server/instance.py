@@ -210,6 +210,7 @@ class Instance:
             config, self.store, self.resources, self.types, reactor, self.accounts, certificates.clients, self._executors["graphql"]
         )
         self.interfaces.recorder = recorder
+        self.interfaces.mqtt_log = self.logs.log("mqtt")
         dispatchers = PortDispatchers(
             config,
             self.interfaces,
@@ -312,6 +313,7 @@ class Instance:
                 executor=self.reactor.executor,
                 current_request=current_request,
                 mounts=self.mounts,
+                make_mqtt=self.interfaces.make_mqtt_server,
             )
         )
 

@@ -255,11 +255,14 @@ class MqttClient(list[Message]):
         return self._answers.pop(packet_id)
 
     def _wait(self, is_done: Any, what: str) -> None:
-        """Let the server work until it is so. Raises AssertionError."""
-        for _ in range(100):
+        """Let the server work until it is so; for what code of the application waits for, time passes. Raises AssertionError."""
+        for number in range(130):
             if is_done():
                 return
-            self._instance.settle()
+            if number < 10:
+                self._instance.settle()
+            else:
+                self._instance.advance(0.1)
         raise AssertionError(f"{what} does not come")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from svc.analytics import Recorder
 from svc.api.context import current_request, entered
 from svc.api.interface import Interface
+from svc.api.mqtt import MqttServer
 from svc.api.server import Server, ServerParts
 from svc.api.transactions import Transaction
 from svc.apps import Applications, Runtime, schema_files
@@ -29,6 +30,7 @@ from svc.listeners.port_listeners import PortListeners
 from svc.listeners.scopes import ListenerScopes
 from svc.listeners.upgrade_chain import UpgradeChain
 from svc.mounted import Mounts
+from svc.mqtt.listeners import ClientListeners
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.reactor import Reactor
@@ -147,6 +149,7 @@ class Node:
             self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(entered, partial(Transaction, self.store))
         )
         self.mounts = Mounts(self._loop, MountLog(self))
+        clients = ClientListeners(self._loop)
         self.server = Server(
             ServerParts(
                 ports=NodePorts(listeners),
@@ -162,6 +165,7 @@ class Node:
                 executor=self._executor,
                 current_request=current_request,
                 mounts=self.mounts,
+                make_mqtt=lambda: MqttServer(clients, list),
             )
         )
         self.interface.server, self.interface.auth = self.server, self.server.auth

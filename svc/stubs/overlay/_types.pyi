@@ -13,6 +13,7 @@ from collections.abc import (
     Mapping,
     MutableMapping,
 )
+from collections.abc import Set as AbstractSet
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, Protocol, Required, Self, TypeAlias, TypedDict, TypeVar, overload
@@ -1011,6 +1012,9 @@ class Server:
     contentTypes: ContentTypes
     @property
     def resources(self) -> ResourceRegistry: ...
+    @property
+    def mqtt(self) -> MqttServer:
+        """The broker of MQTT: who is connected, what happens to clients, who may connect. Raises RuntimeError where there is none."""
     def http(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]:
         """Add `listener(request, next)` to the chain of requests. Returns the servers that ask it, one for each port.
 
@@ -1056,6 +1060,58 @@ class Server:
     @property
     def shards(self) -> dict[int, list[Any]]:
         """The registered nodes by the number of their shard, and this one if it has a shard."""
+
+class MqttServer:
+    """The broker: `events` tells of clients, `sessions` are those that are connected now, `authorize_client` decides who may connect."""
+
+    events: MqttEvents
+    sessions: AbstractSet[MqttSession]
+    authorize_client: Callable[..., Any] | None
+
+class MqttEvents:
+    """What happens to clients. Listeners are plain or async; what they raise is logged, and does nothing else. They go with their application."""
+    def on(self, name: str, callback: Callable[..., Any]) -> MqttEvents:
+        """Call `callback` from now on. `name` is one of: "connection" (with its socket), "connected" (session, socket), "auth-failed" (packet, socket, error,
+        which is None if there were no credentials), "disconnected" (session, socket), "error" (error, socket, packet, session: the client, or the server, has
+        done something wrong, so the connection ends). Arguments that it does not take are left out. Raises ValueError for another name.
+        """
+    def off(self, name: str, callback: Callable[..., Any]) -> MqttEvents:
+        """Do not call `callback` for `name` any more. Of one that was added several times the last is removed."""
+
+class MqttSession:
+    """A client that is connected. `request`: the handshake of its WebSocket, None without one. It is there for as long as the connection is, and another one
+    for the next connection of the same client.
+    """
+
+    client_id: str
+    request: Any
+    socket: MqttSocket
+    @property
+    def session_id(self) -> str:
+        """The same as `client_id`."""
+    @property
+    def user(self) -> User | None:
+        """With the rights of now; None: anonymous. When the account is gone, or the connection has ended, as it was last."""
+    @property
+    def subscriptions(self) -> tuple[MqttSubscription, ...]:
+        """What the client has subscribed to, as (`topic`, `qos`); when the connection has ended, as it was last."""
+
+class MqttSubscription:
+    """What a client has subscribed to: a filter, and the QoS that was granted."""
+
+    topic: str
+    qos: int
+
+class MqttSocket:
+    """The connection of a client, before and after it is let in."""
+
+    ip: str
+    secure: bool
+    @property
+    def subject(self) -> str | None:
+        """That of the certificate that the client has shown, `O=Example, CN=ann`; None without one."""
+    def close(self) -> None:
+        """End the connection. Version 5 is told 0x98; the will of the client is published."""
 
 class Logger:
     """Writes entries with its tags. A level that is off costs one comparison; arguments are put together only when it is on."""

@@ -13,6 +13,7 @@ from collections.abc import (
     Mapping,
     MutableMapping,
 )
+from collections.abc import Set as AbstractSet
 from datetime import date, datetime
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, Protocol, Required, Self, TypeAlias, TypedDict, TypeVar, overload
@@ -657,8 +658,39 @@ class Server:
     contentTypes: ContentTypes
     @property
     def resources(self) -> ResourceRegistry: ...
+    @property
+    def mqtt(self) -> MqttServer: ...
     def http(self, listener: Callable[..., Any], options: Mapping[str, Any] | None = None, /, **named: Any) -> list[Any]: ...
     request = http
+
+class MqttServer:
+    """svc.api.mqtt.MqttServer"""
+
+    events: MqttEvents
+    sessions: AbstractSet[MqttSession]
+    authorize_client: Callable[..., Any] | None
+
+class MqttEvents:
+    """svc.api.mqtt.MqttEvents: on, off"""
+
+class MqttSession:
+    """svc.mqtt.clients.MqttSession: session_id, user, subscriptions"""
+
+    client_id: str
+    request: Any
+    socket: MqttSocket
+
+class MqttSubscription:
+    """svc.mqtt.clients.MqttSubscription"""
+
+    topic: str
+    qos: int
+
+class MqttSocket:
+    """svc.mqtt.clients.MqttSocket: subject, close"""
+
+    ip: str
+    secure: bool
 
 class Logger:
     """svc.logs.core.Logger: trace, debug, info, warn, error, fatal, notify, log, is_enabled"""
