@@ -118,6 +118,7 @@ class Broker:
         self.publishing = Publishing(self.addresses, payloads, reactor.loop, self.report, self.stored.rows_of, self.stored.system)
         self.largest = options.max_packet_size
         self.max_catch_up = inf if options.max_catch_up is None else options.max_catch_up
+        self._drop_settled = self._drop  # one object for all sessions
         self.sessions: dict[str, Session] = {}
         self.groups: dict[str, SharedGroup] = {}
         self.stored.live_groups = self.groups
@@ -223,7 +224,7 @@ class Broker:
                 client_id = assigned = f"auto-{token_hex(8)}"
             elif len(client_id) > LONGEST_ID:
                 raise ConnectRefused(CLIENT_ID_INVALID, f"a client id has at most {LONGEST_ID} characters")
-            sender = Sender(user, self._directory, link.peer, request.block)
+            sender = Sender(user, self._directory, link.peer, None if link.handshake is None else link.handshake.block)
             sender.content_type = None if link.handshake is None else link.handshake.block.get("content-type")
             async with self._lock(client_id):
                 if link.is_closed:
@@ -292,7 +293,7 @@ class Broker:
                 raise ConnectRefused(QUOTA_EXCEEDED, "there are too many sessions")
             session = Session(client_id, sender, expiry)
         assert session is not None
-        session.on_settled = self._drop
+        session.on_settled = self._drop_settled
         session.belong_to(sender, expiry)
         if expiry and session.rows is None:
             session.rows = self.stored.session_rows(session)
@@ -456,7 +457,7 @@ class Broker:
         if isinstance(delivery, SharedMember):
             delivery.keep(None if session.rows is None else session.number)
         session.deliveries[delivery.subscription.filter] = delivery
-        session.changed.add(delivery.database)
+        session.changed[delivery.database] = None
 
     def unsubscribe(self, session: Session, text: str) -> int:
         delivery = session.deliveries.pop(text, None)

@@ -78,7 +78,6 @@ class Link:
         "_broker",
         "_client",
         "_deadline",
-        "_handlers",
         "_has_client",
         "_heard",
         "_held_packets",
@@ -106,7 +105,7 @@ class Link:
         self.handshake = handshake
         self._broker = broker
         self._tunnel: Tunnel | None = None
-        self._answers: deque[_Answer] = deque()
+        self._answers: deque[_Answer] | None = None  # those that are still to come; None: there are none
         self._heard = self._deadline = broker.now()
         self._deadline += CONNECT_SECONDS
         self._keep_alive = 0.0
@@ -123,16 +122,6 @@ class Link:
         self.connection = MqttConnection(broker.largest)
         self.session: Session | None = None
         self.kind: ContentType = broker.payloads.writer(None)
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            Connect: self._on_connect,
-            Publish: self._on_publish,
-            Ack: self._on_ack,
-            Subscribe: self._on_subscribe,
-            Unsubscribe: self._on_unsubscribe,
-            Ping: self._on_ping,
-            Disconnect: self._on_disconnect,
-            Auth: self._on_auth,
-        }
 
     # --- receiver ------------------------------------------------------------------------------------------------------------------------
 
@@ -190,6 +179,7 @@ class Link:
         session, self.session = self.session, None
         if session is not None:
             self._broker.lost(session, self)
+        self._tunnel = None  # which has this: nothing is left to the collector
 
     def sweep(self, now: float) -> None:
         if self.connection.state is not ConnectionState.OPEN:
@@ -282,7 +272,7 @@ class Link:
 
     def _process(self) -> None:
         """Handle what has come, for a slice; the rest in the next turn."""
-        connection, handlers = self.connection, self._handlers
+        connection = self.connection
         end = self._heard + SLICE
         count = 0
         packet: Any = None
@@ -292,7 +282,7 @@ class Link:
                 packet = self._held_packets.pop(0) if self._held_packets and self._opening is None else connection.next_packet()
                 if packet is None:
                     break
-                handlers[type(packet)](packet)
+                HANDLERS[type(packet)](self, packet)
                 count += 1
                 if not count % LOOK and not self._is_waiting and self._broker.now() >= end:
                     self._wait()
@@ -395,8 +385,7 @@ class Link:
         if not qos:
             done = partial(self._published_once, packet.topic)
         else:
-            answer = _Answer()
-            self._answers.append(answer)
+            answer = self._new_answer()
             done = partial(self._published, answer, session, packet, message)
         if not self._broker.publishing.publish(session.sender, packet, message, partial(self._done, packet, done)):
             self._lasting = packet
@@ -438,17 +427,26 @@ class Link:
 
     def _answer(self, data: bytes) -> None:
         """Behind the answers that are still to come."""
-        answer = _Answer()
-        answer.data = data
-        self._answers.append(answer)
+        self._new_answer().data = data
         self._settle()
+
+    def _new_answer(self) -> _Answer:
+        answer = _Answer()
+        if self._answers is None:
+            self._answers = deque()
+        self._answers.append(answer)
+        return answer
 
     def _settle(self) -> None:
         answers = self._answers
+        if answers is None:
+            return
         while answers and answers[0].data is not None:
             data = answers.popleft().data
             if data:
                 self.connection.write(data)
+        if not answers:
+            self._answers = None
 
     # --- acknowledgements ----------------------------------------------------------------------------------------------------------------
 
@@ -459,8 +457,7 @@ class Link:
         if kind == PUBREL:
             action = session.received.on(packet_id, Input.PUBREL)
             if action is Action.REMOVE:
-                answer = _Answer()
-                self._answers.append(answer)
+                answer = self._new_answer()
                 session.remove_received(packet_id, partial(self._released, answer, packet_id))
             elif action is Action.NOT_FOUND:
                 self._answer(encode(Ack(PUBCOMP, packet_id, ID_NOT_FOUND), self.connection.version))
@@ -629,3 +626,15 @@ class Link:
 
     def __repr__(self) -> str:
         return f"<Link {self.peer} {self.connection.state.name}>"
+
+
+HANDLERS: dict[type, Callable[[Link, Any], None]] = {
+    Connect: Link._on_connect,
+    Publish: Link._on_publish,
+    Ack: Link._on_ack,
+    Subscribe: Link._on_subscribe,
+    Unsubscribe: Link._on_unsubscribe,
+    Ping: Link._on_ping,
+    Disconnect: Link._on_disconnect,
+    Auth: Link._on_auth,
+}

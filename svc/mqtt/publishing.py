@@ -29,18 +29,22 @@ OnDone = Callable[[int, str], None]
 """Called once with a reason code of version 5, SUCCESS when all is on the disk, and why not."""
 
 
+NO_HEADERS = HeaderBlock([])
+"""Of requests over TCP: one for all of them, with nothing in it that is a client's own."""
+
+
 class Sender:
-    """In whose name a client reads and writes. `block`: what a request of this client would have in its head."""
+    """In whose name a client reads and writes. `block`: the head of the request with which it has come, over WebSocket."""
 
     __slots__ = ("_directory", "_generation", "_user", "block", "content_type", "is_gone", "peer", "session", "username")
 
-    def __init__(self, user: User | None, directory: UserDirectory, peer: str, block: HeaderBlock) -> None:
+    def __init__(self, user: User | None, directory: UserDirectory, peer: str, block: HeaderBlock | None = None) -> None:
         self._user = user
         self._directory = directory
         self._generation = directory.generation
         self.username = None if user is None else user.username
         self.peer = peer
-        self.block = block
+        self.block = NO_HEADERS if block is None else block
         self.session = bytes(NUMBER_BYTES)  # number of the session
         self.content_type: str | None = None  # of messages that do not name one
         self.is_gone = False  # the account, before this was made

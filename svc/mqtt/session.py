@@ -91,6 +91,9 @@ class Flight:
         self.key = key
 
 
+def _nothing(session: Session) -> None: ...
+
+
 class SessionRows:
     """The rows of one session. `find`: the rows of a database by its name, None if it is gone."""
 
@@ -150,9 +153,9 @@ class Session:
         self.waiting: dict[SessionDelivery, None] = {}
         self.rows: SessionRows | None = None
         self.noted: dict[int, str] = {}
-        self.changed: set[str] = set()
+        self.changed: dict[str, None] = {}
         self.is_broken = False
-        self.on_settled: Callable[[Session], None] = lambda session: None
+        self.on_settled: Callable[[Session], None] = _nothing
         self._again: dict[int, None] = {}  # messages that are to be sent again, by packet identifier
         self._sequence = 0
         self._writing = 0  # positions that are not on the disk yet
@@ -233,7 +236,7 @@ class Session:
             delivery.close()
         for delivery in self.deliveries.values():
             if delivery.subscription.qos:
-                self.changed.add(delivery.database)
+                self.changed[delivery.database] = None
         self.write_positions()
 
     @property
@@ -303,7 +306,7 @@ class Session:
                 self.sent.on(packet_id, Input.COMMITTED)
             delivery.write(link, event, packet_id)
         elif qos == 1:
-            self.changed.add(delivery.database)
+            self.changed[delivery.database] = None
             delivery.write(link, event, packet_id)
         else:
             rows.put(sent_key(self.number, packet_id), self._row(flight), partial(self._stored, packet_id, flight))
@@ -374,10 +377,10 @@ class Session:
         if rows is None:
             return
         if flight.qos == 1:
-            self.changed.add(delivery.database)
+            self.changed[delivery.database] = None
         elif delivery.mark == packet_id:
             self.sent.reserve(packet_id)
-            self.changed.add(delivery.database)
+            self.changed[delivery.database] = None
             if is_refused:
                 rows.put(sent_key(self.number, packet_id), self._row(flight, is_released=True))
         else:
@@ -395,7 +398,7 @@ class Session:
 
     def write_positions(self) -> None:
         """Note how far the client has got in the databases where that has changed."""
-        changed, self.changed = self.changed, set()
+        changed, self.changed = self.changed, {}
         if self.rows is None or self.is_broken:
             return
         for name in changed:

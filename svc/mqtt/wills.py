@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from svc.auth.users import UserDirectory
 from svc.errors import Problem
-from svc.messages import HeaderBlock
 from svc.mqtt.notes import make_note
 from svc.mqtt.publishing import Publishing, Sender
 from svc.mqtt.session import Session
@@ -91,7 +90,7 @@ class Wills:
 
     def _sender_of(self, record: Record) -> Sender:
         name = record["user"]
-        sender = Sender(None if name is None else self._directory.get_user(name), self._directory, "", HeaderBlock([]))
+        sender = Sender(None if name is None else self._directory.get_user(name), self._directory, "")
         sender.session = bytes.fromhex(record["session"])
         if name is not None and sender.username is None:
             sender.is_gone = True

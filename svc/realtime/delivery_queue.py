@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -38,17 +37,19 @@ class DeliveryQueue(BoundedSource):
         self.on_ready: Callable[[], None] = _no_consumer
         self.ended: EndReason | None = None
         self.waiting = False
-        self._sent: deque[tuple[int, Any]] = deque()  # (LSN behind which it belongs, item)
-        self._taken: deque[Any] = deque()  # for iteration
+        # Lists and not deques: there are very many of them, nearly always empty.
+        self._sent: list[tuple[int, Any]] = []  # (LSN behind which it belongs, item)
+        self._taken: list[Any] = []  # for iteration
         self._resume: asyncio.Future[None] | None = None
-        self._callbacks: dict[str, list[Callable[..., Any]]] = {"data": [], "close": []}
+        self._callbacks: dict[str, list[Callable[..., Any]]] = {}
         self._pump: asyncio.Task[None] | None = None
 
     # -- called by the consumer
 
     def take(self, limit: int) -> list[Any]:
         """See `EventSource`."""
-        found = [self._sent.popleft()[1] for _ in range(min(limit, len(self._sent)))]
+        found = [item for _, item in self._sent[:limit]]
+        del self._sent[:limit]
         if not found and self.ended is None:
             self.waiting = True
         return found
@@ -80,7 +81,9 @@ class DeliveryQueue(BoundedSource):
 
     def on(self, name: str, callback: Callable[..., Any]) -> DeliveryQueue:
         """`"data"`: called with each item, one after the other, awaited if it has to be. `"close"`: called at the end, with why it ended."""
-        self._callbacks[name].append(callback)
+        if name not in ("data", "close"):
+            raise KeyError(name)
+        self._callbacks.setdefault(name, []).append(callback)
         if name == "data" and self._pump is None:
             self._pump = self.loop.create_task(self._call())
         elif name == "close" and self.ended is not None:
@@ -89,7 +92,7 @@ class DeliveryQueue(BoundedSource):
 
     async def _call(self) -> None:
         async for item in self:
-            for callback in tuple(self._callbacks["data"]):
+            for callback in tuple(self._callbacks.get("data", ())):
                 try:
                     result = callback(item)
                     if inspect.isawaitable(result):
@@ -110,7 +113,7 @@ class DeliveryQueue(BoundedSource):
                 raise StopAsyncIteration
             self._resume = self.loop.create_future()
             await self._resume
-        return self._taken.popleft()
+        return self._taken.pop(0)
 
     async def aclose(self) -> None:
         self.close()
@@ -149,7 +152,7 @@ class DeliveryQueue(BoundedSource):
         self.ended = why
         if why in DISCARDS_QUEUE:
             self._drop_items()
-        if self._callbacks["close"]:
+        if "close" in self._callbacks:
             self.loop.call_soon_threadsafe(self._call_close_callbacks)
         if self.waiting:
             self._notify_soon()
@@ -160,8 +163,7 @@ class DeliveryQueue(BoundedSource):
         self._taken.clear()
 
     def _call_close_callbacks(self) -> None:
-        callbacks, self._callbacks["close"] = self._callbacks["close"], []
-        for callback in callbacks:
+        for callback in self._callbacks.pop("close", ()):
             try:
                 callback(self.ended)
             except BaseException as error:

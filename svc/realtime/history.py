@@ -16,7 +16,6 @@ snapshot, and the stage records up to which key which snapshot was read: of each
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from itertools import chain
@@ -76,7 +75,7 @@ class ReplayingSubscription(Protocol):
     target: Target
     group: SubscriberGroup
     now: Callable[[], float]
-    stages: deque[Stage]
+    stages: list[Stage]
 
     @property
     def hub(self) -> ChangeCache: ...

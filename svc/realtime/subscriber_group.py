@@ -5,7 +5,6 @@ A write is tested once for each group it may concern; what remains to be done fo
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Protocol
 
 from svc.errors import Problem, QueryError
@@ -41,7 +40,7 @@ def event_predicate(where: Filter, table: Table) -> Predicate:
 class Member(Protocol):
     """What a group and the hub need of a `Subscription`. `weight`: bytes in `queue`. `missed`: events in the log that it has not got."""
 
-    queue: deque[LogEvent]
+    queue: list[LogEvent]
     weight: int
     waiting: bool
     missed: int

@@ -14,7 +14,6 @@ The states, and what puts events into the queue:
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,10 +66,10 @@ class Subscription(DeliveryQueue):
         self.table: Table = request.table
         self.target: Target = group.target
         self.now = hub.now
-        self.queue: deque[LogEvent] = deque()
+        self.queue: list[LogEvent] = []
         self.weight = 0
         self.missed = 0
-        self.stages: deque[Stage] = deque()
+        self.stages: list[Stage] = []
         self.is_in_read_queue = False  # it is in the read queue of the hub
         self._live_since = 0  # LSN behind which queued events came from the group
         self._last_put: Change | None = None  # the last one queued, of a transaction whose end is still to be queued
@@ -96,7 +95,8 @@ class Subscription(DeliveryQueue):
             if len(events) < limit and not self.stages and self.ended is None:
                 self.waiting = True
         else:
-            events = [queue.popleft() for _ in range(limit)]
+            events = queue[:limit]
+            del queue[:limit]
             for event in events:
                 self.weight -= max(event.size, MIN_EVENT_WEIGHT)
         if self.stages and self.wants_more:
@@ -115,9 +115,9 @@ class Subscription(DeliveryQueue):
         queue, sent = self.queue, self._sent
         while len(found) < limit:
             if sent and (self._is_past(sent[0][0]) if not queue else (queue[0].position or 0) > sent[0][0]):
-                found.append(sent.popleft()[1])
+                found.append(sent.pop(0)[1])
             elif queue:
-                event = queue.popleft()
+                event = queue.pop(0)
                 self.weight -= max(event.size, MIN_EVENT_WEIGHT)
                 found.append(event)
             else:
@@ -200,7 +200,7 @@ class Subscription(DeliveryQueue):
         """A stage is over that others have carried out."""
         stage.close()
         if self.stages and self.stages[0] is stage:
-            self.stages.popleft()
+            del self.stages[0]
 
     def go_live(self, position: int) -> bool:
         """Everything up to this LSN, the end of the log, is queued. True if the subscription is live now."""
@@ -223,7 +223,7 @@ class Subscription(DeliveryQueue):
             if progress is Progress.DONE:
                 stage.close()
                 if self.stages:
-                    self.stages.popleft()
+                    del self.stages[0]
             else:
                 return progress
         return Progress.DONE
