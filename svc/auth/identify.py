@@ -51,6 +51,7 @@ UNIX_PEER = "unix"
 _MEMO = "auth.user"
 _LOCAL_MEMO = "auth.local"
 _TICKET_MEMO = "auth.ticket"
+REMEMBERED_LOGINS = 1000  # users
 _TICKET_SIGN = f"{PARAMETER}="
 _FORWARDED_MEMO = "auth.forwarded"
 _PROXY_FIELDS = frozenset(
@@ -139,6 +140,7 @@ class Identifier:
         self._admit_socket = admission.unix_socket
         self.login_path: str | None = None
         self._logins = logins
+        self._account_logins: dict[str, tuple[User, Login]] = {}  # by user name
         self._origins = OriginPolicy() if origins is None else origins
 
     def identify(self, request: Request) -> User | PendingVerification | None:
@@ -199,9 +201,9 @@ class Identifier:
     def _login(self, request: Request, user: User) -> Login:
         """What let this user in, in the order of `identify`. Of a password, a ticket, a local caller and a user that code has set it is the account."""
         name = user.username
-        account = partial(account_counts, self._directory, user)
+        account = self._account(user)
         if _TICKET_MEMO in request.block.memo:
-            return Login(name, account)
+            return self._account_login(user)
         is_foreign = self._origins.is_foreign(request)
         certificate, certificates = request.peer_certificate, self._certificates
         if certificate is not None and certificates is not None and not is_foreign and (named := _name_of(certificates, certificate)) != "":
@@ -222,7 +224,20 @@ class Identifier:
             session_id = sessions.id_with_user(request, name)
             if session_id is not None:
                 return Login(name, lambda: sessions.has_user(session_id, name), session_id)
-        return Login(name, account)
+        return self._account_login(user)
+
+    def _account(self, user: User) -> Callable[[], bool]:
+        return self._account_login(user).counts
+
+    def _account_login(self, user: User) -> Login:
+        """That of an account alone: one for all streams of the same user."""
+        known = self._account_logins
+        found = known.get(user.username)
+        if found is None or found[0] is not user:
+            if len(known) >= REMEMBERED_LOGINS:
+                known.clear()
+            found = known[user.username] = (user, Login(user.username, partial(account_counts, self._directory, user)))
+        return found[1]
 
     def admit(self, request: Request) -> None:
         """Take over the user that application code has set on the request: it gets its sessions. Raises Problem 401 for an inactive user, TypeError for what is

@@ -53,6 +53,13 @@ def account_counts(directory: UserDirectory, user: User) -> bool:
     return found is not None and found.active and found.login_id == user.login_id
 
 
+class _StreamRef(weakref.ref[LoginStream]):
+    """`key`: of its watch."""
+
+    __slots__ = ("key",)
+    key: int
+
+
 class _Watch:
     __slots__ = ("login", "stream")
 
@@ -79,6 +86,7 @@ class LoginWatches:
         self._follow = follow
         self._unfollow = unfollow
         self._watches: dict[int, _Watch] = {}  # by the id of the stream
+        self._forget = self._gone  # one object for all of them
         self._by_row: dict[tuple[str, str], dict[_Watch, None]] = {}  # by table of the system database and key
         self._to_ask: dict[_Watch, None] = {}  # each once, however often its rows are written to
         self._is_asking = False  # a slice is scheduled
@@ -91,7 +99,9 @@ class LoginWatches:
         """End this stream when the login does. A second call for the same stream replaces the login."""
         key = id(stream)
         self._remove(key)
-        watch = self._watches[key] = _Watch(login, weakref.ref(stream, lambda gone: self._remove(key)))
+        found = _StreamRef(stream, self._forget)
+        found.key = key
+        watch = self._watches[key] = _Watch(login, found)
         for row in _rows(login):
             self._by_row.setdefault(row, {})[watch] = None
         if self._timer is None:
@@ -162,6 +172,10 @@ class LoginWatches:
         if not counts:
             self._remove(id(stream))
             stream.login_ended()
+
+    def _gone(self, stream: weakref.ref[LoginStream]) -> None:
+        assert isinstance(stream, _StreamRef)
+        self._remove(stream.key)
 
     def _remove(self, key: int) -> None:
         watch = self._watches.pop(key, None)

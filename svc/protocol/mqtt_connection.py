@@ -91,8 +91,8 @@ class MqttConnection:
         self._tells_reasons = True
         self._reader = PacketReader(largest)
         self._out: list[bytes] = []
-        self._aliases: list[str] = []  # of the client: topic by alias - 1, "" for one that it has not set
-        self._sent_aliases: dict[str, int] = {}
+        self._aliases: list[str] | None = None  # of the client: topic by alias - 1, "" for one that it has not set
+        self._sent_aliases: dict[str, int] | None = None
 
     # --- reading -------------------------------------------------------------------------------------------------------------------------
 
@@ -138,6 +138,8 @@ class MqttConnection:
             return
         if alias > ALIASES:
             raise PacketError(ALIAS_INVALID, f"Topic Alias {alias}: at most {ALIASES}")
+        if self._aliases is None:
+            self._aliases = []
         aliases = self._aliases
         if packet.topic:
             aliases.extend([""] * (alias - len(aliases)))
@@ -219,17 +221,23 @@ class MqttConnection:
 
     def alias_of(self, topic: str) -> tuple[int, bool]:
         """(alias, whether the topic has to be sent with it) for a topic that we send; alias 0: none. The first topics have them, for good."""
-        alias = self._sent_aliases.get(topic)
+        known = self._sent_aliases
+        if known is None:
+            if not self.alias_maximum:
+                return 0, True
+            known = self._sent_aliases = {}
+        alias = known.get(topic)
         if alias is not None:
             return alias, False
-        if len(self._sent_aliases) >= self.alias_maximum:
+        if len(known) >= self.alias_maximum:
             return 0, True
-        alias = self._sent_aliases[topic] = len(self._sent_aliases) + 1
+        alias = known[topic] = len(known) + 1
         return alias, True
 
     def forget_alias(self, topic: str) -> None:
         """The message with the newest alias, that of `topic`, is not sent: the client does not know it."""
-        del self._sent_aliases[topic]
+        if self._sent_aliases is not None:
+            del self._sent_aliases[topic]
 
     def data_to_send(self) -> bytes:
         out = self._out
