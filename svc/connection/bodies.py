@@ -174,7 +174,7 @@ class PushedBody:
         self._is_over = False
 
     def start(self) -> None:
-        self._shared.lasting.add(self._feed)
+        self._shared.lasting[self._feed] = 0.0
         self._feed.start(self)
 
     @property
@@ -208,7 +208,7 @@ class PushedBody:
             self._close_feed()
 
     def _close_feed(self) -> None:
-        self._shared.lasting.discard(self._feed)
+        self._shared.lasting.pop(self._feed, None)
         self._feed.close()
 
 

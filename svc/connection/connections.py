@@ -81,8 +81,11 @@ class Connections(SharedState):
         """Act on every deadline that has passed. Called about once a second."""
         for connection in [c for c in self.open if c.deadline <= now]:
             connection.on_deadline()
-        for lasting in list(self.lasting):
-            lasting.sweep(now)
+        lasting = self.lasting
+        for work in [work for work, due in lasting.items() if due <= now]:
+            due = work.sweep(now)
+            if due is not None and work in lasting:
+                lasting[work] = due
 
     def drain(self) -> None:
         """Graceful stop: idle connections go now, the others after their current answer; feeds and tunnels are ended first."""

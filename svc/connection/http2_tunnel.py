@@ -51,7 +51,7 @@ class StreamTunnel:
         self._has_ended = False  # the peer's half
         self._has_written = False  # since `on_sent`
         self._is_closing = False
-        http2.shared.lasting.add(receiver)
+        http2.shared.lasting[receiver] = 0.0
         http2.touch()
 
     # --- Tunnel --------------------------------------------------------------------------------------------------------------------
@@ -116,5 +116,5 @@ class StreamTunnel:
     def on_closed(self) -> None:
         """The stream is gone."""
         self._is_closing = True
-        self._http2.shared.lasting.discard(self._receiver)
+        self._http2.shared.lasting.pop(self._receiver, None)
         self._receiver.on_closed()

@@ -40,7 +40,7 @@ class OpenConnection(Protocol):
 class LastingWork(Protocol):
     """Work without a deadline of its own while the peer listens, a `messages.Feed` or a `messages.Receiver`: it watches the clock itself."""
 
-    def sweep(self, now: float) -> None: ...
+    def sweep(self, now: float) -> float | None: ...
     def drain(self) -> None: ...
 
 
@@ -91,7 +91,7 @@ class SharedState:
         self.held = 0
         self._complained_at = -inf  # when the last warning about `max_held` was logged
         self.open: set[OpenConnection] = set()
-        self.lasting: set[LastingWork] = set()
+        self.lasting: dict[LastingWork, float] = {}  # and when they are to be swept, in monotonic seconds
         self.to_flush: list[OpenConnection] = []
         self.streams: list[PulledStream] = []  # have something to pull and room for it
         self.handshakes: deque[PendingHandshake] = deque()  # have a step to take

@@ -55,7 +55,7 @@ class TunnelConnection(SocketConnection):
 
     def open(self) -> None:
         super().open()
-        self._shared.lasting.add(self._receiver)
+        self._shared.lasting[self._receiver] = 0.0
 
     # --- Tunnel --------------------------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class TunnelConnection(SocketConnection):
         """`Connections` notifies the receiver."""
 
     def _on_close(self) -> None:
-        self._shared.lasting.discard(self._receiver)
+        self._shared.lasting.pop(self._receiver, None)
         self._receiver.on_closed()
 
     def __repr__(self) -> str:

@@ -32,8 +32,8 @@ class Feed:
     def on_sent(self) -> None:
         """All that was written is sent: `pending` is 0 again. Called only after it was not, at the end of a turn."""
 
-    def sweep(self, now: float) -> None:
-        """About once a second, with `clock.monotonic()`: for keep-alive messages."""
+    def sweep(self, now: float) -> float | None:
+        """About once a second, with `clock.monotonic()`: for keep-alive messages. Returns as `Receiver.sweep` does."""
 
     def drain(self) -> None:
         """The server is stopping: call `writer.end()` soon."""

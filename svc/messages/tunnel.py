@@ -50,8 +50,8 @@ class Receiver(Protocol):
     def on_closed(self) -> None:
         """The tunnel is closed, for any reason, `abort` included. Called once, also if `start` never was; nothing follows."""
 
-    def sweep(self, now: float) -> None:
-        """About once a second, with `clock.monotonic()`: for deadlines."""
+    def sweep(self, now: float) -> float | None:
+        """About once a second, with `clock.monotonic()`: for deadlines. Returns the time until which that is not needed again; None: it is, each time."""
 
     def drain(self) -> None:
         """The server is stopping: close the tunnel soon."""

@@ -82,7 +82,7 @@ class Options(Protocol):
 
 
 class Sweepable(Protocol):
-    def sweep(self, now: float) -> None: ...
+    def sweep(self, now: float) -> float | None: ...
 
 
 class Broker:

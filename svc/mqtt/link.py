@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from svc.content.content_type import ContentType
@@ -181,13 +182,20 @@ class Link:
             self._broker.lost(session, self)
         self._tunnel = None  # which has this: nothing is left to the collector
 
-    def sweep(self, now: float) -> None:
+    def sweep(self, now: float) -> float | None:
         if self.connection.state is not ConnectionState.OPEN:
             if now > self._deadline:
                 self._ends_because("CONNECT has not come, or could not be answered, in time")
                 self._close()
-        elif self._keep_alive and now - self._heard > self._keep_alive and not self._is_waiting:
+            return None
+        if not self._keep_alive:
+            return inf
+        due = self._heard + self._keep_alive
+        if due >= now:
+            return due
+        if not self._is_waiting:
             self.end(KEEP_ALIVE_TIMEOUT, "no packet within one and a half times the keep-alive")
+        return None
 
     def drain(self) -> None:
         self.end(SHUTTING_DOWN, "the server is stopping")
