@@ -29,7 +29,7 @@ from svc.protocol.mqtt_properties import (
     TOPIC_ALIAS_MAXIMUM,
     Properties,
 )
-from svc.protocol.mqtt_states import Action, ConnectionState, Input
+from svc.protocol.mqtt_states import Action, ConnectionState, Input, Sent
 from svc.protocol.mqtt_values import (
     BAD_AUTHENTICATION_METHOD,
     BUSY,
@@ -57,6 +57,7 @@ CONNECT_SECONDS = 10.0  # until CONNECT must have come
 SLICE = 0.002  # seconds of packets of one client in a turn
 LOOK = 8  # packets between two looks at the clock
 SHUTTING_DOWN = 0x8B
+PUBACK_HEAD = bytes((PUBACK << 4, 2))
 ASSIGNED_ID = "auto-" + "0" * 16  # as long as those that the broker makes
 ADMINISTRATIVE = 0x98
 
@@ -157,9 +158,22 @@ class Link:
 
     def on_data(self, data: bytes) -> None:
         self._heard = self._broker.now()
+        if len(data) == 4 and data[:2] == PUBACK_HEAD and self._acknowledge(int.from_bytes(data[2:])):
+            return
         self.connection.receive_data(data)
         if not self._is_waiting:
             self._process()
+
+    def _acknowledge(self, packet_id: int) -> bool:
+        """PUBACK has come, alone, as it does from every receiver of a message. False: it is not one that can be taken by itself."""
+        session = self.session
+        if self._is_waiting or session is None or not self.connection.is_between or session.sent.state(packet_id) is not Sent.UNCONFIRMED:
+            return False
+        session.sent.on(packet_id, Input.PUBACK)
+        session.forget(packet_id)
+        session.make_room()
+        self.flush()
+        return True
 
     def on_eof(self) -> None:
         self._ends_because("the client has closed it")

@@ -101,6 +101,11 @@ class MqttConnection:
         if self.state is not ConnectionState.CLOSED:
             self._reader.feed(data)
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the next byte is the first one of a packet, which may be any."""
+        return self.state is ConnectionState.OPEN and self._reader.is_between
+
     def next_packet(self) -> Packet | None:
         """The next packet; its topic is there even if it came as an alias. None: more is to come, or CONNECT is to be answered first. Raises PacketError."""
         if self.state in (ConnectionState.DECIDING, ConnectionState.CLOSED):
