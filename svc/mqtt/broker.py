@@ -128,7 +128,7 @@ class Broker:
         self.wills = Wills(self.publishing, self.stored, directory, reactor.loop, self.write)
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._next_cleaning = inf
+        self._next_cleaning = self.now() + CLEANING
         self._slice_end = 0.0
 
     def report(self, error: BaseException) -> None:
@@ -144,7 +144,6 @@ class Broker:
     def start(self) -> None:
         """The server serves: go on with what an earlier run has left."""
         self.wills.publish_left()
-        self._next_cleaning = self.now() + CLEANING
         self.spawn(self._set_ends())
 
     async def _run(self, what: str, steps: Iterator[None]) -> None:

@@ -122,6 +122,7 @@ class Link:
         self._has_client = False  # CONNECT was accepted, and the connection has not ended
         self.is_closed = False
         self.connection = MqttConnection(broker.largest)
+        self.connection.on_answer = broker.metrics.answered
         self.session: Session | None = None
         self.kind: ContentType = broker.payloads.writer(None)
 
@@ -466,7 +467,7 @@ class Link:
         while answers and answers[0].data is not None:
             data = answers.popleft().data
             if data:
-                self.connection.write(data)
+                self.connection.say(data)
         if not answers:
             self._answers = None
 
@@ -493,7 +494,7 @@ class Link:
         elif action is Action.PUBREL:
             self.release(packet_id)
         elif action is Action.NOT_FOUND:
-            self.connection.write(encode(Ack(PUBREL, packet_id, ID_NOT_FOUND), self.connection.version))
+            self.connection.say(encode(Ack(PUBREL, packet_id, ID_NOT_FOUND), self.connection.version))
         elif action is Action.FORGET:
             session.forget(packet_id, is_refused=what is Input.PUBREC_REFUSED)
             session.make_room()
@@ -506,7 +507,7 @@ class Link:
         self.flush()
 
     def release(self, packet_id: int) -> None:
-        self.connection.write(ack(PUBREL, packet_id))
+        self.connection.say(ack(PUBREL, packet_id))
 
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from svc.analytics import Recorder
+from svc.protocol.mqtt_properties import CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, UNSUBACK
 
 Record = Callable[[float], None]
+
+
+ANSWERS = {
+    CONNACK: "connack",
+    PUBACK: "puback",
+    PUBREC: "pubrec",
+    PUBREL: "pubrel",
+    PUBCOMP: "pubcomp",
+    SUBACK: "suback",
+    UNSUBACK: "unsuback",
+    PINGRESP: "pingresp",
+    DISCONNECT: "disconnect",
+}
 
 
 class MqttMetrics:
@@ -18,6 +32,8 @@ class MqttMetrics:
         self._connected = recorder.yes_no("connection", None, "connect", "mqtt")
         self._ended = recorder.yes_no("connection", None, "disconnect", "mqtt")
         self._sent: dict[tuple[str, int], Record] = {}
+        self._answers = {kind: recorder.bucket("bytes-sent", None, name, "mqtt") for kind, name in ANSWERS.items()}
+        self.answered = self._answer  # one object for all connections
         recorder.gauge(self._measure, "mqtt-connections")
 
     def connected(self, is_accepted: bool) -> None:
@@ -37,6 +53,10 @@ class MqttMetrics:
             method = f"publish,qos={qos}" if qos else "publish"
             found = self._sent[path, qos] = self._recorder.bucket("bytes-sent", path or None, method, "mqtt")
         return found
+
+    def _answer(self, data: bytes) -> None:
+        """A packet that is no message was sent to a client."""
+        self._answers[data[0] >> 4](len(data))
 
     def _measure(self) -> Mapping[str, int] | None:
         return {"connections": self.open} if self.open else None

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from svc.protocol.mqtt import PacketReader, encode
@@ -64,7 +65,8 @@ _PONG: Final = encode(Ping(True), V3)
 
 
 class MqttConnection:
-    """`version`: 4 (MQTT 3.1.1) or 5, as CONNECT says. `keep_alive`: seconds, 0: none. `receive_maximum`, `largest_sent`: what the client takes."""
+    """`version`: 4 (MQTT 3.1.1) or 5, as CONNECT says. `keep_alive`: seconds, 0: none. `receive_maximum`, `largest_sent`: what the client takes.
+    `on_answer`: called with the bytes of each packet that is sent and is no message."""
 
     __slots__ = (
         "_aliases",
@@ -75,6 +77,7 @@ class MqttConnection:
         "alias_maximum",
         "keep_alive",
         "largest_sent",
+        "on_answer",
         "receive_maximum",
         "state",
         "version",
@@ -89,6 +92,7 @@ class MqttConnection:
         self.largest_sent = LARGEST + 5
         self.alias_maximum = 0
         self._tells_reasons = True
+        self.on_answer: Callable[[bytes], None] | None = None
         self._reader = PacketReader(largest)
         self._out: list[bytes] = []
         self._aliases: list[str] | None = None  # of the client: topic by alias - 1, "" for one that it has not set
@@ -159,7 +163,7 @@ class MqttConnection:
     def accept(self, *, session_present: bool = False, properties: Properties = NO_PROPERTIES) -> None:
         """CONNECT is answered; what follows it can be read."""
         self.state = CONNECTION[self.state][ConnectionInput.ACCEPT]
-        self._out.append(encode(Connack(session_present, 0, properties), self.version))
+        self._put(encode(Connack(session_present, 0, properties), self.version))
 
     def refuse(self, reason: int, message: str = "") -> None:
         """CONNECT is refused with a code of version 5; 3.1.1 is told the nearest of its own. The connection ends."""
@@ -170,7 +174,7 @@ class MqttConnection:
         """Say what was wrong, if the version has words for it. The connection ends. A wrong first packet gets no answer but of the version."""
         if self.state is ConnectionState.EXPECTING:
             if error.reason == UNSUPPORTED_VERSION:
-                self._out.append(encode(Connack(False, 1), V3))
+                self._put(encode(Connack(False, 1), V3))
             self._end()
         elif self.state is ConnectionState.DECIDING:
             self.refuse(error.reason, str(error))
@@ -192,7 +196,7 @@ class MqttConnection:
 
     def _say_last(self, packet: Connack | Disconnect) -> None:
         try:
-            self._out.append(self.answer(packet))
+            self._put(self.answer(packet))
         except PacketError:
             pass  # it takes less than a code
         self._end()
@@ -214,13 +218,23 @@ class MqttConnection:
 
     def send(self, packet: Answer) -> None:
         """Raises PacketError: see `answer`."""
-        self.write(self.answer(packet))
+        self.say(self.answer(packet))
 
     def pong(self) -> None:
-        self.write(_PONG)
+        self.say(_PONG)
+
+    def say(self, data: bytes) -> None:
+        """Bytes of an acknowledgement that was encoded before. Nothing follows the last packet."""
+        if self.state is not ConnectionState.CLOSED:
+            self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        self._out.append(data)
+        if self.on_answer is not None:
+            self.on_answer(data)
 
     def write(self, data: bytes) -> None:
-        """Bytes of a packet that was encoded before: a message for many receivers, an acknowledgement. Nothing follows the last packet."""
+        """Bytes of a message, which was encoded before, for many receivers. Nothing follows the last packet."""
         if self.state is not ConnectionState.CLOSED:
             self._out.append(data)
 

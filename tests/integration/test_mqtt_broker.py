@@ -449,6 +449,7 @@ def test_metrics(app: Application) -> None:
     assert period is not None
     seen = {(row["metric"], row.get("method"), row.get("type")) for row in period.iter_entries() if row is not None}
     assert {("connection", "connect", "mqtt"), ("connection", "disconnect", "mqtt"), ("bytes-sent", "publish,qos=1", "mqtt")} <= seen
+    assert {("bytes-sent", command, "mqtt") for command in ("connack", "suback", "puback")} <= seen
 
 
 def test_subscription_identifiers_and_aliases(app: Application) -> None:
