@@ -17,6 +17,9 @@ from svc.store.env import Txn, WriterBusy
 if TYPE_CHECKING:
     from svc.store.database import Database
 
+MQTT_ROWS = {b"r": 11, b"o": 11, b"p": 9, b"g": 17}
+"""Kinds of rows (`mqtt.rows`, `mqtt.shared`), and the size of their keys."""
+
 OnDone = Callable[["Problem | None"], None]
 
 

@@ -51,6 +51,7 @@ from svc.store.integrity.log_check import NEVER, LogCheck, Progress
 from svc.store.integrity.unique_check import unique_notes
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.moves import MoveNote, Moves
+from svc.store.side_rows import MQTT_ROWS
 from svc.store.store_names import StoreNames
 from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import decode, expiry_of, has_files, lsn_of
@@ -342,6 +343,12 @@ class _Check:
             if len(key) != EXPIRY_KEY_SIZE or int.from_bytes(key[:4], "big") not in self.tables:
                 self.find(f"The store of expiry times has {key.hex()}, which belongs to no table.")
 
+    def check_sessions(self, handle: Handle) -> None:
+        """The rows of sessions of MQTT."""
+        for key, _ in self.txn.cursor(handle).iternext():
+            if MQTT_ROWS.get(key[:1]) != len(key):
+                self.find(f"The store of MQTT's sessions has {key.hex()}, which is no row of a session.")
+
     # -- what is left over
 
     def check_stores(self) -> None:
@@ -349,6 +356,8 @@ class _Check:
         for table in self.tables.values():
             known.update(self.names.all_of(table.stored))
         for name in [key.decode(errors="replace") for key, _ in self.txn.cursor().iternext()]:
+            if name == MQTT_STORE:
+                self.check_sessions(self.env.open_db(name.encode(), self.txn, create=False))
             if name in known:
                 continue
             # The stores of dropped tables and indexes stay, but empty.

@@ -356,3 +356,14 @@ def test_a_message_that_follows_itself(path: Path) -> None:
         txn.put(key, encode_entry(entry))
 
     only(change(path, "$log", turn_round), "Entry 9 of the log names entry 9 as an earlier one")
+
+
+def test_rows_of_sessions(path: Path) -> None:
+    """Of MQTT: whose they are is not asked."""
+
+    def edit(txn: lmdb.Transaction) -> None:
+        for key in (b"r" + bytes(10), b"o" + bytes(10), b"p" + bytes(8), b"g" + bytes(16)):
+            txn.put(key, b"")
+
+    assert change(path, "$mqtt", edit).ok
+    only(change(path, "$mqtt", lambda txn: txn.put(b"x" + bytes(10), b"")), "which is no row of a session")
