@@ -1049,6 +1049,16 @@ def test_what_was_begun_is_delivered_after_unsubscribe(app: Application, version
     assert publishes(wire(app, version, "reader", **options).packets) == []
 
 
+@pytest.mark.parametrize(("published", "granted"), list(product((0, 1, 2), (0, 1, 2))))
+def test_the_lower_qos_of_both_in_a_shared_subscription(app: Application, published: int, granted: int) -> None:
+    members = [app.mqtt("m0"), app.mqtt("m1")]
+    members[0].subscribe("$share/g/Sensor/#", granted)
+    members[1].subscribe("$share/g/Sensor/#", 2)
+    for _ in range(2):
+        app.mqtt("w").publish("Sensor/1", {}, published)
+    assert [[each.qos for each in member.take()] for member in members] == [[min(published, granted)], [published]]
+
+
 # --- topics ------------------------------------------------------------------------------------------------------------------------------
 
 
