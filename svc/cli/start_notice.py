@@ -59,7 +59,8 @@ def reach(addresses: Sequence[str]) -> str:
 
 def application_addresses(instance: Instance) -> list[str]:
     """Those of the ports of the configuration, then those that applications have opened."""
-    return [*instance.application_port.addresses, *(address for ports in instance.application_ports.others for address in ports.addresses)]
+    others = [ports for ports in instance.application_ports.others if ports is not instance.mqtt_port]
+    return [*instance.application_port.addresses, *(address for ports in others for address in ports.addresses)]
 
 
 def notice(instance: Instance, *, near: bool = False) -> list[str]:
@@ -71,10 +72,11 @@ def notice(instance: Instance, *, near: bool = False) -> list[str]:
     lines = [
         "  ".join([f"svc {__version__}", *(shown_addresses(addresses) or ["no port for applications"]), *([f"({who})"] if who else [])])
     ]
-    operations = shown_addresses(instance.operations_port.addresses)
-    if operations:
-        others = reach(instance.operations_port.addresses)
-        lines.append(f"  operations   {'  '.join([*operations, *([f'({others})'] if others and others != who else [])])}")
+    for name, ports in (("operations", instance.operations_port), ("mqtt", instance.mqtt_port)):
+        shown = [] if ports is None else shown_addresses(ports.addresses)
+        if ports is not None and shown:
+            others = reach(ports.addresses)
+            lines.append(f"  {name:<12} {'  '.join([*shown, *([f'({others})'] if others and others != who else [])])}")
     lines += [f"  application  {app.name} ({path(app.directory)}), {_tables(len(app.definitions))}" for app in instance.applications]
     if not len(instance.applications):
         safe = "SVC_SAFE_MODE is set" if os.environ.get("SVC_SAFE_MODE") else f"none in {path(config.components_root)}"

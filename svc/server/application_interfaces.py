@@ -124,11 +124,7 @@ class ApplicationInterfaces:
     @property
     def mqtt_sockets(self) -> SocketEndpoint | None:
         """What serves MQTT over WebSocket; None: it is switched off."""
-        if not self._config.mqtt.web_socket:
-            return None
-        from svc.mqtt.sockets import MqttSockets
-
-        return MqttSockets(lambda: self.mqtt)
+        return _LateMqttSockets(self) if self._config.mqtt.web_socket else None
 
     def mqtt_link(self, certificate: Any) -> Link:
         """What serves a new connection of MQTT. `certificate`: of its client, None without one."""
@@ -188,6 +184,20 @@ class _LateGraphQL:
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         return self._interfaces.graphql.problem(error, request, request_id)
+
+
+class _LateMqttSockets:
+    """The endpoint of MQTT over WebSocket, which the first connection makes."""
+
+    subprotocol = "mqtt"
+
+    def __init__(self, interfaces: ApplicationInterfaces) -> None:
+        self._interfaces = interfaces
+
+    def find(self, request: Request) -> Any:
+        from svc.mqtt.sockets import MqttSockets
+
+        return MqttSockets(lambda: self._interfaces.mqtt).find(request)
 
 
 class PortDispatchers:

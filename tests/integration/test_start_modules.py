@@ -34,6 +34,7 @@ def test_a_plain_application_is_served_with_few_modules(tmp_path: Path) -> None:
     (app / "schema.graphql").write_text("type Product @table @export { id: ID @primaryKey name: String @indexed }\n")
     port, operations = free_port(), free_port()
     options = {"ROOTPATH": tmp_path / "root", "HTTP_PORT": port, "HTTP_SECUREPORT": "null", "OPERATIONSAPI_NETWORK_PORT": operations}
+    options["MQTT_NETWORK_PORT"] = free_port()
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     place_token_keys(tmp_path / "root")  # the first start of a root makes keys and certificates, and needs more for it
     served(tmp_path, [sys.executable, "-m", "svc", "run", *words, str(app)], port)

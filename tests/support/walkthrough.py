@@ -55,7 +55,7 @@ class Shop:
         self.log = directory / "log.txt"
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("SVC_")}
         self.environment |= {"HOME": str(directory), "ROOTPATH": str(directory / "root"), "HTTP_SECUREPORT": "null"}
-        self.environment |= {"HTTP_PORT": self.ports["9926"], "OPERATIONSAPI_NETWORK_PORT": self.ports["9925"]}
+        self.environment |= {"HTTP_PORT": self.ports["9926"], "OPERATIONSAPI_NETWORK_PORT": self.ports["9925"], "MQTT_NETWORK_PORT": "null"}
         self.environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         service = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: Quiet(*given, directory=str(directory / "rates")))
         self.service = service

@@ -14,10 +14,12 @@ from svc.config import Config
 
 
 def server(tmp_path: Path, *, applications: list[str], operations: list[str], apps: list[App], **logging: Any) -> Any:
+    mqtt = SimpleNamespace(addresses=["mqtt://*:1883"]) if apps else None
     return SimpleNamespace(
         config=Config.from_document({"logging": logging}, tmp_path),
         application_port=SimpleNamespace(addresses=applications),
-        application_ports=SimpleNamespace(others=[SimpleNamespace(addresses=["http://*:9000"])] if apps else []),
+        application_ports=SimpleNamespace(others=[SimpleNamespace(addresses=["http://*:9000"]), mqtt] if apps else []),
+        mqtt_port=mqtt,
         operations_port=SimpleNamespace(addresses=operations),
         applications=apps,
     )
@@ -29,6 +31,7 @@ def test_addresses_are_those_that_are_bound(tmp_path: Path) -> None:
     assert notice(found) == [
         f"svc {__version__}  http://localhost:1/  https://10.0.0.5:2/  http://localhost:9000/  (all addresses of this machine)",
         "  operations   http://localhost:3/  (this machine only)",
+        "  mqtt         mqtt://localhost:1883/",
         f"  application  shop ({tmp_path}/shop), 0 tables",
         f"  application  other ({tmp_path}/other\\x1b), 0 tables",
         f"  root         {tmp_path}",

@@ -121,7 +121,7 @@ def test_slots_of_the_other_kind_are_reused(database: Database) -> None:
     for number in range(4):
         database.drop_table(f"T{number}")
     txn = database.open_snapshot()
-    for number in range(MAX_STORES - 5 - 4 * 251):
+    for number in range(MAX_STORES - 6 - 4 * 251):
         database.define_table(definition(f"U{number}", []))
     for number in range(4):
         database.define_table(definition(f"V{number}", []))
