@@ -128,12 +128,12 @@ Steps = Sequence[Step]
 """Of one message. The next is sent when the last answer has come."""
 
 
-def publish_steps(topic: str, payload: bytes, qos: int, retain: bool) -> Steps:
+def publish_steps(topic: str, payload: bytes, qos: int, retain: bool, packet_id: int = PACKET_ID) -> Steps:
     """At QoS 1 or 2."""
-    publish = encode(Publish(topic, payload, qos, retain, packet_id=PACKET_ID), V3)
+    publish = encode(Publish(topic, payload, qos, retain, packet_id=packet_id), V3)
     if qos == 1:
-        return (Step(publish, ack(PUBACK, PACKET_ID)),)
-    return Step(publish, ack(PUBREC, PACKET_ID)), Step(ack(PUBREL, PACKET_ID), ack(PUBCOMP, PACKET_ID))
+        return (Step(publish, ack(PUBACK, packet_id)),)
+    return Step(publish, ack(PUBREC, packet_id)), Step(ack(PUBREL, packet_id), ack(PUBCOMP, packet_id))
 
 
 class Load:
