@@ -98,13 +98,15 @@ class Broker:
         resources: Resources,
         payloads: Payloads,
         identifier: Identifier,
+        page_identifier: Identifier,
         directory: UserDirectory,
         reactor: Reactor,
         metrics: MqttMetrics,
         listeners: ClientListeners,
     ) -> None:
+        """`identifier`: of the clients of the ports of MQTT. `page_identifier`: of those over WebSocket, whose certificates are asked for on ports of HTTP."""
         self._options = options
-        self._identifier = identifier
+        self._identifier, self._page_identifier = identifier, page_identifier
         self._directory = directory
         self.loop = reactor.loop
         self.now = reactor.clock.monotonic
@@ -233,7 +235,7 @@ class Broker:
                     self.lost(session, link)
                     return
             on_admitted(session, is_present, assigned)
-            self._identifier.watch_login(request, link)
+            self._identifier_of(link).watch_login(request, link)
         except ConnectRefused as refused:
             on_refused(refused.reason, str(refused))
         except ClientRefused as refused:
@@ -247,12 +249,15 @@ class Broker:
             self.report(contained(error))
             on_refused(UNSPECIFIED, "")
 
+    def _identifier_of(self, link: SessionLink) -> Identifier:
+        return self._identifier if link.handshake is None else self._page_identifier
+
     async def _identify(self, request: Request, packet: Connect, link: SessionLink) -> User | None:
         """The user of CONNECT, or of the handshake of its WebSocket, which is one of a page perhaps: that is not identified by where it comes from."""
         if packet.username is None and link.handshake is not None:
             user = user_of(link.handshake)
         else:
-            found = self._identifier.identify(request)
+            found = self._identifier_of(link).identify(request)
             user = await found.wait(self.loop, None) if isinstance(found, PendingVerification) else found
         request.user = user
         return user

@@ -325,6 +325,27 @@ def test_large_payloads_over_tls(server: MqttServer, version: int) -> None:
     writer.close()
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_certificates_of_clients(server: MqttServer, version: int) -> None:
+    rights = {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}
+    if version == VERSIONS[0]:
+        server.operate("add_role", role="reader", permission={"data": {"tables": {"Raw": rights}}})
+        assert server.operate("add_user", username="ann", password="secret-word", role="reader", active=True).status_code == 200
+    new = version == paho.MQTTv5
+    admin = Client(server, "admin", version, tls=True, certificate=authority().make("admin"), login=None)
+    ann = Client(server, "ann", version, tls=True, certificate=authority().make("ann"), login=("admin", "wrong"))
+    assert admin.connected == ann.connected == [(False, 0)], "the certificate comes first"
+    assert ann.subscribe("Raw/#", 1) == [1] and ann.subscribe("Sensor/#", 1) == [0x87 if new else 0x80]
+    assert ann.publish("Raw/1", b"x", 1) == (0x87 if new else 0)
+    assert admin.publish("Raw/2", b"x", 1) == 0
+    assert ann.expect(1) == [("Raw/2", b"x")]
+    nobody = Client(server, "nobody", version, tls=True, certificate=authority().make("nobody"), reconnects=False)
+    without = Client(server, "without", version, tls=True, login=None, reconnects=False)
+    assert (nobody.connected, without.connected) == ([(False, 0x86)], [(False, 0x87)]), "paho has the codes of version 5 for both"
+    for client in (admin, ann, nobody, without):
+        client.close()
+
+
 def test_a_certificate_that_is_required(tmp_path: Path) -> None:
     process = MqttServer(tmp_path, SCHEMA, MQTT_NETWORK_MTLS='{"required": true, "user": null}')
     process.start()
