@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from math import inf
 from secrets import token_hex
@@ -51,6 +52,7 @@ from svc.store.writing.commit import wait_committed
 logger = logging.getLogger("svc.mqtt")
 
 FILTERS = 1000  # of a session
+USER_FILTERS = 100_000  # of the sessions of a user that are in memory
 SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
 OPENING = 5.0  # seconds that code of an application has to say whether a client that comes back may go on to read a table
@@ -122,6 +124,7 @@ class Broker:
         self.max_catch_up = inf if options.max_catch_up is None else options.max_catch_up
         self._drop_settled = self._drop  # one object for all sessions
         self.sessions: dict[str, Session] = {}
+        self._filters: Counter[str | None] = Counter()  # those of `sessions`, by user name
         self.groups: dict[str, SharedGroup] = {}
         self.stored.live_groups = self.groups
         self.rows_of = self.stored.rows_of
@@ -309,7 +312,10 @@ class Broker:
             if opening is not None:
                 await asyncio.wait((opening,), timeout=OPENING)
             await self._pause()
-        self.sessions[client_id] = session
+        if self.sessions.get(client_id) is not session:
+            self._remove(client_id)
+            self.sessions[client_id] = session
+            self._count(session, len(session.deliveries))
         session.attach(link)
         return session, is_present
 
@@ -379,7 +385,25 @@ class Broker:
     def _drop(self, session: Session) -> None:
         """All of a session without a connection is on the disk: it need not be in memory."""
         if session.link is None and self.sessions.get(session.client_id) is session:
-            del self.sessions[session.client_id]
+            self._remove(session.client_id)
+
+    def _remove(self, client_id: str) -> None:
+        session = self.sessions.get(client_id)
+        if session is not None:
+            self._count(session, -len(session.deliveries))
+            del self.sessions[client_id]
+
+    def _count(self, session: Session, change: int) -> None:
+        """Of the filters of a session, while it is one of `sessions`."""
+        if self.sessions.get(session.client_id) is session:
+            name = session.sender.username
+            self._filters[name] += change
+            if not self._filters[name]:
+                del self._filters[name]
+
+    def _is_full(self, session: Session) -> bool:
+        """Whether it may have no more filters."""
+        return len(session.deliveries) >= FILTERS or self._filters[session.sender.username] >= USER_FILTERS
 
     def _forget(self, session: Session) -> None:
         session.is_broken = True  # what it still waits for is of no interest
@@ -387,8 +411,8 @@ class Broker:
             if isinstance(delivery, SharedMember):
                 delivery.keep(None)
         session.detach()
-        session.deliveries.clear()
         self._drop(session)
+        session.deliveries.clear()
 
     def _end(self, session: Session) -> None:
         self._forget(session)
@@ -421,7 +445,7 @@ class Broker:
     def subscribe(self, session: Session, subscription: Subscription, identifier: int) -> tuple[int, Delivery | None]:
         """(QoS that is granted, the delivery), which is held until that is said; or why not, and None. One with an `opening` is not granted yet: `opened`."""
         before = session.deliveries.get(subscription.filter)
-        if before is None and len(session.deliveries) >= FILTERS:
+        if before is None and self._is_full(session):
             return QUOTA_EXCEEDED, None
         try:
             handling = subscription.retain_handling
@@ -445,7 +469,7 @@ class Broker:
         problem = None if opening.cancelled() else opening.result()
         if opening.cancelled() or problem is not None:
             return UNSPECIFIED if problem is None else _reason_of(problem)
-        if session.deliveries.get(delivery.subscription.filter) is None and len(session.deliveries) >= FILTERS:
+        if session.deliveries.get(delivery.subscription.filter) is None and self._is_full(session):
             delivery.close()
             return QUOTA_EXCEEDED
         self._grant(session, delivery)
@@ -458,6 +482,8 @@ class Broker:
         if before is not None:
             before.close()
             session.former.append(before)
+        else:
+            self._count(session, 1)
         if isinstance(delivery, SharedMember):
             delivery.keep(None if session.rows is None else session.number)
         session.deliveries[delivery.subscription.filter] = delivery
@@ -467,6 +493,7 @@ class Broker:
         delivery = session.deliveries.pop(text, None)
         if delivery is None:
             return NO_SUBSCRIPTION
+        self._count(session, -1)
         if isinstance(delivery, SharedMember):
             delivery.keep(None)
         delivery.close()
