@@ -158,7 +158,9 @@ class StoredSessions:
 
     def put(self, transaction: Transaction, session: Session, *, is_connected: bool = True) -> None:
         """Write the record of a session. One whose client is away, and that is not for good, ends by itself."""
-        session.former = [each for each in session.former if any(flight.delivery is each for flight in session.flying.values())]
+        if session.former:
+            under_way = {flight.delivery for flight in session.flying.values()}
+            session.former = [each for each in session.former if each in under_way]
         record = {
             "user": session.sender.username,
             "number": session.number.hex(),
