@@ -334,15 +334,14 @@ class Broker:
     async def _store(self, session: Session, *, is_changed: bool, replaces: bool) -> None:
         """Write what CONNECT has changed of a session and its will. `replaces`: another session of the client has ended. Raises ConnectRefused."""
         transaction = self.stored.store.begin()
-        if session.rows is not None and is_changed:
-            self.stored.put(transaction, session)
-        elif replaces:
-            self.stored.delete(transaction, session.client_id)
-        self.wills.collect(transaction, session)
-        if not transaction.has_writes:
-            return
         try:
-            await write(transaction)
+            if session.rows is not None and is_changed:
+                self.stored.put(transaction, session)
+            elif replaces:
+                self.stored.delete(transaction, session.client_id)
+            self.wills.collect(transaction, session)
+            if transaction.has_writes:
+                await write(transaction)
         except Problem as problem:
             refused = CLIENT_ID_INVALID if problem.status_code < 500 else UNAVAILABLE
             raise ConnectRefused(refused, problem.message) from None
