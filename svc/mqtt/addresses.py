@@ -21,6 +21,7 @@ PROTOCOL = "mqtt"
 REMEMBERED = 4096  # topics
 REMEMBERED_LENGTH = 256  # characters of them: longer ones are looked for each time
 LEVELS = 64  # of a filter
+LONGEST = 2048  # characters of a filter: its session keeps it
 WILDCARDS = 8  # "+" of a filter: beyond, one message could be compared with very many
 _SAFE = "/:@!$&'()*+,;=~"  # as in registered addresses
 
@@ -174,7 +175,7 @@ class Addresses:
 
     def find_filter(self, text: str) -> Filter | None:
         """None: it is not well-formed, or nothing that it could cover exists: wildcards stand behind the address of a resource."""
-        if not is_filter(text):
+        if len(text) > LONGEST or not is_filter(text):
             return None
         levels = text.split("/")
         end = next((number for number, level in enumerate(levels) if level in ("+", "#")), len(levels))

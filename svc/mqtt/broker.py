@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from math import inf
 from secrets import token_hex
@@ -51,6 +52,7 @@ from svc.store.writing.commit import wait_committed
 logger = logging.getLogger("svc.mqtt")
 
 FILTERS = 1000  # of a session
+USER_FILTERS = 100_000  # of the sessions of a user that are in memory
 SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
 OPENING = 5.0  # seconds that code of an application has to say whether a client that comes back may go on to read a table
@@ -98,13 +100,15 @@ class Broker:
         resources: Resources,
         payloads: Payloads,
         identifier: Identifier,
+        page_identifier: Identifier,
         directory: UserDirectory,
         reactor: Reactor,
         metrics: MqttMetrics,
         listeners: ClientListeners,
     ) -> None:
+        """`identifier`: of the clients of the ports of MQTT. `page_identifier`: of those over WebSocket, whose certificates are asked for on ports of HTTP."""
         self._options = options
-        self._identifier = identifier
+        self._identifier, self._page_identifier = identifier, page_identifier
         self._directory = directory
         self.loop = reactor.loop
         self.now = reactor.clock.monotonic
@@ -120,6 +124,7 @@ class Broker:
         self.max_catch_up = inf if options.max_catch_up is None else options.max_catch_up
         self._drop_settled = self._drop  # one object for all sessions
         self.sessions: dict[str, Session] = {}
+        self._filters: Counter[str | None] = Counter()  # those of `sessions`, by user name
         self.groups: dict[str, SharedGroup] = {}
         self.stored.live_groups = self.groups
         self.rows_of = self.stored.rows_of
@@ -233,7 +238,7 @@ class Broker:
                     self.lost(session, link)
                     return
             on_admitted(session, is_present, assigned)
-            self._identifier.watch_login(request, link)
+            self._identifier_of(link).watch_login(request, link)
         except ConnectRefused as refused:
             on_refused(refused.reason, str(refused))
         except ClientRefused as refused:
@@ -247,12 +252,15 @@ class Broker:
             self.report(contained(error))
             on_refused(UNSPECIFIED, "")
 
+    def _identifier_of(self, link: SessionLink) -> Identifier:
+        return self._identifier if link.handshake is None else self._page_identifier
+
     async def _identify(self, request: Request, packet: Connect, link: SessionLink) -> User | None:
         """The user of CONNECT, or of the handshake of its WebSocket, which is one of a page perhaps: that is not identified by where it comes from."""
         if packet.username is None and link.handshake is not None:
             user = user_of(link.handshake)
         else:
-            found = self._identifier.identify(request)
+            found = self._identifier_of(link).identify(request)
             user = await found.wait(self.loop, None) if isinstance(found, PendingVerification) else found
         request.user = user
         return user
@@ -304,7 +312,10 @@ class Broker:
             if opening is not None:
                 await asyncio.wait((opening,), timeout=OPENING)
             await self._pause()
-        self.sessions[client_id] = session
+        if self.sessions.get(client_id) is not session:
+            self._remove(client_id)
+            self.sessions[client_id] = session
+            self._count(session, len(session.deliveries))
         session.attach(link)
         return session, is_present
 
@@ -323,15 +334,14 @@ class Broker:
     async def _store(self, session: Session, *, is_changed: bool, replaces: bool) -> None:
         """Write what CONNECT has changed of a session and its will. `replaces`: another session of the client has ended. Raises ConnectRefused."""
         transaction = self.stored.store.begin()
-        if session.rows is not None and is_changed:
-            self.stored.put(transaction, session)
-        elif replaces:
-            self.stored.delete(transaction, session.client_id)
-        self.wills.collect(transaction, session)
-        if not transaction.has_writes:
-            return
         try:
-            await write(transaction)
+            if session.rows is not None and is_changed:
+                self.stored.put(transaction, session)
+            elif replaces:
+                self.stored.delete(transaction, session.client_id)
+            self.wills.collect(transaction, session)
+            if transaction.has_writes:
+                await write(transaction)
         except Problem as problem:
             refused = CLIENT_ID_INVALID if problem.status_code < 500 else UNAVAILABLE
             raise ConnectRefused(refused, problem.message) from None
@@ -374,7 +384,25 @@ class Broker:
     def _drop(self, session: Session) -> None:
         """All of a session without a connection is on the disk: it need not be in memory."""
         if session.link is None and self.sessions.get(session.client_id) is session:
-            del self.sessions[session.client_id]
+            self._remove(session.client_id)
+
+    def _remove(self, client_id: str) -> None:
+        session = self.sessions.get(client_id)
+        if session is not None:
+            self._count(session, -len(session.deliveries))
+            del self.sessions[client_id]
+
+    def _count(self, session: Session, change: int) -> None:
+        """Of the filters of a session, while it is one of `sessions`."""
+        if self.sessions.get(session.client_id) is session:
+            name = session.sender.username
+            self._filters[name] += change
+            if not self._filters[name]:
+                del self._filters[name]
+
+    def _is_full(self, session: Session) -> bool:
+        """Whether it may have no more filters."""
+        return len(session.deliveries) >= FILTERS or self._filters[session.sender.username] >= USER_FILTERS
 
     def _forget(self, session: Session) -> None:
         session.is_broken = True  # what it still waits for is of no interest
@@ -382,8 +410,8 @@ class Broker:
             if isinstance(delivery, SharedMember):
                 delivery.keep(None)
         session.detach()
-        session.deliveries.clear()
         self._drop(session)
+        session.deliveries.clear()
 
     def _end(self, session: Session) -> None:
         self._forget(session)
@@ -416,7 +444,7 @@ class Broker:
     def subscribe(self, session: Session, subscription: Subscription, identifier: int) -> tuple[int, Delivery | None]:
         """(QoS that is granted, the delivery), which is held until that is said; or why not, and None. One with an `opening` is not granted yet: `opened`."""
         before = session.deliveries.get(subscription.filter)
-        if before is None and len(session.deliveries) >= FILTERS:
+        if before is None and self._is_full(session):
             return QUOTA_EXCEEDED, None
         try:
             handling = subscription.retain_handling
@@ -440,7 +468,7 @@ class Broker:
         problem = None if opening.cancelled() else opening.result()
         if opening.cancelled() or problem is not None:
             return UNSPECIFIED if problem is None else _reason_of(problem)
-        if session.deliveries.get(delivery.subscription.filter) is None and len(session.deliveries) >= FILTERS:
+        if session.deliveries.get(delivery.subscription.filter) is None and self._is_full(session):
             delivery.close()
             return QUOTA_EXCEEDED
         self._grant(session, delivery)
@@ -453,6 +481,8 @@ class Broker:
         if before is not None:
             before.close()
             session.former.append(before)
+        else:
+            self._count(session, 1)
         if isinstance(delivery, SharedMember):
             delivery.keep(None if session.rows is None else session.number)
         session.deliveries[delivery.subscription.filter] = delivery
@@ -462,6 +492,7 @@ class Broker:
         delivery = session.deliveries.pop(text, None)
         if delivery is None:
             return NO_SUBSCRIPTION
+        self._count(session, -1)
         if isinstance(delivery, SharedMember):
             delivery.keep(None)
         delivery.close()

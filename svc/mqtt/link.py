@@ -60,6 +60,7 @@ SHUTTING_DOWN = 0x8B
 PUBACK_HEAD = bytes((PUBACK << 4, 2))
 ASSIGNED_ID = "auto-" + "0" * 16  # as long as those that the broker makes
 ADMINISTRATIVE = 0x98
+UNSENT = 256 * 1024  # bytes of answers that a client has not read, at which nothing more of it is handled
 
 
 class _Answer:
@@ -84,6 +85,7 @@ class Link:
         "_heard",
         "_held_packets",
         "_is_counted",
+        "_is_full",
         "_is_orderly",
         "_is_over",
         "_is_waiting",
@@ -114,6 +116,7 @@ class Link:
         self._opening: list[Delivery] | None = None  # of a SUBSCRIBE that waits for code of an application
         self._held_packets: list[Subscribe | Unsubscribe] = []  # those behind it
         self._lasting: Publish | None = None  # a message that takes longer than its turn: those behind it wait
+        self._is_full = False  # it waits for the client to read
         self._is_waiting = False  # for a message that takes longer than the turn, for the user, or for the next turn
         self._is_counted = self._is_orderly = self._is_over = False
         self._why: tuple[str, bool] | None = None  # it ends; and whether that is a fault
@@ -181,6 +184,9 @@ class Link:
         self._close()
 
     def on_sent(self) -> None:
+        if self._is_full:
+            self._is_full = False
+            self._broker.loop.call_soon_threadsafe(self._go_on)
         session = self.session
         if session is not None and session.link is self:
             session.make_room()
@@ -320,6 +326,9 @@ class Link:
             self.end(UNSPECIFIED, "")
             return
         self.flush()
+        if not self._is_waiting and self.pending >= UNSENT:
+            self._is_full = True
+            self._wait()
 
     def _wait(self) -> None:
         self._is_waiting = True

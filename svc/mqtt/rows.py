@@ -83,9 +83,9 @@ def encode_position(position: Position) -> bytes:
     return _encode_position(position)
 
 
-def read_received(database: Database, txn: Txn, number: bytes) -> Iterator[int]:
-    """Packet identifiers."""
-    for key, _ in scan_rows(database, txn, RECEIVED + number):
+def read_received(database: Database, txn: Txn, number: bytes, behind: int | None) -> Iterator[int]:
+    """Packet identifiers, in ascending order. `behind`: those above it."""
+    for key, _ in scan_rows(database, txn, RECEIVED + number, behind=b"" if behind is None else received_key(number, behind)):
         yield int.from_bytes(key[-2:])
 
 

@@ -260,7 +260,8 @@ class Session:
             self._send_again(self.link)
             self.link.flush()
         for delivery in list(self.waiting):
-            delivery.run()
+            if self.sent.has_room or not delivery.subscription.qos:  # else very many would only find that out
+                delivery.run()
 
     # --- received messages ---------------------------------------------------------------------------------------------------------------
 

@@ -158,7 +158,9 @@ class StoredSessions:
 
     def put(self, transaction: Transaction, session: Session, *, is_connected: bool = True) -> None:
         """Write the record of a session. One whose client is away, and that is not for good, ends by itself."""
-        session.former = [each for each in session.former if any(flight.delivery is each for flight in session.flying.values())]
+        if session.former:
+            under_way = {flight.delivery for flight in session.flying.values()}
+            session.former = [each for each in session.former if each in under_way]
         record = {
             "user": session.sender.username,
             "number": session.number.hex(),
@@ -194,11 +196,12 @@ class StoredSessions:
         received: list[int] = []
         flights: list[tuple[int, Flight, Sent]] = []
         for database in self._databases():
-            txn = database.snapshot()
-            for packet_id in list(read_received(database, txn, session.number)):
-                received.append(packet_id)
-                session.noted[packet_id] = database.name
-            yield session
+            last = None
+            while found := list(islice(read_received(database, database.snapshot(), session.number, last), STEP)):
+                received += found
+                session.noted.update(dict.fromkeys(found, database.name))
+                last = found[-1]
+                yield session
             txn = database.snapshot()
             position = read_position(database, txn, session.number)
             here = [each for each in deliveries.values() if each.database == database.name]

@@ -17,11 +17,12 @@ WINDOW = 100  # exchanges that we begin before one of them has ended (spec: mqtt
 class ReceivedExchanges:
     """Of messages that the client sends at QoS 2."""
 
-    __slots__ = ("_states",)
+    __slots__ = ("_states", "_unsettled")
 
     def __init__(self, received: Iterator[int] | tuple[int, ...] = ()) -> None:
         """`received`: the identifiers that are stored, for a session that goes on after a restart."""
         self._states: dict[int, Received] = dict.fromkeys(received, Received.RECEIVED)
+        self._unsettled: set[int] = set()  # whose commit is waited for: few of perhaps 65,535
 
     def __len__(self) -> int:
         return len(self._states)
@@ -32,7 +33,7 @@ class ReceivedExchanges:
     @property
     def is_settled(self) -> bool:
         """Whether no commit is waited for."""
-        return all(state is Received.RECEIVED for state in self._states.values())
+        return not self._unsettled
 
     def on(self, packet_id: int, what: Input) -> Action:
         """PUBLISH, PUBREL, COMMITTED or FAILED. Raises PacketError for what the client may not send now."""
@@ -46,12 +47,16 @@ class ReceivedExchanges:
                 del self._states[packet_id]
             else:
                 self._states[packet_id] = after
+            if after is Received.FREE or after is Received.RECEIVED:
+                self._unsettled.discard(packet_id)
+            else:
+                self._unsettled.add(packet_id)
         return action
 
     def resume(self) -> None:
         """The session goes on over a new connection, where the client repeats what it has no answer to."""
-        for packet_id, state in self._states.items():
-            self._states[packet_id] = RECEIVED[state, Input.RESUMED][1]
+        for packet_id in self._unsettled:
+            self._states[packet_id] = RECEIVED[self._states[packet_id], Input.RESUMED][1]
 
 
 class SentExchanges:

@@ -74,7 +74,7 @@ class ApplicationInterfaces:
         self._compression = Compression(config.http.compression_threshold)
         self._decoder = request_decoder(config)
         self._graphql_options = GraphQLOptions()
-        self.identifier = accounts.application_identifier(certificates)
+        self.identifier = self.mqtt_identifier = accounts.application_identifier(certificates)
         self.rest = Rest(resources, reactor, types=types, compression=self._compression, decoder=self._decoder, tickets=accounts.tickets)
         self._late_graphql = _LateGraphQL(self)
         self.rest.forms[HANDLER_PATH] = self._late_graphql
@@ -108,6 +108,7 @@ class ApplicationInterfaces:
             self._config.mqtt,
             self._resources,
             Payloads(self.rest.types),
+            self.mqtt_identifier,
             self.identifier,
             self._directory,
             self._reactor,

@@ -236,6 +236,7 @@ class Instance:
         self.mqtt_port: ServerPorts | None = None
         if self._options.opens_ports and (config.mqtt.network.port is not None or config.mqtt.network.secure_port is not None):
             certificates = PortCertificates(MQTT, config, stored, self.logs, self.clock, reactor.loop)
+            self.interfaces.mqtt_identifier = self.accounts.application_identifier(certificates.clients)
             self.mqtt_port = ServerPorts(
                 MQTT, parts, dispatcher, certificates, make_receiver=lambda certificate: self.interfaces.mqtt_link(certificate)
             )

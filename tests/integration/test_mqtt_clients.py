@@ -4,133 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import ssl
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
 import aiomqtt
 import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 from websockets import ConnectionClosed, Subprotocol
 from websockets.sync.client import connect
 
-from tests.integration.conftest import PASSWORD, Process
-from tests.support.certificates import authority, localhost
+from tests.integration.conftest import PASSWORD
+from tests.support.mqtt_clients import SECONDS, VERSIONS, Client, MqttServer, mosquitto, needs_mosquitto
 from tests.support.npm import NODE, needs_node, node_packages
-from tests.support.ports import free_port
 
 pytestmark = pytest.mark.programs
 
 SCHEMA = "type Sensor @table @export { id: ID @primaryKey temperature: Float }\ntype Raw @table @export { id: ID @primaryKey }\n"
-SECONDS = 30.0
-VERSIONS = [paho.MQTTv311, paho.MQTTv5]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    folder = tmp_path_factory.mktemp("mqtt")
-    app = folder / "app"
-    app.mkdir()
-    (app / "config.yaml").write_text("rest: true\ngraphqlSchema: {files: '*.graphql'}\n")
-    (app / "schema.graphql").write_text(SCHEMA)
-    ports = {"MQTT_NETWORK_PORT": str(free_port()), "MQTT_NETWORK_SECUREPORT": str(free_port())}
-    tls = {"TLS_CERTIFICATE": str(localhost().file), "TLS_PRIVATEKEY": str(localhost().key_file)}
-    process = Process(folder / "root", app, env={**ports, **tls}).start()
-    process.mqtt_port, process.mqtts_port = int(ports["MQTT_NETWORK_PORT"]), int(ports["MQTT_NETWORK_SECUREPORT"])  # type: ignore[attr-defined]
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqttServer]:
+    process = MqttServer(tmp_path_factory.mktemp("mqtt"), SCHEMA)
+    process.start()
     yield process
     assert process.stop() == 0, process.output()
 
 
-class Client:
-    """A paho client whose callbacks note what they are called with."""
-
-    def __init__(
-        self,
-        server: Process,
-        client_id: str = "",
-        version: int = paho.MQTTv5,
-        *,
-        clean: bool = True,
-        tls: bool = False,
-        transport: Literal["tcp", "websockets"] = "tcp",
-        **options: Any,
-    ) -> None:
-        self.messages: list[paho.MQTTMessage] = []
-        self.connected: list[tuple[bool, int]] = []
-        self.ended: list[int] = []
-        self.subscribed: dict[int, list[int]] = {}
-        self.published: dict[int, int] = {}
-        self.changed = threading.Condition()
-        kind = {} if version == paho.MQTTv5 else {"clean_session": clean}
-        self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=version, transport=transport, **kind)  # type: ignore[arg-type]
-        self.client.username_pw_set("admin", PASSWORD)
-        self.client.on_connect = lambda c, u, flags, reason, found: self.note(self.connected.append, (flags.session_present, reason.value))
-        self.client.on_disconnect = lambda c, u, flags, reason, found: self.note(self.ended.append, reason.value)
-        self.client.on_message = lambda c, u, message: self.note(self.messages.append, message)
-        self.client.on_subscribe = lambda c, u, mid, reasons, found: self.note(
-            self.subscribed.update, {mid: [each.value for each in reasons]}
-        )
-        self.client.on_publish = lambda c, u, mid, reason, found: self.note(self.published.update, {mid: reason.value})
-        if (will := options.pop("will", None)) is not None:
-            self.client.will_set(*will)
-        if tls:
-            self.client.tls_set(ca_certs=str(authority().file), cert_reqs=ssl.CERT_REQUIRED)
-        given: dict[str, Any] = {}
-        if version == paho.MQTTv5:
-            properties = Properties(PacketTypes.CONNECT)
-            properties.SessionExpiryInterval = 0 if clean else 1000
-            given = {"clean_start": clean, "properties": properties}
-        port = server.port if transport == "websockets" else server.mqtts_port if tls else server.mqtt_port  # type: ignore[attr-defined]
-        self.client.connect("localhost" if tls else "127.0.0.1", port, 30, **given)
-        self.client.loop_start()
-        self.until(lambda: self.connected or self.ended)
-
-    def note(self, store: Callable[[Any], object], value: Any) -> None:
-        with self.changed:
-            store(value)
-            self.changed.notify_all()
-
-    def until(self, is_so: Callable[[], object]) -> None:
-        with self.changed:
-            assert self.changed.wait_for(is_so, SECONDS), (self.connected, self.ended, self.messages)
-
-    def subscribe(self, filter: str, qos: int) -> list[int]:
-        _, mid = self.client.subscribe(filter, qos)
-        assert mid is not None
-        self.until(lambda: mid in self.subscribed)
-        return self.subscribed[mid]
-
-    def publish(self, topic: str, payload: Any, qos: int, retain: bool = False) -> int:
-        info = self.client.publish(topic, payload, qos, retain)
-        self.until(lambda: info.mid in self.published)
-        return self.published[info.mid]
-
-    def expect(self, count: int) -> list[tuple[str, bytes]]:
-        self.until(lambda: len(self.messages) >= count)
-        return [(message.topic, bytes(message.payload)) for message in self.messages]
-
-    def close(self) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
-
-    def lose(self) -> None:
-        """The connection ends without DISCONNECT."""
-        sock = self.client.socket()
-        self.client.loop_stop()
-        assert sock is not None
-        sock.close()
-
-
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_qos(server: Process, version: int, tls: bool) -> None:
+def test_each_qos(server: MqttServer, version: int, tls: bool) -> None:
     with server.client() as rest:
         rest.delete("/Sensor/")
         reader, writer = Client(server, "reader", version, tls=tls), Client(server, "writer", version, tls=tls)
@@ -155,7 +60,7 @@ def test_each_qos(server: Process, version: int, tls: bool) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_large_payloads(server: Process, version: int) -> None:
+def test_large_payloads(server: MqttServer, version: int) -> None:
     payload = bytes(range(256)) * 4096  # 1 MiB
     with server.client() as rest:
         rest.delete("/Raw/")
@@ -171,7 +76,7 @@ def test_large_payloads(server: Process, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_sessions_and_wills(server: Process, version: int) -> None:
+def test_sessions_and_wills(server: MqttServer, version: int) -> None:
     with server.client() as rest:
         rest.delete("/Sensor/")
     watcher = Client(server, "watcher", version)
@@ -200,7 +105,7 @@ def test_sessions_and_wills(server: Process, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_over_websocket(server: Process, version: int) -> None:
+def test_over_websocket(server: MqttServer, version: int) -> None:
     with server.client() as rest:
         rest.delete("/Raw/")
     payload = bytes(range(256)) * 4096  # 1 MiB
@@ -220,7 +125,7 @@ def test_over_websocket(server: Process, version: int) -> None:
         assert socket.close_code == 1003
 
 
-def test_refusals(server: Process) -> None:
+def test_refusals(server: MqttServer) -> None:
     client = Client(server, "a")
     assert client.publish("Nothing/1", "{}", 1) == 0x90
     assert client.publish("Sensor/1", '{"temperature":"warm"}', 1, retain=True) == 0x99
@@ -232,7 +137,7 @@ def test_refusals(server: Process) -> None:
     wrong.username_pw_set("admin", "wrong")
     seen: list[int] = []
     wrong.on_connect = lambda c, u, flags, reason, found: seen.append(reason.value)
-    wrong.connect("127.0.0.1", server.mqtt_port)  # type: ignore[attr-defined]
+    wrong.connect("127.0.0.1", server.mqtt_port)
     end = time.monotonic() + SECONDS
     while not seen and time.monotonic() < end:
         wrong.loop(0.1)
@@ -240,9 +145,9 @@ def test_refusals(server: Process) -> None:
 
 
 @pytest.mark.parametrize("version", [aiomqtt.ProtocolVersion.V311, aiomqtt.ProtocolVersion.V5])
-def test_aiomqtt(server: Process, version: aiomqtt.ProtocolVersion) -> None:
+def test_aiomqtt(server: MqttServer, version: aiomqtt.ProtocolVersion) -> None:
     async def run() -> list[tuple[str, bytes]]:
-        options: dict[str, Any] = {"port": server.mqtt_port, "username": "admin", "password": PASSWORD, "protocol": version}  # type: ignore[attr-defined]
+        options: dict[str, Any] = {"port": server.mqtt_port, "username": "admin", "password": PASSWORD, "protocol": version}
         async with aiomqtt.Client("127.0.0.1", **options) as reader, aiomqtt.Client("127.0.0.1", **options) as writer:
             await reader.subscribe("Sensor/#", qos=1)
             await writer.publish("Sensor/aio", b'{"temperature":1}', qos=2)
@@ -258,19 +163,10 @@ def test_aiomqtt(server: Process, version: aiomqtt.ProtocolVersion) -> None:
 
 # --- mosquitto ---------------------------------------------------------------------------------------------------------------------------
 
-needs_mosquitto = pytest.mark.skipif(shutil.which("mosquitto_pub") is None, reason="mosquitto-clients is not installed")
-
-
-def mosquitto(server: Process, program: str, *arguments: str) -> subprocess.Popen[bytes]:
-    login = ["-h", "127.0.0.1", "-p", str(server.mqtt_port), "-u", "admin", "-P", PASSWORD]  # type: ignore[attr-defined]
-    return subprocess.Popen(
-        [f"mosquitto_{program}", *login, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE
-    )
-
 
 @needs_mosquitto
 @pytest.mark.parametrize("version", ["mqttv311", "mqttv5"])
-def test_mosquitto(server: Process, version: str) -> None:
+def test_mosquitto(server: MqttServer, version: str) -> None:
     with server.client() as rest:
         rest.delete("/Sensor/")
         rest.put("/Sensor/there", json={"temperature": 1})
@@ -312,9 +208,9 @@ console.log(JSON.stringify(seen));
 @needs_node
 @pytest.mark.parametrize("scheme", ["mqtt", "ws"])
 @pytest.mark.parametrize("version", [4, 5])
-def test_mqtt_js(server: Process, version: int, scheme: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_mqtt_js(server: MqttServer, version: int, scheme: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert NODE is not None
-    url = f"ws://127.0.0.1:{server.port}/anywhere" if scheme == "ws" else f"mqtt://127.0.0.1:{server.mqtt_port}"  # type: ignore[attr-defined]
+    url = f"ws://127.0.0.1:{server.port}/anywhere" if scheme == "ws" else f"mqtt://127.0.0.1:{server.mqtt_port}"
     script = node_packages(tmp_path_factory) / f"mqtt-{version}-{scheme}.mjs"
     script.write_text(SCRIPT)
     command = [NODE, str(script), url, str(version), PASSWORD]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -10,41 +9,23 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.integration.conftest import PASSWORD, Process
-from tests.support.ports import free_port
+from tests.integration.conftest import PASSWORD
+from tests.support.mqtt_clients import SECONDS, MqttServer, mosquitto, needs_mosquitto
 
-pytestmark = [
-    pytest.mark.programs,
-    pytest.mark.skipif(shutil.which("mosquitto_pub") is None, reason="mosquitto-clients is not installed"),
-]
+pytestmark = [pytest.mark.programs, needs_mosquitto]
 
 SCHEMA = "type Topic @table @export { id: ID @primaryKey contentType: String data: Bytes updatedTime: Date @updatedTime }\n"
-SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    folder = tmp_path_factory.mktemp("mqtt")
-    app = folder / "app"
-    app.mkdir()
-    (app / "config.yaml").write_text("rest: true\ngraphqlSchema: {files: '*.graphql'}\n")
-    (app / "schema.graphql").write_text(SCHEMA)
-    port = str(free_port())
-    settings = {"MQTT_NETWORK_PORT": port, "MQTT_NETWORK_SECUREPORT": "null", "MQTT_FREETOPICS": "data.Topic"}
-    process = Process(folder / "root", app, env=settings).start()
-    process.mqtt_port = int(port)  # type: ignore[attr-defined]
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqttServer]:
+    process = MqttServer(tmp_path_factory.mktemp("mqtt"), SCHEMA, MQTT_FREETOPICS="data.Topic")
+    process.start()
     yield process
     assert process.stop() == 0, process.output()
 
 
-def mosquitto(server: Process, program: str, *arguments: str) -> subprocess.Popen[bytes]:
-    login = ["-h", "127.0.0.1", "-p", str(server.mqtt_port), "-u", "admin", "-P", PASSWORD]  # type: ignore[attr-defined]
-    return subprocess.Popen(
-        [f"mosquitto_{program}", *login, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE
-    )
-
-
-def publish(server: Process, version: str, topic: str, *arguments: str) -> bytes:
+def publish(server: MqttServer, version: str, topic: str, *arguments: str) -> bytes:
     done = mosquitto(server, "pub", "-V", version, "-t", topic, *arguments)
     output, _ = done.communicate(timeout=SECONDS)
     assert done.returncode == 0, output
@@ -52,7 +33,7 @@ def publish(server: Process, version: str, topic: str, *arguments: str) -> bytes
 
 
 @pytest.mark.parametrize("version", ["mqttv311", "mqttv5"])
-def test_mosquitto(server: Process, version: str) -> None:
+def test_mosquitto(server: MqttServer, version: str) -> None:
     with server.client() as rest:
         rest.delete("/Topic/")
         publish(server, version, "homeassistant/sensor/x/config", "-r", "-q", "1", "-m", '{"name": "x"}')
@@ -87,7 +68,7 @@ def test_mosquitto(server: Process, version: str) -> None:
         assert (b"There is no such topic" in output) == (version == "mqttv5"), output
 
 
-def connected(server: Process, *arguments: str) -> subprocess.Popen[bytes]:
+def connected(server: MqttServer, *arguments: str) -> subprocess.Popen[bytes]:
     """A reader that is subscribed, after a retained message that it has read."""
     with server.client() as rest:
         rest.delete("/Topic/")
@@ -97,7 +78,7 @@ def connected(server: Process, *arguments: str) -> subprocess.Popen[bytes]:
     return reader
 
 
-def test_a_device_that_is_lost(server: Process) -> None:
+def test_a_device_that_is_lost(server: MqttServer) -> None:
     device = connected(server, "-t", "ready", "--will-topic", "tele/LWT", "--will-payload", "Offline", "--will-retain")
     device.kill()
     device.communicate(timeout=SECONDS)
@@ -106,14 +87,14 @@ def test_a_device_that_is_lost(server: Process) -> None:
     assert output == b"tele/LWT Offline\n"
 
 
-def test_topics_that_other_clients_could_not_read(server: Process) -> None:
+def test_topics_that_other_clients_could_not_read(server: MqttServer) -> None:
     """They are refused: libmosquitto closes its connection where it meets such a topic."""
     reader = connected(server, "-t", "#", "-C", "2")
     writer = paho.Client(CallbackAPIVersion.VERSION2, "writer", protocol=paho.MQTTv5)
     writer.username_pw_set("admin", PASSWORD)
     reasons: list[int] = []
     writer.on_publish = lambda client, data, mid, reason, properties: reasons.append(reason.value)
-    writer.connect("127.0.0.1", server.mqtt_port)  # type: ignore[attr-defined]
+    writer.connect("127.0.0.1", server.mqtt_port)
     writer.loop_start()
     for topic in ("a\x01b", "a\x7f", "a\ufffe", "a\n", "last"):
         writer.publish(topic, "x", 1).wait_for_publish(SECONDS)

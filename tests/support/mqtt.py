@@ -21,6 +21,7 @@ def crash(app: Application) -> None:
             link.session = None  # type: ignore[attr-defined]
             link.taken_over()
     broker.sessions.clear()
+    broker._filters.clear()
     for handle, _, _ in broker.wills._due.values():
         handle.cancel()
     broker.wills._due.clear()
