@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from math import inf
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from svc.auth.identify import Identifier, PendingVerification
@@ -83,6 +83,13 @@ class Options(Protocol):
     def max_catch_up(self) -> int | None: ...
 
 
+class Identifiers(NamedTuple):
+    """`direct`: of the clients of the ports of MQTT. `pages`: of those over WebSocket, whose certificates are asked for on ports of HTTP."""
+
+    direct: Identifier
+    pages: Identifier
+
+
 class Sweepable(Protocol):
     def sweep(self, now: float) -> float | None: ...
 
@@ -99,16 +106,14 @@ class Broker:
         options: Options,
         resources: Resources,
         payloads: Payloads,
-        identifier: Identifier,
-        page_identifier: Identifier,
+        identifiers: Identifiers,
         directory: UserDirectory,
         reactor: Reactor,
         metrics: MqttMetrics,
         listeners: ClientListeners,
     ) -> None:
-        """`identifier`: of the clients of the ports of MQTT. `page_identifier`: of those over WebSocket, whose certificates are asked for on ports of HTTP."""
         self._options = options
-        self._identifier, self._page_identifier = identifier, page_identifier
+        self._identifiers = identifiers
         self._directory = directory
         self.loop = reactor.loop
         self.now = reactor.clock.monotonic
@@ -253,7 +258,7 @@ class Broker:
             on_refused(UNSPECIFIED, "")
 
     def _identifier_of(self, link: SessionLink) -> Identifier:
-        return self._identifier if link.handshake is None else self._page_identifier
+        return self._identifiers.direct if link.handshake is None else self._identifiers.pages
 
     async def _identify(self, request: Request, packet: Connect, link: SessionLink) -> User | None:
         """The user of CONNECT, or of the handshake of its WebSocket, which is one of a page perhaps: that is not identified by where it comes from."""

@@ -99,7 +99,7 @@ class ApplicationInterfaces:
 
     @cached_property
     def mqtt(self) -> Broker:
-        from svc.mqtt.broker import Broker
+        from svc.mqtt.broker import Broker, Identifiers
         from svc.mqtt.client_log import ClientLog
         from svc.mqtt.metrics import MqttMetrics
         from svc.mqtt.payloads import Payloads
@@ -108,8 +108,7 @@ class ApplicationInterfaces:
             self._config.mqtt,
             self._resources,
             Payloads(self.rest.types),
-            self.mqtt_identifier,
-            self.identifier,
+            Identifiers(self.mqtt_identifier, self.identifier),
             self._directory,
             self._reactor,
             MqttMetrics(self.recorder),
