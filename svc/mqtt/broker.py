@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator
 from math import inf
 from secrets import token_hex
@@ -57,7 +57,6 @@ SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connectio
 NO_SUBSCRIPTION = 0x11
 OPENING = 5.0  # seconds that code of an application has to say whether a client that comes back may go on to read a table
 LONGEST_ID = 1024  # characters of a client id
-POSITIONS = 256  # sessions whose positions are written in a second
 CLEANING = 3600.0  # seconds between two looks for rows of sessions that have ended
 
 OnAdmitted = Callable[[Session, bool, str], None]
@@ -138,6 +137,7 @@ class Broker:
         self.wills = Wills(self.publishing, self.stored, directory, reactor.loop, self.write)
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._to_note: deque[Callable[[], None]] = deque()
         self._next_cleaning = self.now() + CLEANING
         self._slice_end = 0.0
 
@@ -431,18 +431,24 @@ class Broker:
         for link in list(self.swept):
             link.sweep(now)
         self.log.sweep(now)
-        written = 0
-        for session in self.sessions.values():
-            if session.changed and session.link is not None:
-                session.write_positions()
-                written += 1
-                if written >= POSITIONS:
-                    break
-        for group in self.groups.values():
-            group.note()
+        if not self._to_note:
+            self._to_note.extend(
+                session.write_positions for session in self.sessions.values() if session.changed and session.link is not None
+            )
+            self._to_note.extend(group.note for group in self.groups.values())
+            self._note_some()
         if now >= self._next_cleaning:
             self._next_cleaning = now + CLEANING
             self.spawn(self._run("cleaning up sessions", self.stored.remove_unknown_rows()))
+
+    def _note_some(self) -> None:
+        """Write how far clients have got, for a slice; the rest in the next turn."""
+        end = self.now() + SLICE
+        while self._to_note:
+            self._to_note.popleft()()
+            if self._to_note and self.now() >= end:
+                self.loop.call_soon_threadsafe(self._note_some)
+                return
 
     # --- subscriptions -------------------------------------------------------------------------------------------------------------------
 
