@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from base64 import b64encode
 from collections import Counter, deque
@@ -52,6 +53,7 @@ from svc.store.writing.commit import wait_committed
 logger = logging.getLogger("svc.mqtt")
 
 FILTERS = 1000  # of a session
+FROZEN = 250  # filters and sessions: about 5,000 objects
 USER_FILTERS = 100_000  # of the sessions of a user that are in memory
 SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
@@ -129,6 +131,7 @@ class Broker:
         self._drop_settled = self._drop  # one object for all sessions
         self.sessions: dict[str, Session] = {}
         self._filters: Counter[str | None] = Counter()  # those of `sessions`, by user name
+        self._held = self._settled = 0  # filters, now, and with the sessions when they were frozen last
         self.groups: dict[str, SharedGroup] = {}
         self.stored.live_groups = self.groups
         self.rows_of = self.stored.rows_of
@@ -235,14 +238,10 @@ class Broker:
                 raise ConnectRefused(CLIENT_ID_INVALID, f"a client id has at most {LONGEST_ID} characters")
             sender = Sender(user, self._directory, link.peer, None if link.handshake is None else link.handshake.block)
             sender.content_type = None if link.handshake is None else link.handshake.block.get("content-type")
-            async with self._lock(client_id):
-                if link.is_closed:
-                    return
-                session, is_present = await self._open(link, packet, client_id, sender)
-                if link.is_closed:
-                    self.lost(session, link)
-                    return
-            on_admitted(session, is_present, assigned)
+            opened = await self._open_alone(link, packet, client_id, sender)
+            if opened is None:
+                return
+            on_admitted(*opened, assigned)
             self._identifier_of(link).watch_login(request, link)
         except ConnectRefused as refused:
             on_refused(refused.reason, str(refused))
@@ -256,6 +255,22 @@ class Broker:
         except BaseException as error:
             self.report(contained(error))
             on_refused(UNSPECIFIED, "")
+
+    async def _open_alone(self, link: SessionLink, packet: Connect, client_id: str, sender: Sender) -> tuple[Session, bool] | None:
+        """`_open`, after those before it for the same client. None: the client has gone."""
+        try:
+            async with self._lock(client_id):
+                if link.is_closed:
+                    return None
+                session, is_present = await self._open(link, packet, client_id, sender)
+                if link.is_closed:
+                    self.lost(session, link)
+                    return None
+                return session, is_present
+        finally:
+            left = self.sessions.get(client_id)
+            if left is not None and left.link is None and (left.is_settled or left.is_broken):
+                self._drop(left)
 
     def _identifier_of(self, link: SessionLink) -> Identifier:
         return self._identifiers.direct if link.handshake is None else self._identifiers.pages
@@ -388,6 +403,9 @@ class Broker:
 
     def _drop(self, session: Session) -> None:
         """All of a session without a connection is on the disk: it need not be in memory."""
+        lock = self._opening.get(session.client_id)
+        if lock is not None and lock.locked():
+            return  # its client is coming back
         if session.link is None and self.sessions.get(session.client_id) is session:
             self._remove(session.client_id)
 
@@ -396,6 +414,7 @@ class Broker:
         if session is not None:
             self._count(session, -len(session.deliveries))
             del self.sessions[client_id]
+            session.clear()
 
     def _count(self, session: Session, change: int) -> None:
         """Of the filters of a session, while it is one of `sessions`."""
@@ -404,6 +423,10 @@ class Broker:
             self._filters[name] += change
             if not self._filters[name]:
                 del self._filters[name]
+            self._held += change
+            if self._held + len(self.sessions) >= self._settled + FROZEN:
+                self._settled = self._held + len(self.sessions)
+                gc.freeze()  # else the collector would visit millions of objects at once; sessions leave it nothing to find
 
     def _is_full(self, session: Session) -> bool:
         """Whether it may have no more filters."""
@@ -415,8 +438,9 @@ class Broker:
             if isinstance(delivery, SharedMember):
                 delivery.keep(None)
         session.detach()
-        self._drop(session)
-        session.deliveries.clear()
+        if self.sessions.get(session.client_id) is session:
+            self._remove(session.client_id)
+        session.clear()
 
     def _end(self, session: Session) -> None:
         self._forget(session)

@@ -239,6 +239,13 @@ class Session:
                 self.changed[delivery.database] = None
         self.write_positions()
 
+    def clear(self) -> None:
+        """It is not in memory any more: nothing of it refers to it, so that it needs no collector."""
+        self.deliveries.clear()
+        self.former.clear()
+        self.flying.clear()
+        self.on_settled = _nothing
+
     @property
     def is_settled(self) -> bool:
         """Whether no commit is waited for."""

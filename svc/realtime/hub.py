@@ -101,12 +101,16 @@ class Hub:
             validate_select(request.select, table)
         view = self.view(request, request.user)
         followed = self._follow(database)
+        group = None
         try:
-            subscription = Subscription(self, request, followed.group(table, target, request.where, view))
+            group = followed.group(table, target, request.where, view)
+            subscription = Subscription(self, request, group)
             subscription.stages.append(first_stage(subscription, request, target))
             if not table.audit:
                 table.keep_images()
         except BaseException:
+            if group is not None and not group.members:
+                followed.remove_group(group, (target, request.where, view))
             self._release(database, followed)
             raise
         subscription.group.members += 1
@@ -154,10 +158,7 @@ class Hub:
         return followed
 
     def _release(self, database: Database, followed: FollowedDatabase) -> None:
-        """Stop following a database without subscriptions; remove groups without members."""
-        for key, group in list(followed.groups.items()):
-            if not group.members:
-                followed.remove_group(group, key)
+        """Stop following a database without subscriptions."""
         if not followed.subscriptions and self._followed.get(database) is followed:
             del self._followed[database]
             self._feed.remove(database, self._committed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -312,3 +313,29 @@ def test_a_session_that_was_away_for_too_long(tmp_path: Path) -> None:
         client = app.mqtt("s", **LASTS)
         found = [each.json["temperature"] for each in client]
         assert set(range(5, 10)) == set(found) and len(found) <= 8 and not any(each.retain for each in client)
+
+
+def test_sessions_leave_nothing_to_the_collector(app: Application) -> None:
+    """They are frozen (`gc.freeze`) when there are many, so that it does not visit them: what is in a circle would stay for good."""
+
+    def held() -> int:
+        names = ("Delivery", "Subscription", "Session", "Link", "SubscriberGroup", "TunnelConnection", "Sender", "Flight", "MqttConnection")
+        return sum(type(each).__name__ in names for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = held()
+        for options in ({}, LASTS):
+            client = app.mqtt("s", acknowledges=False, **options)
+            for qos in (0, 1, 2):
+                client.subscribe(f"Sensor/+/{qos}", qos)
+                client.subscribe(f"$share/g/Sensor/{qos}/#", qos)
+                app.put(f"/Sensor/{qos}/{qos}", {"temperature": 1})
+            assert len(client) >= 6
+            client.cancel()
+            del client
+        app._instance.rest()
+        assert held() == before
+    finally:
+        gc.enable()

@@ -397,3 +397,18 @@ def test_removed_entries_of_a_sibling_end_what_is_live(scene: Scene) -> None:
     entries[0].lsn += 5
     scene.hub._committed(scene.database, entries)
     assert live.ended is EndReason.TOO_SLOW and reading.ended is None
+
+
+def test_the_end_of_a_subscription_does_not_depend_on_how_many_others_there_are(scene: Scene) -> None:
+    class Unread(dict[Any, Any]):
+        def items(self) -> Any:
+            raise AssertionError("all groups are looked at")
+
+        values = keys = __iter__ = items
+
+    sources = [scene.subscribe(key=str(number), omit_current=True) for number in range(3)]
+    followed = scene.hub._followed[scene.database]
+    followed.groups = Unread(followed.groups)
+    for source in sources:
+        source.close()
+    assert not len(followed.groups) and not followed.indexes and scene.database not in scene.hub._followed
