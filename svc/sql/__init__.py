@@ -1,0 +1,1 @@
+"""SQL over the tables of the store (spec: sql)."""
