@@ -1,0 +1,1 @@
+"""GeoJSON: geometries, measures on a sphere, relations in the plane of the coordinates."""
