@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from operator import itemgetter
 from typing import Any, cast
 
 from sortedcontainers import SortedDict, SortedSet
@@ -227,6 +228,10 @@ class Overlay:
             layer.sharers += 1
         return Overlay(self.base, dict(self._layers))
 
+    def over(self, base: Txn) -> Overlay:
+        """The changes of a copy over another transaction that has the same state as the one below; valid as long as the copy."""
+        return Overlay(base, self._layers)
+
     def let_go(self) -> None:
         """End a copy: nothing refers to the transaction below any more. Harmless when done."""
         layers, self._layers = self._layers, {}
@@ -307,8 +312,9 @@ class Cursor:
 
     # -- iteration from where it is, without moving it
 
-    def iternext(self) -> Iterator[Entry]:
-        return self._forward(self.item())
+    def iternext(self, keys: bool = True, values: bool = True) -> Iterator[Any]:
+        entries = self._forward(self.item())
+        return entries if keys and values else map(itemgetter(0 if keys else 1), entries)
 
     def iterprev(self) -> Iterator[Entry]:
         return self._backward(None if self._at is None else (self._at[0], _next(self._at[1])))

@@ -27,7 +27,7 @@ Measured on a record of 8 attributes and 360 bytes: encode 0.6 us, decode 0.45 u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from struct import Struct
@@ -299,6 +299,21 @@ def json_selector(
         return made
 
 
+def struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[Sequence[bytes]], list[Any] | None] | None:
+    """A function raws -> for each a Struct with these fields, (field, property, type), in one call of the decoder. What a record lacks is None.
+
+    A type is what msgspec knows; a value of `msgspec.Raw` refers to all records of the call. The function returns None if a value is of another type.
+    None if msgspec cannot read properties of these names. Made once for each set of fields, and remembered.
+    """
+    try:
+        return _struct_decoders[fields]
+    except KeyError:
+        if len(_struct_decoders) >= _REMEMBERED:
+            _struct_decoders.clear()
+        made = _struct_decoders[fields] = _make_struct_decoder(fields)
+        return made
+
+
 def iso_text(ms: int) -> str:
     """The JSON form of a date.
 
@@ -328,6 +343,7 @@ def from_ms(ms: int) -> datetime:
 
 _projections: dict[tuple[tuple[str, ...], bool, Any], Callable[[bytes], tuple[Any, ...]]] = {}
 _selectors: dict[tuple[tuple[str, ...], tuple[int, ...], Any], Callable[[list[bytes], list[list[Any]]], list[Record]] | None] = {}
+_struct_decoders: dict[tuple[tuple[str, str, Any], ...], Callable[[Sequence[bytes]], list[Any] | None] | None] = {}
 _minutes: dict[int, str] = {}
 _iso_texts: dict[bytes, str] = {}
 
@@ -397,6 +413,30 @@ def _make_selector(
         return records
 
     return select
+
+
+def _make_struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[Sequence[bytes]], list[Any] | None] | None:
+    try:
+        struct = msgspec.defstruct(
+            "Selection",
+            [(field, kind, None) for field, _, kind in fields],
+            rename={field: name for field, name, _ in fields},
+            gc=False,
+        )
+    except ValueError:
+        return None
+    decode_structs: Callable[[bytes], list[Any]] = Decoder(list[struct]).decode  # type: ignore[valid-type]
+
+    def read(raws: Sequence[bytes]) -> list[Any] | None:
+        try:
+            payloads = [raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw) for raw in raws]
+            return decode_structs(_ARRAY_HEADER(0xDD, len(raws)) + b"".join(payloads))
+        except msgspec.ValidationError:
+            return None
+        except _DAMAGE:
+            raise _damaged()
+
+    return read
 
 
 def _storable_value(value: Any, big: bool, files: list[Blob]) -> Any:

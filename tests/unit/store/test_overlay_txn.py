@@ -60,7 +60,10 @@ def test_like_a_write_transaction(duplicates: bool, before: Any, changes: Any, s
             if found:
                 assert (ours.key(), ours.value(), ours.item()) == (theirs.key(), theirs.value(), theirs.item())
                 at = theirs.item()
-                assert list(ours.iternext()) == list(theirs.iternext())
+                following = list(theirs.iternext())
+                assert list(ours.iternext()) == following
+                assert list(ours.iternext(True, False)) == [key for key, _ in following]
+                assert list(ours.iternext(False, True)) == [value for _, value in following]
                 theirs.set_key_dup(*at) if duplicates else theirs.set_key(at[0])
                 assert list(ours.iterprev()) == list(theirs.iterprev())
                 theirs.set_key_dup(*at) if duplicates else theirs.set_key(at[0])

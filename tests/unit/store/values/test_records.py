@@ -32,6 +32,7 @@ from svc.store.values.records import (
     lsn_of,
     projection,
     raw_payload,
+    struct_decoder,
     version_of,
 )
 
@@ -235,13 +236,33 @@ def test_a_projection_is_made_once() -> None:
     assert projection(("a", "b")) is not projection(("a", "b"), json=True)
 
 
+def test_structs_of_some_properties() -> None:
+    read = struct_decoder((("a", "x y", int | None), ("b", "list", msgspec.Raw)))
+    assert read is not None and read is struct_decoder((("a", "x y", int | None), ("b", "list", msgspec.Raw)))
+    raws = [
+        encode({"x y": 5, "list": [MOMENT], "other": "x"}, 1.0, 2, None),
+        encode({"x y": None}, 1.0, 2, 3.0),
+        encode({"x y": -7, "list": "long" * 2000}, 1.0, 2, None, 100),
+    ]
+    found = read(raws)
+    assert found is not None
+    assert [each.a for each in found] == [5, None, -7]
+    assert [None if each.b is None else decode_payload(bytes(each.b)) for each in found] == [[MOMENT], None, "long" * 2000]
+    assert read([]) == []
+    assert read([encode({"x y": "a text"}, 1.0, 2, None)]) is None
+    assert struct_decoder((("a", 'a "quoted" name', int),)) is None
+    with pytest.raises(StoreFailure):
+        read([raws[0][:-1]])
+
+
 def test_the_memos_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "_REMEMBERED", 10)
     for number in range(100):
         projection((f"bounded{number}",))
+        struct_decoder((("a", f"bounded{number}", int),))
         moment = MOMENT + timedelta(days=number)
         assert decode_json(encode({"x": moment}, VERSION, 1, None))["x"] == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    assert max(len(records._projections), len(records._minutes), len(records._iso_texts)) <= 10
+    assert max(len(records._projections), len(records._struct_decoders), len(records._minutes), len(records._iso_texts)) <= 10
 
 
 @pytest.mark.parametrize("ms", [0, 1, -1, 999, 59_999, 60_000, -60_001, 1704485247955, -62135596800000, 253402300799999])

@@ -1,0 +1,1 @@
+"""The tables of svc as virtual tables of SQLite."""

@@ -1,0 +1,191 @@
+"""Plans -> lists of raw records, or of index entries that have all that is used (spec: sql §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from svc.sql.catalogue import ColumnType
+from svc.sql.tables.plans import Order, Plan, Way
+from svc.sql.tables.read_state import ReadState
+from svc.sql.tables.row_forms import RowForm
+from svc.sql.tables.shape import CUT, TableShape, has_cut, has_hashed
+from svc.sql.tables.spans import ALL_KEYS, EQ, IS, Span, intersection, key_span_of, span_of, whole_key_span, whole_span
+from svc.sql.tables.values import SqlValue, sql_value
+from svc.store import Table
+from svc.store.indexes.build import value_reader
+from svc.store.indexes.index import Entry, Index
+from svc.store.raw_chunks import ALL, FIRST, MOST, entry_chunks, fetched_chunks, record_chunks
+from svc.store.values.keys import after, encode_key, is_cut, storage_key
+
+Found = tuple[bool, Sequence[Any]]  # whether these are entries, else they are raw records
+
+
+class PlanRun:
+    """A plan and what it needs of its table. `is_look_up`: it looks for one value, and the order does not matter."""
+
+    __slots__ = ("entry_readers", "forms", "index", "is_look_up", "kind", "plan")
+
+    def __init__(self, plan: Plan, shape: TableShape) -> None:
+        self.plan = plan
+        self.forms: tuple[RowForm, ...] = shape.forms(plan.used)
+        self.index: Index | None = shape.indexes[plan.column] if plan.way is Way.INDEX else None
+        self.kind = ColumnType.ANY if plan.way is Way.SCAN else shape.kinds[plan.column]
+        self.entry_readers = shape.entry_readers(plan.column) if plan.is_index_only else ()
+        self.is_look_up = plan.terms in ((EQ,), (IS,)) and not plan.is_descending and not plan.has_offset
+
+    def span(self, args: Sequence[Any]) -> Span:
+        """Where everything is that fulfils the terms. `args`: begins with their values."""
+        terms, is_key = self.plan.terms, self.plan.way is Way.KEY
+        if len(terms) == 1:
+            return (key_span_of if is_key else span_of)(self.kind, terms[0], args[0])
+        found, of_column = (whole_key_span(self.kind), key_span_of) if is_key else (whole_span(self.kind), span_of)
+        for operator, value in zip(terms, args, strict=False):
+            found = intersection(found, of_column(self.kind, operator, value))
+        return found
+
+
+class Finder:
+    """Of one table in one state. `count`: is told of the records and entries that were looked at."""
+
+    __slots__ = ("_count", "_state", "_table", "_txn")
+
+    def __init__(self, table: Table, state: ReadState, count: Callable[[int], object]) -> None:
+        self._table = table
+        self._state = state
+        self._txn = state.source.txn(table)
+        self._count = count
+
+    def find(self, run: PlanRun, args: Sequence[Any]) -> Iterator[Found]:
+        """`args`: of the cursor."""
+        plan = run.plan
+        skip = _whole(args[-1]) if plan.has_offset else 0
+        first = min(FIRST, (_whole(args[-2 if plan.has_offset else -1]) if plan.has_limit else 0) or FIRST)
+        if not self._gives_order(run):
+            found = ((False, raws) for raws in self._sorted(run))
+        elif plan.way is Way.INDEX:
+            return self._find_by_index(run, run.span(args), skip, first)
+        elif plan.way is Way.KEY:
+            found = ((False, raws) for raws in self._find_by_key(run.span(args), plan.is_descending, first))
+        else:
+            found = ((False, raws) for raws in self._scan(plan.is_descending, first))
+        return _without(found, skip)
+
+    def _scan(self, descending: bool, first: int = FIRST) -> Iterator[list[bytes]]:
+        return record_chunks(self._table, self._txn, ALL, self._state.now_ms, self._count, reverse=descending, first=first)
+
+    def _find_by_key(self, span: Span, descending: bool, first: int) -> Iterator[list[bytes]]:
+        if span.bounds == ALL_KEYS.bounds:
+            return self._scan(descending, first)
+        if all(high == after(low) for low, high in span.bounds):
+            keys = [low for low, _ in span.bounds]
+            return fetched_chunks(self._table, self._txn, reversed(keys) if descending else keys, self._state.now_ms, self._count)
+        return record_chunks(self._table, self._txn, span.bounds, self._state.now_ms, self._count, reverse=descending, first=first)
+
+    def _find_by_index(self, run: PlanRun, span: Span, skip: int, first: int) -> Iterator[Found]:
+        plan, index, table = run.plan, run.index, self._table
+        assert index is not None
+        if span.unlisted or not self._state.is_ready(table, index):
+            return ((False, raws) for raws in self._scan(plan.is_descending))
+        chunks: Iterable[Sequence[Entry]] = entry_chunks(
+            index, self._txn, span.bounds, self._count, reverse=plan.is_descending, first=first
+        )
+        if plan.order is Order.KEY and not span.is_point:
+            entries = sorted([entry for chunk in chunks for entry in chunk], key=_primary_of, reverse=plan.is_descending)
+            chunks = _cut_up(entries)
+        elif plan.order is Order.COLUMN and run.kind in CUT:
+            chunks = self._with_sorted_runs(chunks, index, plan.is_descending)
+        if not self._state.is_clean(table):
+            return _without(((False, raws) for raws in self._fetch(chunks)), skip)
+        if skip:
+            chunks = (chunk for _, chunk in _without(((True, chunk) for chunk in chunks), skip))
+        if plan.is_index_only:
+            return self._entries_or_records(chunks, run.kind in CUT)
+        return ((False, raws) for raws in self._fetch(chunks))
+
+    def _fetch(self, chunks: Iterable[Sequence[Entry]]) -> Iterator[list[bytes]]:
+        for chunk in chunks:
+            yield from fetched_chunks(self._table, self._txn, [primary for _, primary in chunk], self._state.now_ms)
+
+    def _entries_or_records(self, chunks: Iterable[Sequence[Entry]], may_be_cut: bool) -> Iterator[Found]:
+        for chunk in chunks:
+            if has_hashed(chunk) or (may_be_cut and has_cut(chunk)):
+                for raws in self._fetch((chunk,)):
+                    yield False, raws
+            else:
+                yield True, chunk
+
+    # -- order
+
+    def _gives_order(self, run: PlanRun) -> bool:
+        """Whether the way still gives the order that was promised when the statement was prepared."""
+        plan, table = run.plan, self._table
+        if plan.order is Order.ANY:
+            return True
+        if plan.order is Order.COLUMN and run.index is not None and not self._state.is_ready(table, run.index):
+            return False
+        return self._state.has_plain_keys(table)
+
+    def _sorted(self, run: PlanRun) -> Iterator[list[bytes]]:
+        """All records, sorted here."""
+        table, plan = self._table, run.plan
+        value_of = value_reader(run.index) if plan.order is Order.COLUMN and run.index is not None else lambda raw: None
+        found = []
+        for raws in self._scan(False):
+            for raw in raws:
+                key = table.key_of(raw)
+                found.append((sort_place(sql_value(value_of(raw))), sort_place(sql_value(key)), storage_key(encode_key(key))))
+        found.sort(reverse=plan.is_descending)
+        return fetched_chunks(table, self._txn, [stored for _, _, stored in found], self._state.now_ms)
+
+    def _with_sorted_runs(self, chunks: Iterable[Sequence[Entry]], index: Index, descending: bool) -> Iterator[Sequence[Entry]]:
+        """The entries with those in the order of their values that have the same part of it as key."""
+        run: list[Entry] = []
+        for chunk in chunks:
+            if not run and not has_cut(chunk):
+                yield chunk
+                continue
+            found: list[Entry] = []
+            for entry in chunk:
+                if run and entry[0] != run[0][0]:
+                    found += self._sorted_run(run, index, descending)
+                    run = []
+                (run if is_cut(entry[0]) else found).append(entry)
+            yield found
+        yield self._sorted_run(run, index, descending)
+
+    def _sorted_run(self, run: Sequence[Entry], index: Index, descending: bool) -> list[Entry]:
+        value_of, key_of = value_reader(index), self._table.key_of
+        found = [(value_of(raw), storage_key(encode_key(key_of(raw)))) for raws in self._fetch((run,)) for raw in raws]
+        return [(run[0][0], stored) for _, stored in sorted(found, reverse=descending)]
+
+
+def _primary_of(entry: Entry) -> bytes:
+    return entry[1]
+
+
+def _cut_up(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    return (entries[start : start + MOST] for start in range(0, len(entries), MOST))
+
+
+def _without(found: Iterable[Found], skip: int) -> Iterator[Found]:
+    """What is found behind the first `skip`."""
+    for is_entries, elements in found:
+        if skip < len(elements):
+            yield is_entries, elements[skip:] if skip else elements
+        skip = max(0, skip - len(elements))
+
+
+def sort_place(value: SqlValue) -> tuple[int, Any]:
+    """What a value is sorted by as SQLite does it."""
+    if value is None:
+        return 0, 0
+    return (2, value) if type(value) is str else (3, value) if type(value) is bytes else (1, value)
+
+
+def _whole(value: Any) -> int:
+    """Of LIMIT and OFFSET, which SQLite has tested; 0 for what means nothing to it."""
+    try:
+        return max(0, int(value))
+    except (TypeError, ValueError):
+        return max(0, int(float(value))) if type(value) is str else 0
