@@ -1,0 +1,49 @@
+"""Statements whose names are resolved: SQLite's SQL, and what its rows mean (spec: sql §2, §4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from svc.sql.catalogue import TableView
+
+if TYPE_CHECKING:
+    from svc.sql.tables.module import SpecialTable
+
+
+class Decoding(IntEnum):
+    """What has to be done with a value of SQLite before it is part of a result row."""
+
+    NONE = 0
+    EXACT = 1  # bytes are what `values.exact_value` has made: other values are themselves
+    BOOLEAN = 2  # 1 and 0
+    JSON = 3  # JSON text
+    DATE = 4  # ISO 8601 text
+    BIG = 5  # an integer, or the digits of one beyond 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    name: str
+    decoding: Decoding = Decoding.NONE
+
+
+@dataclass(slots=True)
+class BoundQuery:
+    """`text`: in SQLite's SQL; its parameters are all numbered, `?1`, and stand for `parameters` in this order: numbers or names as the statement has them.
+    `exact_parameters`: which of these, as indexes, have to be given as `Decoding.EXACT` has values: text, 64-bit integers, floats and null as they are, all
+    else as `encode_payload` makes it. `tables`: those it reads. `constants`: values of further parameters, behind these, that binding has taken out of the
+    text. `declared`: what SQLite has to know of: `tables`, and tables of counts that are read in place of some of them.
+    """
+
+    text: str
+    columns: tuple[ResultColumn, ...]
+    parameters: tuple[int | str, ...] = ()
+    tables: tuple[TableView, ...] = ()
+    constants: tuple[object, ...] = ()
+    exact_parameters: frozenset[int] = frozenset()
+    declared: tuple[TableView | SpecialTable, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.declared = self.declared or self.tables
