@@ -26,6 +26,7 @@ from svc.api.transactions import Transaction, open_transaction
 from svc.api.verbs import split_arguments
 from svc.auth.roles import ALL_RIGHTS
 from svc.awaitables import Ready, is_waiting, ready, then
+from svc.content.list_faults import ListFaults, named
 from svc.errors import AccessViolation, BadBody, ClientError, RecordExists
 from svc.query.execution import execute
 from svc.query.functions import still_found_by
@@ -33,7 +34,6 @@ from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
 from svc.query.plan import Plan
 from svc.resources import PlannedQuery, TableResource
-from svc.resources.list_faults import ListFaults, named
 from svc.resources.table_writing import check_deleted, source_of
 from svc.resources.target import id_path
 from svc.store import Table as StoredTable

@@ -66,6 +66,7 @@ class Transaction:
         "_aborted",
         "_context",
         "_fault",
+        "_generations",
         "_held",
         "_previews",
         "_store",
@@ -88,6 +89,7 @@ class Transaction:
         self._context = context
         self._writes: StoreTransaction | None = None
         self._held: dict[Database, HeldSnapshot] | None = None
+        self._generations: dict[Database, int] = {}  # of the definitions, when the snapshot was held
         self._timestamp: float | None = None
         self._previews: dict[Database, Preview] = {}  # of `_writes`; emptied when a snapshot is lost that one refers to
         self._aborted = False
@@ -120,12 +122,16 @@ class Transaction:
 
     def hold(self, database: Database) -> HeldSnapshot:
         """The snapshot that the reads of this database have in common, as long as it is not given up: for half a minute without a read, or because very
-        many transactions are open. Then it is another one."""
+        many transactions are open. Then it is another one; so it is when tables have changed since, such as one that has learned an attribute from
+        what the transaction writes, for the store of the new index cannot be read in an older state."""
         held = None if self._held is None else self._held.get(database)
         if held is not None:
             try:
                 held.use()
-                return held
+                if self._generations.get(database) == database.generation:
+                    return held
+                held.abort()
+                self._previews.pop(database, None)
             except SnapshotLost:  # the log says why
                 database.snapshot()
         if self._held is None:
@@ -134,6 +140,7 @@ class Transaction:
             database, fresh=held is not None, reader="a transaction of an application", on_lost=self._previews.clear
         )
         self._held[database] = held
+        self._generations[database] = database.generation
         return held
 
     def get_raw(self, table: Table, key: Key) -> bytes | None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 from svc.api.transactions import Transaction
 from svc.auth.roles import explained_to
 from svc.auth.users import user_of
+from svc.content.list_faults import MAX_FAULTS, named_write, told_faults
 from svc.content.values import json_form
 from svc.errors import ClientError, NotUnique, Problem, ServerError, StillReferenced, ValidationError
 from svc.graphql.changes import Change, Inputs, changes_of
@@ -28,7 +29,6 @@ from svc.graphql.table_fields import TableFields
 from svc.http.conditional import parse_tags, with_identities
 from svc.messages import Abort, Request, Response
 from svc.resources import CreatedRecords, PlannedQuery, RequestTarget, StoredRecord, TableResource
-from svc.resources.list_faults import MAX_FAULTS, named_write, told_faults
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.resources.target import id_path, parse_target
 from svc.store import Precondition, Store, Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from svc.content.list_faults import LONGEST_NAME, MAX_FAULTS, could_be_key
 from svc.errors import Problem
-from svc.resources.list_faults import LONGEST_NAME, MAX_FAULTS, could_be_key
 from svc.store.writing.bulk_batch import BulkResult, Failure
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 
 from svc.content.csv_reader import MAX_COLUMNS, separator_fault
+from svc.content.list_faults import LONGEST_NAME
 from svc.content.unchanged import Restore, restore_json, restore_loaded
 from svc.errors import Problem, Refusal, ValidationError
 from svc.operations.call import Call
@@ -24,10 +25,9 @@ from svc.operations.load_faults import LoadFaults
 from svc.operations.load_sources import StreamSource, StringSource, encoding_fault, headers_fault, open_file, open_url, opened, url_fault
 from svc.operations.operation import UPSERT, Operation
 from svc.operations.outbound import rules_for
-from svc.operations.refusals import SYSTEM_WRITE, check_written_attributes
+from svc.operations.refusals import check_written_attributes
 from svc.operations.s3 import S3, get_object, read_target, require_library, s3_problem
-from svc.resources.list_faults import LONGEST_NAME
-from svc.store.system import SYSTEM
+from svc.store.system import SYSTEM, SYSTEM_WRITE
 from svc.store.writing.bulk_batch import BulkResult, Mode, RefusedRecord
 from svc.store.writing.bulk_write import bulk_write
 

@@ -22,9 +22,9 @@ from svc.operations.node import Node
 from svc.operations.operation import Operation
 from svc.operations.operation_lists import expanded
 from svc.operations.read_rights import check_reads
-from svc.operations.refusals import SYSTEM_WRITE, Violations, refused, super_users_only, without_role
+from svc.operations.refusals import Violations, refused, super_users_only, without_role
 from svc.operations.registry import by_name
-from svc.store.system import SYSTEM
+from svc.store.system import SYSTEM, SYSTEM_WRITE
 from svc.store.values.conversion import printable
 
 Body = Mapping[str, Any]
@@ -238,12 +238,17 @@ def _sees_database(role: Role, database: str, node: Node) -> bool:
     return any(_is_visible(role.rights(database, table)) for table in found.tables)
 
 
-def _missing(database: str, table: str, role: Role, node: Node) -> Refusal:
-    violations = Violations()
-    if _sees_database(role, database, node):
+def missing_table(violations: Violations, database: str, table: str, role: Role | None, node: Node) -> None:
+    """Collect that a table does not exist, or its database, if nothing of that is open to the role."""
+    if role is not None and _sees_database(role, database, node):
         violations.add_missing_table(database, table)
     else:
         violations.add_missing_database(database)
+
+
+def _missing(database: str, table: str, role: Role, node: Node) -> Refusal:
+    violations = Violations()
+    missing_table(violations, database, table, role, node)
     return violations.refusal()
 
 

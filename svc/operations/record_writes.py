@@ -15,12 +15,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from svc.content.list_faults import LONGEST_NAME, MAX_FAULTS, ListFaults, named_write, place_of
 from svc.content.unchanged import restore_json, restore_native
 from svc.errors import ClientError, Problem, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import attribute_name_fault
 from svc.operations.refusals import check_written_attributes
-from svc.resources.list_faults import LONGEST_NAME, MAX_FAULTS, ListFaults, named_write, place_of
 from svc.store import Table, Transaction
 from svc.store.schema import TableDefinition, key_type
 from svc.store.slices import run_now

@@ -11,7 +11,6 @@ from svc.errors import Refusal
 from svc.store.values.conversion import printable
 
 REFUSED = "This operation is not authorized due to role restrictions and/or invalid database items"
-SYSTEM_WRITE = "The 'system' database, tables and records are used internally by svc and cannot be updated or removed."
 
 
 class Violations:

@@ -20,10 +20,9 @@ from svc.operations.accounts import ending_logins
 from svc.operations.call import Call
 from svc.operations.operation_lists import known_entries
 from svc.store import Table
-from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
+from svc.store.system import ROLE_TABLE, SYSTEM, SYSTEM_WRITE, USER_SECRETS, USER_TABLE
 
 WRITABLE = frozenset((USER_TABLE, ROLE_TABLE, "svc_nodes"))
-SYSTEM_TEXT = "The 'system' database, tables and records are used internally by svc and cannot be updated or removed."
 REFUSED = "This operation is not authorized due to role restrictions and/or invalid database items"
 MAX_PASSWORDS = 100  # in one request: each takes a helper tens of milliseconds
 _ROLE_NAME = re.compile(r"[\w\-]+")
@@ -36,7 +35,7 @@ def is_system(call: Call) -> bool:
 
 def refuse_system() -> Problem:
     """The 403 for what would change the system database."""
-    return Problem(SYSTEM_TEXT, 403)
+    return Problem(SYSTEM_WRITE, 403)
 
 
 def refuse_system_write(call: Call, missing_right: str = "") -> None:

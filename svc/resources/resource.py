@@ -6,9 +6,9 @@ future. Only a handler that has to wait returns an awaitable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.messages import Request
@@ -62,6 +62,32 @@ class StreamedItems:
     """Items that are made while they are sent: an array, or a line for each."""
 
     items: AsyncIterator[Any]
+
+
+class FoundRows(Protocol):
+    """Rows that are found in parts: `svc.sql.results.SqlRows`. `found`: the first part; `done`: there are no others."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+    @property
+    def found(self) -> list[dict[str, Any]]: ...
+    @property
+    def done(self) -> bool: ...
+
+    async def more(self) -> list[dict[str, Any]]:
+        """The next part, maybe without rows. Raises Problem."""
+
+    def close(self) -> None:
+        """No more of them are wanted."""
+
+
+@dataclass(slots=True)
+class StreamedRows:
+    """Rows of one statement. `most`: that may be in one answer which is not streamed; `seconds`: what finding the first part took."""
+
+    rows: FoundRows
+    most: int
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)

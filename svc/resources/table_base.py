@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from svc.auth.roles import ALL_RIGHTS, TableRights, rights
 from svc.auth.users import User, user_of
+from svc.content.list_faults import named_refusal
 from svc.errors import AccessViolation, BadBody, ClientError, PreconditionNotPossible, Problem
 from svc.messages import Request
 from svc.query import QueryCache
 from svc.query.plain_parameters import CACHE_BUSTER
-from svc.resources.list_faults import named_refusal
 from svc.resources.resource import WRITE_CONDITIONS, Resource
 from svc.resources.target import RequestTarget, whole_text
 from svc.store import Store, Table

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 from svc.auth.roles import TableRights
 from svc.auth.users import User, user_of
 from svc.awaitables import then
+from svc.content.list_faults import ListFaults, named_write, not_an_object
 from svc.content.unchanged import Restore, restore_json, restore_row
 from svc.errors import BadBody, ClientError, Problem
 from svc.messages import Caller, Request, Response, WritePrecondition
@@ -18,7 +19,6 @@ from svc.query.functions import still_found_by
 from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Query
 from svc.query.plain_parameters import maybe_empty_parameter
-from svc.resources.list_faults import ListFaults, named_write, not_an_object
 from svc.resources.resource import CreatedRecords
 from svc.resources.table_reading import TableReading
 from svc.resources.target import RequestTarget, id_path

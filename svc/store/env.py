@@ -274,9 +274,13 @@ class Environment:
             raise error
         return self._env.begin()
 
-    def hold_snapshot(self, *, fresh: bool = False) -> Txn:
+    def hold_snapshot(self, *, fresh: bool = False, is_private: bool = False) -> Txn:
         """The turn's snapshot, which from now on outlives the turn: for work that goes on later. `fresh`: one of what is committed by now. The same one is
-        returned to all who ask for the same state. End it with `release_snapshot`, once."""
+        returned to all who ask for the same state, but with `is_private`. End it with `release_snapshot`, once."""
+        if is_private:
+            txn = self.open_snapshot()
+            self._held.add(txn)
+            return txn
         if fresh:
             txn = self.open_snapshot()
             same = next((known for known in (self._snapshot, self._held_newest) if known is not None and known.id() == txn.id()), None)

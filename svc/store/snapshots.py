@@ -185,11 +185,12 @@ class Snapshots:
         reader: str = "a result",
         on_lost: Callable[[], object] | None = None,
         is_kept: bool = False,
+        is_private: bool = False,
     ) -> HeldSnapshot:
         """The turn's snapshot of this database for a reader who goes on in later turns. `fresh`: one of what is committed by now. `reader`: its name in the
         log. `on_lost`: lets go of all that refers to the transaction, when it has been given up. `is_kept`: it is not given up; for work of the server itself,
-        of which there is little."""
-        txn = database.env.hold_snapshot(fresh=fresh)
+        of which there is little. `is_private`: nobody else has it, so another thread may read it while `is_kept`."""
+        txn = database.env.hold_snapshot(fresh=fresh, is_private=is_private)
         shared = self._held.get(txn)
         if shared is None:
             self._make_room(database)

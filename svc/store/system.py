@@ -11,6 +11,7 @@ from svc.store.values.records import decode
 logger = logging.getLogger("svc.store")
 
 SYSTEM = "system"
+SYSTEM_WRITE = "The 'system' database, tables and records are used internally by svc and cannot be updated or removed."
 USER_TABLE = "svc_user"
 ROLE_TABLE = "svc_role"
 SESSION_TABLE = "svc_session"

@@ -62,12 +62,12 @@ class LongTask(LongWrite):
             await slices.take()
             if self.stage is not WriteStage.WRITING:
                 return False
-            call = self._run(self._change_slice)
+            call = self.with_writer(self._change_slice)
             self._note_changes()
             if call is not None and not await self._call(call):
                 return False
         self._announced = self._announces
-        self._announced |= self._run(lambda _: self._set.end_long())
+        self._announced |= self.with_writer(lambda _: self._set.end_long())
         return True
 
     def _change_slice(self, txn: Txn) -> LmdbCall | None:

@@ -14,6 +14,8 @@ thread. Readers see the old state until then and are delayed by no more than a s
     WAITING -> WRITING -> COMMITTING -> COMMITTED -> DONE
        ^----------'            '-> WAITING, with `problem` if the commit failed
 
+What it writes may be decided only when nobody else can commit any more: `prepare` finds that out, in as many turns as it takes, at the beginning of WRITING.
+
 `yield_writer` is for writers that cannot wait (a schema change, code that is not a coroutine): in WRITING it undoes
 everything, and the write begins again behind them. What it collected is therefore kept until it is committed. After RESTARTS of that it
 gives up with 503.
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from enum import IntEnum
 from itertools import islice
@@ -95,7 +97,7 @@ class Work(Protocol):
 
 
 class LongWrite:
-    """`work` does not change meanwhile. `tables`: the definitions by which its records were checked.
+    """`work` does not change meanwhile, but for `prepare`. `tables`: the definitions by which its records were checked.
 
     `version`, `skipped` (see `Transaction`): after `run`.
     """
@@ -119,6 +121,8 @@ class LongWrite:
         self._operation = operation
         self._trace_id = trace_id
         self.mqtt: MqttMessage | None = None  # whose message it carries out
+        self.prepare: Callable[[LongWrite], Awaitable[None]] | None = None  # decides what the work is; called again if all was undone
+        self.wall_ms = 0.0  # of the writes, with `version`: known to `prepare`
         self._restarts = 0
         self._problem: Problem | None = None
         self._commit: Future[None] | None = None
@@ -158,7 +162,7 @@ class LongWrite:
         cancelled = False
         try:
             while self.stage is WriteStage.WAITING and self._problem is None:
-                if await self._begin() and await self._write():
+                if await self._begin() and await self._prepared() and await self._write():
                     cancelled = await self._committed()
             if self._problem is not None:
                 raise self._problem
@@ -195,7 +199,7 @@ class LongWrite:
         if env.reserve.is_low and self._work.adds:
             database.require_space()
         self.version = store.next_version()
-        self._wall_ms = store.clock.wall() * 1000
+        self.wall_ms = store.clock.wall() * 1000
         self._set = env.run_long(self._open)
         self._files = self._set.new_files
         self.skipped = self._set.skipped
@@ -203,10 +207,24 @@ class LongWrite:
         return True
 
     def _open(self, txn: Txn) -> WriteSet:
-        found = WriteSet(self._database, self.version, self._wall_ms, self._user, self._operation, txn, self._trace_id)
+        found = WriteSet(self._database, self.version, self.wall_ms, self._user, self._operation, txn, self._trace_id)
         found.mqtt = self.mqtt
         found.keeps_row = self.mqtt is not None and self.mqtt.row is not None
         return found
+
+    async def _prepared(self) -> bool:
+        """Have it decided what to write; False if the writer was taken back meanwhile."""
+        if self.prepare is not None:
+            self.since = self._now()
+            try:
+                await self.prepare(self)
+            except Exception:
+                if self.stage is WriteStage.WRITING:
+                    raise
+                return False  # it may be no more than that the database has changed under it
+            if self.stage is WriteStage.WRITING:
+                self._store.queue_of(self._database).know_size(self._work.size)
+        return self.stage is WriteStage.WRITING
 
     async def _write(self) -> bool:
         """Carry out everything; False if that was undone meanwhile."""
@@ -215,12 +233,13 @@ class LongWrite:
             await slices.take()
             if self.stage is not WriteStage.WRITING:
                 return False
-            self._run(self._write_slice)
+            self.with_writer(self._write_slice)
             self._note_changes()
-        self._announced = self._run(lambda _: self._set.end_long())
+        self._announced = self.with_writer(lambda _: self._set.end_long())
         return True
 
-    def _run(self, work: Callable[[Txn], T]) -> T:
+    def with_writer(self, work: Callable[[Txn], T]) -> T:
+        """What `work` returns of the long writer. Raises a Problem if the store fails."""
         try:
             return self._env.run_long(work)
         except LmdbError as error:

@@ -32,7 +32,7 @@ from svc.store.values.records import encode_payload
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.preview import Preview
 from svc.store.writing.references import AT_ONCE, NeedsLongWrite
-from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, Write, WriteList, apply_write, assign_keys, place_of
+from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, DecidedWrites, Write, WriteList, apply_write, assign_keys, place_of
 from svc.store.writing.write_set import Decide, RemovalReason, WriteSet
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Transaction:
         "expires_at",
         "failed_at",
         "failed_key",
+        "inspect",
         "may_cascade",
         "may_use_reserve",
         "mqtt",
@@ -115,6 +116,8 @@ class Transaction:
         self.operation = operation  # one of log.OPERATIONS, for the log
         self.trace_id = trace_id
         self.mqtt: MqttMessage | None = None
+        # called by `apply`, of writes to one database, with what they leave: what it raises undoes them
+        self.inspect: Callable[[Txn], object] = _look_at_nothing
         self.version = 0.0
         self.may_use_reserve = False  # of a full volume: for what an operation that frees space has to note
         self.outcome: tuple[Problem | None] | None = None
@@ -494,6 +497,7 @@ class Transaction:
                             run_now(write_set.references.steps())
                 write = None
                 sets[-1].check()
+            self.inspect(sets[0].txn)
         except BaseException as error:
             self._note_failure(error, writes, write)
             _rollback(sets)
@@ -574,6 +578,32 @@ class Transaction:
             self.assigned = work.assigned
         self._are_assigned = False
 
+    async def apply_decided(self, table: Table, collect: Callable[[LongWrite], Awaitable[None]], *, size: int, adds: bool = True) -> None:
+        """`apply_long` of what `collect` decides, and collects here, when nobody else can commit to the database any more. It is called with the long
+        write, whose time it may need, and again if everything was undone. `size`: a guess how many writes there will be."""
+        database = table.database
+        work = DecidedWrites(database, size, adds=adds)
+
+        async def prepare(long_write: LongWrite) -> None:
+            self._store.slices.discard(self._take())
+            self.unsaved = []
+            await collect(long_write)
+            await self.save_blobs()
+            is_keyless = self._is_keyless
+            work.decide(self._take(), may_be_keyless=is_keyless)
+
+        long_write = LongWrite(self._store, work, {table: table.definition}, self.user, self.operation, self.trace_id)
+        long_write.prepare = prepare
+        try:
+            await long_write.run()
+        except BaseException:
+            if work.list is not None:
+                self.failed_at, self.failed_key = work.list.at, work.list.key_at
+            raise
+        self.databases = (database,)
+        self.version, self.skipped = long_write.version, long_write.skipped
+        self.deleted, self.assigned = (0, []) if work.list is None else (work.list.deleted, work.list.assigned)
+
     def with_assigned(self, keys: list[Key | None]) -> list[Key]:
         """The keys of all records that were added, in their order, once they are applied: `assigned` in place of each None."""
         assigned = iter(self.assigned)
@@ -600,6 +630,10 @@ class Transaction:
         """Forget what was collected; further writes are an error. What was applied is not affected."""
         self._store.slices.discard(self._take())
         self._aborted = True
+
+
+def _look_at_nothing(txn: Txn) -> None:
+    pass
 
 
 def _write_each(work: list[tuple[Any, list[Write]]], holder: object) -> Awaitable[None] | None:

@@ -16,6 +16,7 @@ from svc.store.values.keys import Key, encode_primary, storage_key
 from svc.store.writing.write_set import Decide, RemovalReason, WriteSet
 
 if TYPE_CHECKING:
+    from svc.store.database import Database
     from svc.store.slices import Slices
     from svc.store.table import Table
 else:
@@ -129,9 +130,9 @@ class WriteList:
     `deleted`: records that were removed. `assigned`: the keys of those that came without.
     """
 
-    def __init__(self, writes: list[Write]) -> None:
+    def __init__(self, writes: list[Write], *, may_be_keyless: bool = True) -> None:
         self._writes = writes
-        self._keyless = [write for write in writes if write.is_keyless]
+        self._keyless = [write for write in writes if write.is_keyless] if may_be_keyless else []
         self.assigned: list[Key] = []
         self.database = writes[0].table.database
         self.size = len(writes)
@@ -165,3 +166,25 @@ class WriteList:
 
     def forget(self, slices: Slices) -> None:
         slices.discard(self._writes)
+
+
+class DecidedWrites:
+    """The work of a long write that is not known before it holds the database: see `LongWrite.prepare`. `size`: a guess, until `decide`."""
+
+    def __init__(self, database: Database, size: int, *, adds: bool) -> None:
+        self.database = database
+        self.size = size
+        self.adds = adds
+        self.list: WriteList | None = None
+
+    def decide(self, writes: list[Write], *, may_be_keyless: bool) -> None:
+        self.size = len(writes)
+        self.list = WriteList(writes, may_be_keyless=may_be_keyless) if writes else None
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        if self.list is not None:
+            yield from self.list.steps(write_set)
+
+    def forget(self, slices: Slices) -> None:
+        if self.list is not None:
+            self.list.forget(slices)

@@ -169,6 +169,12 @@ class WriterQueue:
                 raise
         self._move(QueueInput.ACQUIRE)
 
+    def know_size(self, size: int) -> None:
+        """The long write that holds the database has found out how many writes it is, and begins with them."""
+        assert self._long is not None and self.state is QueueState.HELD
+        self._long.size = size
+        self._since = self._now()
+
     def release(self) -> None:
         """The long write has ended: admit the next writers."""
         long, since = self._long, self._since

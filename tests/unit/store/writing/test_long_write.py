@@ -23,6 +23,7 @@ from svc.store.integrity.check import check_database
 from svc.store.log.entries import PUT
 from svc.store.maintenance import Maintenance
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.keys import decode_key
 from svc.store.values.records import decode, version_of
 from svc.store.writing import long_write
 from svc.store.writing.long_write import LongWrite, WriteStage
@@ -612,6 +613,220 @@ def test_the_files_of_blobs_share_its_fate(turns: Turns, store: Store, seats: Ta
     gc.collect()  # an exception knows the frames it has passed
     files = [path for path in store.blob_paths[0].rglob("*") if path.is_file() and path.stat().st_size >= 20_000]
     assert len(files) == table.record_count()
+
+
+# -- decided when the database is held
+
+
+class Increment:
+    """Adds 1 to the stock of every seat, by what it reads when nobody else can commit. `pause` is waited for in the middle."""
+
+    def __init__(self, store: Store, table: Table, pause: asyncio.Event | None = None) -> None:
+        self.table = table
+        self.transaction = store.begin("anna")
+        self.pause = pause
+        self.calls = 0
+        self.ended = 0
+
+    async def collect(self, long: LongWrite) -> None:
+        self.calls += 1
+        snapshot = self.table.database.open_snapshot()
+        try:
+            found = [decode(raw) for _, raw in self.table.scan(snapshot)]
+            if self.pause is not None:
+                await self.pause.wait()
+            for record in found:
+                self.transaction.update(self.table, record["code"], {"stock": record["stock"] + 1, "price": long.version})
+        finally:
+            self.ended += 1
+            snapshot.abort()
+
+    def run(self) -> Coroutine[Any, Any, None]:
+        return self.transaction.apply_decided(self.table, self.collect, size=10)
+
+
+@pytest.fixture
+def stocked(store: Store, seats: Table) -> Table:
+    for number in range(60):
+        put(store, seats, f"s{number:02}", stock=number)
+    store.commit_turn()
+    return seats
+
+
+def stocks(table: Table) -> list[Any]:
+    return [decode(raw)["stock"] for _, raw in table.scan(table.database.snapshot())]
+
+
+def preparing(turns: Turns, table: Table, increment: Increment, calls: int = 1) -> None:
+    turns.until(lambda: increment.calls == calls)
+    turns.turn()
+    assert stage_of(turns.store, table.database) is WriteStage.WRITING
+
+
+def test_what_is_decided_inside_is_by_what_was_committed_before(turns: Turns, store: Store, stocked: Table) -> None:
+    increment = Increment(store, stocked)
+    first, second = turns.start(increment.run()), turns.start(Increment(store, stocked).run())
+    turns.until(lambda: first.done() and second.done())
+    first.result()
+    second.result()
+    assert stocks(stocked) == [number + 2 for number in range(60)]
+    assert increment.transaction.skipped == [] and increment.transaction.databases == (stocked.database,)
+    entries = stocked.database.log.read(stocked.database.snapshot(), 61, 121)
+    assert {entry.version for entry in entries} == {increment.transaction.version}
+    store.check()
+
+
+def test_writers_wait_until_it_is_decided_and_written(turns: Turns, store: Store, stocked: Table) -> None:
+    pause = asyncio.Event()
+    increment = Increment(store, stocked, pause)
+    task = turns.start(increment.run())
+    preparing(turns, stocked, increment)
+    other = store.begin()
+    other.put(stocked, "s00", {"stock": 1000})
+    with pytest.raises(WriterBusy):
+        other.apply(wait=False)
+    waiting = turns.start(other.apply_in_turn())
+    for _ in range(5):
+        turns.turn()
+    assert not task.done() and not waiting.done()
+    pause.set()
+    turns.until(lambda: task.done() and waiting.done())
+    turns.turn()
+    assert increment.calls == 1 and stocks(stocked) == [1000, *range(2, 61)]
+    store.check()
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["", "and what it reads is gone"])
+def test_who_cannot_wait_makes_it_decide_again(
+    turns: Turns, store: Store, stocked: Table, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pause = asyncio.Event()
+    increment = Increment(store, stocked, pause)
+    task = turns.start(increment.run())
+    preparing(turns, stocked, increment)
+    put(store, stocked, "s00", stock=1000)
+    store.commit_turn()
+    assert stage_of(store, stocked.database) is None
+    if fails:
+        update = increment.transaction.update
+
+        def refuse(*arguments: Any) -> None:
+            if increment.calls == 1:
+                raise StoreFailure
+            update(*arguments)
+
+        monkeypatch.setattr(Transaction, "update", lambda self, *arguments: refuse(*arguments))
+    pause.set()
+    turns.until(task.done)
+    task.result()
+    assert increment.calls == 2 and stocks(stocked) == [1001, *range(2, 61)]
+    store.check()
+
+
+def test_it_gives_up_deciding_again_and_again(turns: Turns, store: Store, stocked: Table) -> None:
+    increment = Increment(store, stocked, asyncio.Event())
+    task = turns.start(increment.run())
+    for number in range(long_write.RESTARTS + 1):
+        preparing(turns, stocked, increment, number + 1)
+        put(store, stocked, "s00", stock=number)
+        store.commit_turn()
+        pause, increment.pause = increment.pause, asyncio.Event()
+        assert pause is not None
+        pause.set()
+    turns.until(task.done)
+    with pytest.raises(Overloaded):
+        task.result()
+    assert stocks(stocked) == [long_write.RESTARTS, *range(1, 60)]
+    store.check()
+
+
+def test_who_goes_away_before_it_is_decided_leaves_nothing(turns: Turns, store: Store, stocked: Table) -> None:
+    increment = Increment(store, stocked, asyncio.Event())
+    task = turns.start(increment.run())
+    preparing(turns, stocked, increment)
+    task.cancel()
+    turns.turn()
+    assert task.cancelled() and increment.ended == 1
+    put(store, stocked, "s00", wait=False, stock=7)
+    store.commit_turn()
+    assert stocks(stocked) == [7, *range(1, 60)] and stocked.database.env.holder is None
+    store.check()
+
+
+def test_what_cannot_be_decided_writes_nothing(turns: Turns, store: Store, stocked: Table) -> None:
+    transaction = store.begin()
+
+    async def refuse(long: LongWrite) -> None:
+        transaction.delete(stocked, "s00")
+        raise PreconditionFailed
+
+    task = turns.start(transaction.apply_decided(stocked, refuse, size=1))
+    turns.until(task.done)
+    assert isinstance(task.exception(), PreconditionFailed) and stocks(stocked) == [*range(60)]
+    assert stocked.database.env.holder is None
+    store.check()
+
+
+def test_deciding_that_there_is_nothing_to_write_is_no_commit(turns: Turns, store: Store, stocked: Table) -> None:
+    async def nothing(long: LongWrite) -> None:
+        pass
+
+    before = store.stats().commits
+    transaction = store.begin()
+    turns.finish(transaction.apply_decided(stocked, nothing, size=1))
+    assert store.stats().commits == before and transaction.deleted == 0 and transaction.skipped == []
+    put(store, stocked, "s00", stock=1)
+    store.commit_turn()
+    store.check()
+
+
+def test_the_write_that_fails_is_known_when_it_was_decided_inside(turns: Turns, store: Store, stocked: Table) -> None:
+    transaction = store.begin()
+
+    async def collect(long: LongWrite) -> None:
+        transaction.create(stocked, "new", {})
+        transaction.create(stocked, "s03", {})
+
+    with pytest.raises(RecordExists):
+        turns.finish(transaction.apply_decided(stocked, collect, size=2))
+    assert transaction.failed_at == 1 and decode_key(transaction.failed_key) == "s03"
+    assert len(stocks(stocked)) == 60
+    store.check()
+
+
+def test_automatic_keys_are_those_of_the_long_writer(turns: Turns, store: Store, seats: Table) -> None:
+    attributes = (Attribute("id", "Long", primary_key=True), Attribute("name", "String"))
+    table = seats.database.define_table(TableDefinition("Note", attributes=attributes))
+    transaction = store.begin()
+    keys: list[Any] = []
+
+    async def collect(long: LongWrite) -> None:
+        keys[:] = long.with_writer(lambda txn: list(table.new_keys_in(txn, 3)))
+        for key in keys:
+            transaction.create(table, key, {"name": "x"})
+
+    turns.finish(transaction.apply_decided(table, collect, size=3))
+    more = store.begin()
+    following = more.create(table, None, {})
+    more.apply()
+    store.commit_turn()
+    assert following is None and more.assigned == [keys[-1] + 1]
+    assert [decode(raw)["id"] for _, raw in table.scan(table.database.snapshot())] == [*keys, keys[-1] + 1]
+    store.check()
+
+
+def test_files_of_blobs_are_saved_once_it_is_decided(turns: Turns, store: Store, seats: Table) -> None:
+    attributes = (Attribute("id", "ID", primary_key=True), Attribute("data", "Blob"))
+    table = seats.database.define_table(TableDefinition("Paper", attributes=attributes))
+    transaction = store.begin()
+
+    async def collect(long: LongWrite) -> None:
+        transaction.put(table, "a", {"data": create_blob(b"x" * 20_000)})
+
+    turns.finish(transaction.apply_decided(table, collect, size=1))
+    raw = table.get_raw("a")
+    assert raw is not None and decode(raw)["data"].read() == b"x" * 20_000
+    store.check()
 
 
 ANOTHER_PROCESS = """

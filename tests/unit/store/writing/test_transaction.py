@@ -270,6 +270,37 @@ def test_of_two_racing_writers_one_fails(store: Store, seats: Table) -> None:
     assert stored(seats, "A1") == {"price": 2, "code": "A1"}
 
 
+def test_what_the_writes_leave_can_be_looked_at_and_refused(store: Store, seats: Table) -> None:
+    put(store, seats, "A1", price=1, tags=["old"])
+    seen: list[tuple[Any, int]] = []
+    first, outcome = begin(store)
+    first.patch(seats, "A1", {"price": 2})
+
+    def look(txn: Any) -> None:
+        raw = seats.get_raw("A1", txn)
+        assert raw is not None
+        seen.append((decode(raw), seats.record_count(txn)))
+
+    first.inspect = look
+    first.apply()
+    second, _ = begin(store)
+    second.put(seats, "B1", {})
+    second.delete(seats, "A1")
+
+    def refuse(txn: Any) -> None:
+        assert seats.get_raw("A1", txn) is None
+        raise PreconditionFailed("no")
+
+    second.inspect = refuse
+    with pytest.raises(PreconditionFailed):
+        second.apply()
+    assert second.failed_at is None
+    store.commit_turn()
+    assert seen == [({"price": 2, "tags": ["old"], "code": "A1"}, 1)] and outcome == [None]
+    assert stored(seats, "B1") is None and stored(seats, "A1") is not None
+    store.check()
+
+
 def test_abort(store: Store, seats: Table) -> None:
     transaction, outcome = begin(store)
     transaction.put(seats, "A1", {})

@@ -302,3 +302,24 @@ def test_a_gate_that_cannot_be_looked_at_holds_nobody_up(monkeypatch: pytest.Mon
         assert "its volume is gone" in caplog.text
 
     asyncio.run(play())
+
+
+def test_a_long_write_may_learn_late_how_long_it_is() -> None:
+    async def play() -> None:
+        line = Line()
+        task = line.long("update", 1)
+        await settle()
+        assert line.queue.expected_wait() == pytest.approx(FIRST_PACE)
+        line.clock.advance(3)
+        line.queue.know_size(50_000)
+        assert line.queue.expected_wait() == pytest.approx(50_000 * FIRST_PACE)
+        line.clock.advance(2)
+        assert line.queue.expected_wait() == pytest.approx(50_000 * FIRST_PACE - 2)
+        await line.end("update")
+        await task
+        line.long("next", 50_000)
+        await settle()
+        assert line.queue.expected_wait() == pytest.approx((50_000 * FIRST_PACE + 2) / 2), "the pace counts what came before it was known"
+        await line.end("next")
+
+    asyncio.run(play())

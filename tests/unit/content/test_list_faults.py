@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from svc.resources import list_faults
+from svc.content import list_faults
 from svc.store.values.validation import Validator
 from tests.support.node import Node
 

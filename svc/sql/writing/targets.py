@@ -1,0 +1,146 @@
+"""The table that a statement writes to, its columns, and the rights that this takes (spec: sql §5, security §5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from svc.auth.roles import TableRights
+from svc.errors import Problem, QueryError
+from svc.sql.catalogue import Catalogue, ColumnType, ColumnView, TableView
+from svc.sql.errors import MissingRights, insert_mismatch, unknown_column
+from svc.sql.nodes import Column, Star, TableRef
+from svc.sql.writing.values import Convert, converter_of
+from svc.store import Table
+from svc.store.system import SYSTEM, SYSTEM_WRITE
+
+_TIMES = frozenset(("__createdtime__", "__updatedtime__"))
+
+
+class WrittenColumn(NamedTuple):
+    """`is_time`: what is written to it has no effect."""
+
+    name: str
+    convert: Convert | None = None
+    is_key: bool = False
+    is_time: bool = False
+
+
+class WriteTarget:
+    """`ref`: what the statement calls it."""
+
+    def __init__(self, ref: TableRef, catalogue: Catalogue, user: object) -> None:
+        if not ref.database:
+            raise QueryError(f"schema not defined for table {ref.name}", code="QUERY_SYNTAX", position=ref.at)
+        if ref.database == SYSTEM:
+            raise Problem(SYSTEM_WRITE, 403)
+        self.ref = ref
+        self.table: Table = catalogue.table(ref.database, ref.name, ref.at)
+        if self.table.database.name == SYSTEM:
+            raise Problem(SYSTEM_WRITE, 403)
+        self._rights = catalogue.rights(self.table)
+        self._user = user
+        self._times = _TIMES.union(self.table.stamps)
+        self._folded: dict[str, list[str]] | None = None
+
+    @property
+    def star(self) -> Star:
+        """All its columns."""
+        return Star(self.ref.alias or self.ref.name, "" if self.ref.alias else self.ref.database)
+
+    def column(self, name: str) -> Column:
+        """One of its columns, where it is a source of a query."""
+        return Column(name, self.ref.alias or self.ref.name, "" if self.ref.alias else self.ref.database, is_quoted=True)
+
+    def require(self, right: str, columns: Iterable[WrittenColumn] = ()) -> None:
+        """Raise MissingRights unless the caller has this right, `insert`, `update` or `delete`, on the table and these of its columns."""
+        may = self._rights
+        place = (self.table.database.name, self.table.name, right)
+        if not getattr(may, right):
+            raise MissingRights(self._user, [(*place, "")], is_hidden=not may.any)
+        if may.attributes is None:
+            return
+        given = [(column.name, may.attribute(column.name)) for column in columns if not column.is_time]
+        missing = [(name, rights) for name, rights in given if not getattr(rights, right)]
+        if missing:
+            is_hidden = not any(rights.read or rights.insert or rights.update for _, rights in missing)
+            raise MissingRights(self._user, [(*place, name) for name, _ in missing], is_hidden=is_hidden)
+
+    def columns(self, names: Sequence[str], right: str) -> tuple[WrittenColumn, ...]:
+        """The columns of these names, which have to be there, unless the table learns them. Raises MissingRights, QueryError."""
+        found = tuple([self._column(self.resolved(name)) for name in names])
+        self.require(right, found)
+        seen: set[str] = set()
+        for column in found:
+            name = column.name
+            if name not in self.table.attributes and not self.table.definition.dynamic and not column.is_time:
+                raise unknown_column(f"{self.table.name}.{name}")
+            if name in seen:
+                raise QueryError(f"column {name} is given twice", code="QUERY_SYNTAX")
+            seen.add(name)
+        return found
+
+    def resolved(self, name: str) -> str:
+        """The name of the attribute that is meant: this one, else one that differs in upper and lower case only; else the name itself."""
+        if name in self.table.attributes:
+            return name
+        if self._folded is None:
+            self._folded = {}
+            for known in self.table.attributes:
+                self._folded.setdefault(known.casefold(), []).append(known)
+        found = self._folded.get(name.casefold(), [name])
+        return found[0] if len(found) == 1 else name
+
+    def _column(self, name: str) -> WrittenColumn:
+        attribute = self.table.attributes.get(name)
+        return WrittenColumn(name, converter_of(attribute), name == self.table.primary_key, name in self._times)
+
+    def shown_columns(self, count: int) -> tuple[WrittenColumn, ...]:
+        """The columns that so many values are for, where none are named: those that records have, with or without the times that are set by themselves."""
+        names = [attribute.name for attribute in self.table.definition.attributes if attribute.stored and not attribute.hidden]
+        if len(names) != count:
+            names = [name for name in names if name not in self._times]
+        if len(names) != count:
+            raise insert_mismatch(self.ref.at)
+        return self.columns(names, "insert")
+
+    def learned(self, names: Iterable[str]) -> list[str]:
+        """Those of these columns that the table has to learn."""
+        if not self.table.definition.dynamic:
+            return []
+        resolved = dict.fromkeys([self.resolved(name) for name in names])
+        return [name for name in resolved if name not in self.table.attributes and name not in self._times]
+
+
+class LearningCatalogue:
+    """A catalogue in which a table has what it is about to learn already (`catalogue.Catalogue`): for binding alone."""
+
+    def __init__(self, below: Catalogue, table: Table, names: Iterable[str]) -> None:
+        self._below = below
+        self._table = table
+        self._columns = tuple([ColumnView(name, ColumnType.ANY) for name in names])
+
+    @property
+    def key(self) -> Hashable:
+        return self._below.key
+
+    def view(self, database: str, table: str, at: int = -1) -> TableView:
+        view = self._below.view(database, table, at)
+        return TableView(view.table, (*view.columns, *self._columns), sql_name=view.sql_name) if view.table is self._table else view
+
+    def table(self, database: str, table: str, at: int = -1) -> Table:
+        return self._below.table(database, table, at)
+
+    def rights(self, table: Table) -> TableRights:
+        return self._below.rights(table)
+
+    def column_missing(self, view: TableView, name: str, at: int) -> Exception:
+        return self._below.column_missing(view, name, at)
+
+    def databases(self) -> list[str]:
+        return self._below.databases()
+
+
+def as_key(value: Any) -> Any:
+    """A key as a record has it, as a key: a list is a tuple."""
+    return tuple(value) if type(value) is list else value
