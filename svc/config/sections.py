@@ -303,6 +303,22 @@ class QuerySection(Section):
     max_time: float = setting("duration", 60_000, "Work of the loop on one query that joins, sorts or counts; more is 400.", "ms", low=1)
 
 
+class SqlSection(Section):
+    """`sql`"""
+
+    access: str = setting(
+        "choice",
+        "super_users",
+        "Who may use `/sql` on the `http` ports: super users, everyone by the rights of their role (`roles`), no one (`none`). It reads and writes all"
+        " tables, also those that no application exports, and asks no code of an application.",
+        choices=("none", "super_users", "roles"),
+    )
+    max_time: float = setting("duration", 10_000, "Work on one statement; more is 400.", "ms", low=1)
+    max_memory: int = setting("size", 64 << 20, "What one statement may hold at one time; more is 400.", "bytes", low=1 << 20)
+    max_rows: int = setting("integer", 100_000, "Rows of an answer to a statement that is not streamed; more are 400.", low=1)
+    max_length: int = setting("integer", 65_536, "Characters of a statement; more are 400.", low=1, high=1 << 20)
+
+
 class RotationSection(Section):
     """`logging.rotation`"""
 
@@ -478,6 +494,7 @@ class Settings(Section):
     tls: TlsSection
     mqtt: MqttSection
     query: QuerySection
+    sql: SqlSection
     logging: LoggingSection
     storage: StorageSection
     analytics: AnalyticsSection

@@ -1,0 +1,108 @@
+"""What statements read: one state of each database (spec: sql §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from svc.sql.catalogue import TableView
+from svc.store import Database, Store, Table
+from svc.store.overlay_txn import Overlay
+from svc.store.snapshots import HeldSnapshot
+
+Given = Mapping[str, Sequence[Sequence[Any]]]
+"""The rows of tables that are given for one statement, by their names, as records have values."""
+
+
+class ReadsTables(Protocol):
+    def txn(self, table: Table) -> Any: ...
+
+
+class StateHasMoved(Exception):
+    """A private transaction would read another state than the source does."""
+
+
+class TurnSource:
+    """What `below` reads, by default the snapshots of the turn. To be read on the loop, or wherever `below` may."""
+
+    def __init__(self, wall_ms: float, below: ReadsTables | None = None, given: Given | None = None) -> None:
+        self.wall_ms = wall_ms
+        self._below = below
+        self._given = given or {}
+
+    def txn(self, table: Table) -> Any:
+        return table.database.snapshot() if self._below is None else self._below.txn(table)
+
+    def rows(self, name: str) -> Sequence[Sequence[Any]]:
+        return self._given[name]
+
+    def begin(self) -> None:
+        """See `PrivateSource`."""
+
+    def end(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PrivateSource:
+    """Read transactions of its own, which a thread may read while the loop goes on: between `begin` and `end`, both on the loop.
+
+    They are held like those of streamed answers, and given up by the same rules, but while they are being read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        tables: Iterable[TableView],
+        reader: str,
+        wall_ms: float,
+        below: ReadsTables | None = None,
+        given: Given | None = None,
+    ) -> None:
+        """`below`: what is to be read, if it is not what is committed by now: its state, and what a transaction has written on top of it. Raises
+        StateHasMoved if that state is not the newest."""
+        self.wall_ms = wall_ms
+        self._given = given or {}
+        self._held: dict[Database, HeldSnapshot] = {}
+        self._written: dict[Database, Overlay] = {}
+        self._txns: dict[Database, Any] = {}
+        try:
+            for view in tables:
+                database = view.table.database
+                if database in self._held:
+                    continue
+                held = self._held[database] = store.snapshots.hold(database, reader=reader, is_private=True)
+                if below is not None:
+                    state = below.txn(view.table)
+                    if state.id() != held.use().id():
+                        raise StateHasMoved
+                    if isinstance(state, Overlay):
+                        self._written[database] = state
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self) -> None:
+        """Raises SnapshotLost."""
+        for database, held in self._held.items():
+            txn = held.use()
+            held.is_kept = True
+            written = self._written.get(database)
+            self._txns[database] = txn if written is None else written.over(txn)
+
+    def end(self) -> None:
+        self._txns.clear()
+        for held in self._held.values():
+            held.is_kept = False
+
+    def txn(self, table: Table) -> Any:
+        return self._txns[table.database]
+
+    def rows(self, name: str) -> Sequence[Sequence[Any]]:
+        return self._given[name]
+
+    def close(self) -> None:
+        self._txns.clear()
+        self._written.clear()
+        while self._held:
+            self._held.popitem()[1].abort()
