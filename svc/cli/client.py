@@ -101,6 +101,10 @@ class Answer:
 
     def error_text(self) -> str:
         """Why the server refused, in its words."""
+        return self.error()[0]
+
+    def error(self) -> tuple[str, int | None]:
+        """Why the server refused, in its words, and where in the text of a query: characters from 0, None if it does not say."""
         content = b""
         for piece in self.chunks():
             content += piece
@@ -112,8 +116,9 @@ class Answer:
         except (ValueError, RecursionError):
             body = None
         if isinstance(body, dict):
-            return error_sentence(body) or f"status {self.status}"
-        return f"status {self.status} {http.client.responses.get(self.status, '')}".rstrip()
+            position = body.get("position")
+            return error_sentence(body) or f"status {self.status}", position if type(position) is int and position >= 0 else None
+        return f"status {self.status} {http.client.responses.get(self.status, '')}".rstrip(), None
 
     def close(self) -> None:
         self._response.close()

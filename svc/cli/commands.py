@@ -249,6 +249,22 @@ COMMANDS = (
         choices=("all", "restore"),
     ),
     Command(
+        "sql",
+        "svc sql [STATEMENT]",
+        "Run a SQL statement, those of standard input, or a shell for statements.",
+        _of("svc.cli.sql.command", "sql"),
+        "svc sql 'SELECT count(*) FROM data.Product'              one statement\n"
+        "svc sql 'SELECT * FROM data.Product WHERE id = :id' --param id=7\n"
+        "svc sql < FILE                                           several, each up to its ;, until the first that fails\n"
+        "svc sql                                                  on a terminal: the shell; .help lists its commands\n\n"
+        "--format table | csv | json | line   on a terminal a table, in a pipe JSON unless given; --json\n"
+        "--param NAME=VALUE                   the value of :NAME, JSON or text; --param VALUE is that of the next ?\n\n"
+        "The shell keeps what was typed in ~/.local/state/svc/sql_history and completes names if prompt_toolkit is installed:\n"
+        "pip install 'svc[shell]'. target=URL: at another server, as for operations.",
+        flags=("insecure", "json"),
+        raw=True,
+    ),
+    Command(
         "job",
         "svc job run NAME | list",
         "Run a job of an application now, and wait for its end; or list the jobs with their next times.",

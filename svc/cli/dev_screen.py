@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from svc import __version__
-from svc.cli.output import printable
+from svc.cli.output import counted, milliseconds, printable, shows_color
 from svc.cli.own_traceback import HEAD, own_traceback
 from svc.cli.start_notice import notice, shortest
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -49,7 +49,7 @@ class DevScreen:
         """`stream`: default, the standard output. `color`: default, whether it is a terminal that shows colours."""
         self._stream = sys.__stdout__ if stream is None else stream
         self._clock = clock
-        self._color = _shows_color(self._stream) if color is None else color
+        self._color = shows_color(self._stream) if color is None else color
         self._directories: dict[str, str] = {}  # of applications, real, with a slash at the end -> what is shown instead
         self._errors: dict[str, str] = {}  # traceback -> when it was shown
         self._faults: dict[str, str] = {}  # application -> what was last said of it
@@ -96,9 +96,9 @@ class DevScreen:
         target = without_credentials(request.target) if "?" in request.target else request.target
         target = printable(target if len(target) <= MAX_TARGET else f"{target[:MAX_TARGET]}...")
         state = request._state
-        parts = [f"{printable(request.method[:20]):<6} {target}", str(status), _milliseconds(now - request.arrived)]
+        parts = [f"{printable(request.method[:20]):<6} {target}", str(status), milliseconds(now - request.arrived)]
         if state is not None and state.rows is not None:
-            parts.append(_count(state.rows, "row"))
+            parts.append(counted(state.rows, "row"))
         if request.user is not None and ("authorization" in fields or "svc-session" in fields.get("cookie", "")):
             parts.append(printable(request.user.username[:100]))
         if not self._color:
@@ -215,34 +215,6 @@ def _split_traceback(text: str) -> tuple[str, str]:
     """
     position = text.find(HEAD)
     return (text, "") if position < 0 else (text[:position].rstrip(": \n"), text[position:])
-
-
-def _shows_color(stream: TextIO | None) -> bool:
-    """By NO_COLOR, FORCE_COLOR, TERM, and what the stream is."""
-    if stream is None:
-        return False
-    from rich.console import Console
-
-    console = Console(file=stream)
-    return console.color_system is not None and not console.no_color
-
-
-def _milliseconds(seconds: float) -> str:
-    """
-    >>> _milliseconds(0.00321), _milliseconds(0.123), _milliseconds(12.3)
-    ('3.2 ms', '123 ms', '12.3 s')
-    """
-    if seconds >= 10:
-        return f"{seconds:.1f} s"
-    return f"{seconds * 1000:.1f} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"
-
-
-def _count(number: int, noun: str) -> str:
-    """
-    >>> _count(1, "row"), _count(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _source_line(directory: Path, message: str) -> str:

@@ -55,9 +55,14 @@ def show(value: Any, style: OutputStyle, console: Console | None = None) -> None
 
 def _json_text(value: Any, *, for_people: bool) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2 if for_people else None)
-    if for_people and not text.replace("\n", "").isprintable():  # JSON escapes some control characters, a terminal obeys others
-        text = "".join(character if character == "\n" or character.isprintable() else json.dumps(character)[1:-1] for character in text)
-    return text
+    return printable_json(text) if for_people else text
+
+
+def printable_json(text: str) -> str:
+    """JSON with the control characters escaped that JSON allows in strings and terminals obey."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(character if character == "\n" or character.isprintable() else json.dumps(character)[1:-1] for character in text)
 
 
 def copy_json(answer: Answer) -> None:
@@ -174,6 +179,34 @@ def yaml_text(value: Any) -> str:
     ).isprintable():  # YAML prints what turns the direction of writing, for example: then all but ASCII is escaped
         text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=False, width=120)
     return text.removesuffix("...\n")
+
+
+def milliseconds(seconds: float) -> str:
+    """
+    >>> milliseconds(0.00321), milliseconds(0.123), milliseconds(12.3)
+    ('3.2 ms', '123 ms', '12.3 s')
+    """
+    if seconds >= 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds * 1000:.1f} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def shows_color(stream: TextIO | None) -> bool:
+    """By NO_COLOR, FORCE_COLOR, TERM, and what the stream is."""
+    if stream is None:
+        return False
+    from rich.console import Console
+
+    console = Console(file=stream)
+    return console.color_system is not None and not console.no_color
 
 
 def warn(text: str) -> None:

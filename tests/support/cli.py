@@ -38,7 +38,10 @@ class FakeAnswer:
         return self._value
 
     def error_text(self) -> str:
-        return str(self._value["error"])
+        return self.error()[0]
+
+    def error(self) -> tuple[str, int | None]:
+        return str(self._value["error"]), self._value.get("position")
 
     def close(self) -> None:
         pass

@@ -12,7 +12,6 @@ import pytest
 
 from svc.apps import App, EntryStatus
 from svc.auth.users import User
-from svc.cli import dev_screen
 from svc.cli.dev_screen import DevScreen
 from svc.clock import FakeClock
 from svc.content import values
@@ -93,23 +92,6 @@ def test_what_has_not_changed_and_static_files_are_dim() -> None:
     static.request.handler_path = ""
     screen.request(static, 0.0)
     assert [line.count("\x1b[2m") for line in screen.out.getvalue().splitlines()] == [2, 2]
-
-
-@pytest.mark.parametrize(
-    ("stream", "variables", "color"),
-    [
-        (Terminal(), {"TERM": "xterm-256color"}, True),
-        (Terminal(), {"TERM": "xterm-256color", "NO_COLOR": "1"}, False),
-        (Terminal(), {"TERM": "dumb"}, False),
-        (io.StringIO(), {"TERM": "xterm-256color"}, False),
-    ],
-)
-def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, variables: dict[str, str], color: bool) -> None:
-    for name in ("NO_COLOR", "TERM", "FORCE_COLOR", "COLORTERM"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert dev_screen._shows_color(stream) is color
 
 
 def failing(path: Path, text: str) -> BaseException:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, show, yaml_text
+from svc.cli.output import OutputStyle, chosen_style, copy_json, printable, show, shows_color, yaml_text
 from tests.support.cli import FakeAnswer
 
 
@@ -134,3 +134,20 @@ def test_printable_keeps_what_can_be_read() -> None:
     assert printable("a b ü 日本 \u00a0") == "a b ü 日本 \u00a0"
     assert printable("a\nb\tc", lines=True) == "a\nb\tc"
     assert printable("a\nb\tc") == "a\\nb\\tc"
+
+
+@pytest.mark.parametrize(
+    ("stream", "variables", "color"),
+    [
+        (Terminal(), {"TERM": "xterm-256color"}, True),
+        (Terminal(), {"TERM": "xterm-256color", "NO_COLOR": "1"}, False),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {"TERM": "xterm-256color"}, False),
+    ],
+)
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, variables: dict[str, str], color: bool) -> None:
+    for name in ("NO_COLOR", "TERM", "FORCE_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert shows_color(stream) is color
