@@ -22,6 +22,7 @@ __version__: str
 tables: Any
 databases: Any
 auth: Any
+sql: Any
 logger: Any
 server: Any
 content_types: Any

@@ -14,6 +14,7 @@ from svc.api.current import current, end_current, make_current
 from svc.api.registry import ResourceRegistry
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
+from svc.api.statements import SqlFunction, Statements
 from svc.api.table import Table, TableClass
 from svc.api.thread_guard import note_loop_thread
 from svc.api.threads import HelperThreads
@@ -150,6 +151,8 @@ class Interface:
         self.caches: set[TableCache] = set()  # of tables with a source
         self.Resource = Resource
         self.transaction = TransactionFunction(lambda: self)
+        self.sql = SqlFunction(lambda: self)
+        self.statements: Statements | None = None  # what runs SQL; None: nothing does
         self.threads = HelperThreads()
         self.running: RunningHandlers = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
@@ -197,6 +200,7 @@ class Interface:
             "databases": self.databases,
             "Resource": self.Resource,
             "auth": self.auth,
+            "sql": self.sql,
             "logger": self.logger,
             "server": self.server,
             "content_types": self.content_types,

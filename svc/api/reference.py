@@ -22,6 +22,7 @@ from svc.api.records import Record
 from svc.api.registry import ResourceRegistry
 from svc.api.results import Results
 from svc.api.server import Server
+from svc.api.statements import SqlFunction
 from svc.api.subscriptions import Subscription
 from svc.api.table import ClassProperty, Table
 from svc.api.transactions import Transaction, TransactionFunction
@@ -38,12 +39,13 @@ INTRODUCTION = f"""# The Python interface
 
 Every name that `from svc import ...` gives. [Applications in Python](applications.md) shows how they are used, [the specification](spec/applications.md) says
 exactly what they do.
-`tables`, `databases`, `Resource`, `auth`, `logger`, `server`, `contentTypes` and `content_types` are in each module of an application without an import.
+`tables`, `databases`, `Resource`, `auth`, `sql`, `logger`, `server`, `contentTypes` and `content_types` are in each module of an application without an import.
 """
 
 # What belongs to a running instance has no docstring of its own.
 OF_INSTANCE = {
     "transaction": "Several writes that are one: `await transaction(function)`, or `async with transaction() as txn`.",
+    "sql": "Statements in SQL over all tables: `await sql(text, parameters)`.",
     "tables": "The tables of the default database.",
     "databases": "All databases, by name.",
     "auth": "`await auth(username, password=None)`: the user of that name, None if there is none; with a password only if it is theirs, else ClientError 401.",
@@ -84,7 +86,7 @@ HIDDEN = {"collect", "planned", "ready", "with_thread", "load_as_instance", "pai
 
 # Title of a section -> exported names, and classes of what they give.
 SECTIONS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
-    "Tables": (("tables", "databases"), (Tables, Databases, Table, RecordCount, HistoryEntry)),
+    "Tables": (("tables", "databases", "sql"), (Tables, Databases, Table, SqlFunction, RecordCount, HistoryEntry)),
     "Records and results": ((), (Record, Instance, Results, Subscription)),
     "Resources": (("Resource", "RequestTarget", "resources"), (ResourceRegistry,)),
     "The running call": (("get_context", "get_user", "get_response", "transaction"), (Context, TransactionFunction, Transaction)),
@@ -100,6 +102,7 @@ TITLES: dict[type, str] = {
     Tables: "A database",
     Databases: "All databases",
     Table: "Classes of tables",
+    SqlFunction: "`sql`",
     Record: "Records that were read",
     Instance: "Instances and updatables",
     Results: "Results of a search",

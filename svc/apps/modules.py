@@ -236,7 +236,8 @@ class ApplicationModules:
 
 
 class _InterfaceModule(ModuleType):
-    """The module `svc` as an application sees it. In the real one, packages of the same names are in the way of `server`, `auth`, `config` and `resources`."""
+    """The module `svc` as an application sees it. In the real one, packages of the same names are in the way of `server`, `auth`, `sql`, `config` and
+    `resources`."""
 
     def __init__(self, interface: Interface, package: str) -> None:
         super().__init__("svc", svc.__doc__)
@@ -270,9 +271,17 @@ class _Loader(SourceFileLoader):
         write_compiled(self.path)
         return super().get_code(fullname)
 
+    def _has_module(self, module: ModuleType, name: str) -> bool:
+        """Whether it is a package with a module of this name, which `from package import name` means."""
+        if not hasattr(module, "__path__"):
+            return False
+        place = Path(self.path).with_name(name)
+        return place.is_dir() or place.with_suffix(".py").is_file()
+
     def exec_module(self, module: ModuleType) -> None:
         for name, value in self._names.items():
-            module.__dict__.setdefault(name, value)
+            if not self._has_module(module, name):
+                module.__dict__.setdefault(name, value)
         super().exec_module(module)
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Resource) and value.__module__ == module.__name__ and value._interface is None:

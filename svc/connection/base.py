@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from svc.connection.file_range import FileCut
+from svc.errors import Problem
 from svc.loop import contained
 from svc.messages import Request
 from svc.protocol.events import RequestReceived
@@ -25,8 +26,9 @@ UNSENT_MAX = 512 * 1024  # bytes of output that the socket does not take, beyond
 
 
 def report_defect(shared: SharedState, peer: str, error: Exception) -> None:
-    """Log what ends an answer. A file that was changed while it was sent is no defect of code: it has no traceback."""
-    if isinstance(error, FileCut):
+    """Log what ends an answer. A file that was changed while it was sent is no defect of code, nor is what a client would have been told: they have no
+    traceback."""
+    if isinstance(error, FileCut | Problem):
         shared.log_error(f"connection from {peer}: {error}", None)
     else:
         shared.log_error(f"connection from {peer}", error)

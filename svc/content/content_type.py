@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 from svc.content.heavy_rows import ContainerStyle
@@ -49,12 +49,14 @@ class Shape:
     """The form and columns of the rows of a collection.
 
     `columns`: names in order, for types that need them before the first row. `form`: "object", "value" (bare values) or "array", as
-    `svc.query.nodes.Select.shape`. `open`: records may hold undeclared properties, so CSV adds those of the first record as columns.
+    `svc.query.nodes.Select.shape`. `open`: records may hold undeclared properties, so CSV adds those of the first record as columns. `types`: the declared
+    types of columns, where they are known, as `svc.store.schema.SCALAR_TYPES`.
     """
 
     columns: tuple[str, ...] = ()
     form: str = "object"
     open: bool = False
+    types: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 ANY_SHAPE = Shape()
@@ -106,6 +108,7 @@ class ContentType:
     compressible: bool = True
     needs_count: bool = False
     is_slow: ClassVar[bool] = False  # a few hundred values take a slice
+    is_tabular: ClassVar[bool] = False  # its rows have columns, which are known before the first one
     style: ContainerStyle | None = None  # how it writes containers member by member, if it can
     headers: HeaderPairs = []  # noqa: RUF012 - further fields of a response, read only
     reads: bool = True

@@ -38,11 +38,12 @@ class CsvType(ContentType):
     q = 0.1
     native = True
     text_bodies = True  # base64 for bytes
+    is_tabular = True
     headers: HeaderPairs = [("Content-Disposition", 'attachment; filename="data.csv"')]  # noqa: RUF012 - read only
 
     def encode(self, value: Any) -> bytes:
         """One row; a list is a row for each element, with the columns of all of them."""
-        value = _known(value)
+        value = known_row(value)
         return CsvRowWriter(ANY_SHAPE).values(list(value) if isinstance(value, list | tuple) else [value])
 
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> CsvRowWriter:
@@ -85,7 +86,7 @@ class CsvRowWriter:
 
     def values(self, batch: list[Any]) -> bytes:
         """Without declared columns, the columns are those of the first batch of rows."""
-        rows = [_known(row) for row in batch]
+        rows = [known_row(row) for row in batch]
         if not self._begun and not self._columns:
             self._columns = tuple(dict.fromkeys([name for row in rows if isinstance(row, dict) for name in row]))
             if not all(isinstance(row, dict) for row in rows):
@@ -137,7 +138,7 @@ def encoded(header: str, lines: list[str]) -> bytes:
         return replace_lone_surrogates(text).encode()
 
 
-def _known(value: Any) -> Any:
+def known_row(value: Any) -> Any:
     """A value of a handler as one that has a row or a cell."""
     while not isinstance(value, _KNOWN):
         value = to_plain(value)

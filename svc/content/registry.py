@@ -7,6 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from copy import copy
 from typing import Any
 
+from svc.content.arrow_type import ARROW, ArrowType
 from svc.content.cbor_type import CborType
 from svc.content.content_type import ContentType
 from svc.content.csv_type import CsvType
@@ -53,6 +54,7 @@ class ContentTypes(MutableMapping[str, Any]):
         types["text/plain"] = PlainType()
         types["text/yaml"] = YamlType()
         types["application/x-www-form-urlencoded"] = FormType()
+        types[ARROW] = ArrowType()
         types[FALLBACK] = _Fallback()
         return types
 
@@ -100,7 +102,12 @@ class ContentTypes(MutableMapping[str, Any]):
         found = choose(accept or FALLBACK, self._types.items())
         if found is None:
             names = [name for name, kind in self._types.items() if kind.writes and name != FALLBACK]
-            raise NotAcceptable(f"No acceptable type; supported are {', '.join(names)}")
+            hint = (
+                f"; {ARROW} needs pyarrow on the server, the extra 'arrow' of svc"
+                if ARROW not in names and ARROW in (accept or "").lower()
+                else ""
+            )
+            raise NotAcceptable(f"No acceptable type; supported are {', '.join(names)}{hint}")
         kind, sequence = found
         if type(kind) is _Fallback:
             named = self._types.get(kind.name)

@@ -18,8 +18,8 @@ from svc.http.compression import VARY
 from svc.http.conditional import last_modified, matched_tag
 from svc.http.preferences import Preferences
 from svc.http.raw_content import is_raw_content
-from svc.http.response_parts import PRIVATE, PUBLIC, TABULAR, ResponseParts
-from svc.http.row_responses import plan_shape
+from svc.http.response_parts import PRIVATE, PUBLIC, ResponseParts
+from svc.http.row_responses import declared_types, plan_shape
 from svc.http.row_stream import QueryExecution, narrow
 from svc.messages import HeaderPairs, Request, Response
 from svc.query.select import joins
@@ -58,14 +58,14 @@ class RecordResponses(ResponseParts):
         if (len(raw) > LONG or raw[0] & COMPRESSED) and writer.style is not None and is_long(raw):
             response = Response(record_pieces(raw, writer, record.visible), 200, pairs=pairs)  # holds nothing while it is not read
             return self._compression.apply(request, response, writer.compressible)
-        if record.visible is None and writer.name != TABULAR:
+        if record.visible is None and not writer.is_tabular:
             body = writer.encode_stored(raw)
         else:
             rows = writer.row_writer(_shape_of(record), 1)
             value = decode(raw) if writer.native else decode_json(raw)
             if record.visible is not None:
                 value = narrow(value, record.visible)
-            body = rows.begin() + rows.rows([value]) + rows.end() if writer.name == TABULAR else writer.encode_long(value)
+            body = rows.begin() + rows.rows([value]) + rows.end() if writer.is_tabular else writer.encode_long(value)
         if type(body) is not bytes:
             return self._respond(request, writer, body, 200, pairs)
         if writer.headers:
@@ -93,7 +93,7 @@ class RecordResponses(ResponseParts):
                 return self._unchanged(request, preferences, matched, pairs, partial(self.selected, request, resource, target, record))
 
         def answer(value: Any, execution: QueryExecution) -> Any:
-            if writer.name == TABULAR:
+            if writer.is_tabular:
                 tabular = writer.row_writer(plan_shape(rows), 1)
                 return self._respond(request, writer, tabular.begin() + tabular.rows([value]) + tabular.end(), 200, pairs)
             return self._respond_row(request, writer, value, execution, pairs)
@@ -197,5 +197,6 @@ def _no_property(name: str, record: StoredRecord) -> NotFound:
 def _shape_of(record: StoredRecord) -> Shape:
     columns = [attribute.name for attribute in record.table.definition.attributes if attribute.stored]
     if record.visible is not None:
-        return Shape(tuple([name for name in columns if name in record.visible]))
-    return Shape(tuple(columns), open=not record.table.definition.sealed)
+        columns = [name for name in columns if name in record.visible]
+    is_open = record.visible is None and not record.table.definition.sealed
+    return Shape(tuple(columns), open=is_open, types=declared_types(record.table, columns))

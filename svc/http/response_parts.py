@@ -22,7 +22,6 @@ from svc.store.values.records import version_of
 
 PRIVATE = ("Cache-Control", "private, no-cache")
 PUBLIC = ("Cache-Control", "public, no-cache")  # shared caches may keep it and have to ask each time: rights and records change
-TABULAR = "text/csv"  # the content type that needs the columns before the first row
 
 
 def keep_from_others(pairs: HeaderPairs) -> None:

@@ -3,6 +3,7 @@
 response_parts     content type, header fields, 304, raw content, compression
 record_responses   one record, a selection of it, one property
 row_responses      the rows of a query
+found_rows         rows that are found in parts
 here               everything else: no value, plain values, new records, a handler's own Response
 """
 
@@ -21,6 +22,7 @@ from svc.content.values import NotAwaited, is_blob
 from svc.errors import NotFound
 from svc.http.compression import VARY, choice_of
 from svc.http.conditional import matched_tag
+from svc.http.found_rows import FoundRowsResponses
 from svc.http.item_stream import gather_items, item_stream
 from svc.http.preferences import Preferences
 from svc.http.raw_content import blob_response
@@ -29,7 +31,7 @@ from svc.http.response_check import check_response
 from svc.http.row_responses import RowResponses
 from svc.messages import HeaderPairs, Headers, Request, Response
 from svc.resources import CreatedRecords, PlannedQuery, RequestTarget, StoredRecord
-from svc.resources.resource import NullableValue, StreamedItems
+from svc.resources.resource import NullableValue, StreamedItems, StreamedRows
 from svc.store.entity_tags import etag_of_version
 
 SLICE = 1000  # values that are looked at in one turn
@@ -66,7 +68,7 @@ class _Walk:
         return value
 
 
-class ResponseBuilder(RecordResponses, RowResponses):
+class ResponseBuilder(RecordResponses, RowResponses, FoundRowsResponses):
     """Makes the responses of REST and of the operations."""
 
     def answer(self, request: Request, target: RequestTarget, result: Any, missing: str = "") -> Any:
@@ -91,6 +93,8 @@ class ResponseBuilder(RecordResponses, RowResponses):
             return self.record(request, target, result, preferences)
         if kind is PlannedQuery:
             return self.collection(request, target, result, preferences)
+        if kind is StreamedRows:
+            return self.found_rows(request, self.writer(preferences, target), result)
         if kind is CreatedRecords:
             return self._created(request, result, preferences)
         if isinstance(result, bytes) or is_blob(result):

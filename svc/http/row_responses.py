@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from svc.content.content_type import ANY_SHAPE, ContentType, Shape
 from svc.content.handler_type import HandlerType
 from svc.http.compression import VARY
 from svc.http.preferences import Preferences
-from svc.http.response_parts import PRIVATE, PUBLIC, TABULAR, ResponseParts
+from svc.http.response_parts import PRIVATE, PUBLIC, ResponseParts
 from svc.http.row_stream import HEAVY, QueryExecution, RowStream, reader_of
 from svc.messages import HeaderPairs, Request, Response
 from svc.query.execution import result_columns
 from svc.query.explain import Explanation
 from svc.query.lasting_run import LastingRun
+from svc.query.tables import AnyTable
 from svc.query.terms import iter_terms
 from svc.resources import PlannedQuery, RequestTarget
 
@@ -116,7 +117,7 @@ class RowResponses(ResponseParts):
             elif count is None:
                 count = len(execution.found)
             pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
-            row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, count)
+            row_writer = writer.row_writer(plan_shape(rows) if writer.is_tabular else ANY_SHAPE, count)
             stream = RowStream(execution, row_writer, self._report, request.state, is_slow=writer.is_slow)
             return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
         began = self._now()
@@ -125,7 +126,7 @@ class RowResponses(ResponseParts):
         else:
             found = execution.found
             request.state.rows = len(found)
-            row_writer = writer.row_writer(plan_shape(rows) if writer.name == TABULAR else ANY_SHAPE, len(found))
+            row_writer = writer.row_writer(plan_shape(rows) if writer.is_tabular else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
         execution.close()
         pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
@@ -226,8 +227,18 @@ def plan_shape(rows: PlannedQuery) -> Shape:
     if plan.query.aggregate is not None:
         return Shape(columns)
     if plan.select is not None:
-        return Shape(columns, plan.select.shape)
-    return Shape(columns, open=not rows.table.definition.sealed and rows.visible is None)
+        return Shape(columns, plan.select.shape, types=declared_types(rows.table, columns))
+    return Shape(columns, open=not rows.table.definition.sealed and rows.visible is None, types=declared_types(rows.table, columns))
+
+
+def declared_types(table: AnyTable, columns: Iterable[str]) -> dict[str, str]:
+    """The declared types of those columns that are plain attributes of a table."""
+    attributes = table.attributes
+    return {
+        name: found.type
+        for name in columns
+        if (found := attributes.get(name)) is not None and not found.elements and found.relationship is None
+    }
 
 
 def _timing(plan: float, scan: float, serialise: float | None) -> tuple[str, str]:

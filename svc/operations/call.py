@@ -1,6 +1,6 @@
 """One call of an operation, as its handler sees it.
 
-A handler returns the 200 body: a text (becomes `{"message": text}`), any value, a `PlannedQuery` (streamed), or a `Response` as it is; or an
+A handler returns the 200 body: a text (becomes `{"message": text}`), any value, a `PlannedQuery` or `StreamedRows` (streamed), or a `Response` as it is; or an
 awaitable of one of these. What it wrote is answered when it is on the disk: `return call.commit(transaction, lambda: {...})`.
 """
 

@@ -31,6 +31,7 @@ from svc.operations.job import Job, JobFailed
 from svc.operations.load_sources import is_below
 from svc.operations.refusals import refused
 from svc.resources import PlannedQuery
+from svc.resources.resource import FoundRows, StreamedRows
 from svc.store.schema import Attribute
 from svc.store.values.records import decode
 
@@ -196,6 +197,8 @@ async def _write_rows(call: Call, job: Job, search: Call, kind: ContentType, fil
             return await _write(call, job, writer, _encoded(execution, writer), expected_rows(result), file)
         finally:
             execution.close()
+    if isinstance(result, StreamedRows):
+        return await _write_found(call, job, kind, result.rows, file)
     if not isinstance(result, list):
         raise ClientError("The search gives no list")
     if type(kind) is ExportCsvType:
@@ -261,6 +264,32 @@ async def _write(call: Call, job: Job, writer: RowWriter, batches: Iterator[tupl
             await settled(call.on_helper(_writing(file, data)))
         await job.progress(count, total)
     return count
+
+
+async def _write_found(call: Call, job: Job, kind: ContentType, rows: FoundRows, file: ExportFile) -> int:
+    """The rows of a statement in SQL."""
+    slices = call.node.store.slices
+    writer: RowWriter = kind.row_writer(Shape(tuple(rows.columns)))
+    pieces, size, count = [writer.begin()], 0, 0
+    try:
+        found = rows.found
+        while True:
+            for at in range(0, len(found), _BATCH):
+                await slices.take()
+                pieces.append(writer.values(found[at : at + _BATCH]))
+                size += len(pieces[-1])
+            count += len(found)
+            if size >= WRITTEN_AT_ONCE or rows.done:
+                if rows.done:
+                    pieces.append(writer.end())
+                data, pieces, size = b"".join(pieces), [], 0
+                await settled(call.on_helper(_writing(file, data)))
+            await job.progress(count, None)
+            if rows.done:
+                return count
+            found = await rows.more()
+    finally:
+        rows.close()
 
 
 def _writing(file: ExportFile, data: bytes) -> Callable[[], None]:

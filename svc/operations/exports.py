@@ -6,20 +6,20 @@ The search is checked before the job exists, so a faulty one is answered with wh
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from svc.errors import AccessViolation, ServerError
+from svc.errors import AccessViolation
 from svc.operations.call import Call
 from svc.operations.export_files import FORMATS, check_directory, settled, write_export
 from svc.operations.fields import Field, bad_request
 from svc.operations.job import Job, JobFailed
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.outbound import HostRules, rules_for
-from svc.operations.registry import by_name
 from svc.operations.s3 import S3, S3Object, put_object, read_target, require_library
 from svc.operations.service import NEVER_FROM_CLIENTS, Operations
+from svc.operations.sql import check_query
 
 SEARCHES = ("sql", "search_by_hash", "search_by_id", "search_by_value", "search_by_conditions")
 _LONGEST_NAME = 250  # bytes of a file name without its extension
@@ -32,7 +32,7 @@ async def export_local(call: Call) -> Any:
         name = str(int(call.node.clock.wall() * 1000))
     elif _is_no_file_name(name):
         raise bad_request("'filename' must be the name of a file without a directory")
-    search = _checked_search(call)
+    search = await _checked_search(call)
     # A granted export may not write into the directories of svc itself, of applications, or of the server's user.
     roots = None if call.is_super_user else call.node.config.operations_api.import_roots
     directory: Path = await call.on_helper(lambda: check_directory(call["path"], roots))
@@ -48,7 +48,7 @@ async def export_local(call: Call) -> Any:
 async def export_to_s3(call: Call) -> Any:
     format = _checked_format(call["format"])
     target = read_target(call["s3"], extensions=())
-    search = _checked_search(call)
+    search = await _checked_search(call)
     require_library()
     if not target.key.lower().endswith(f".{format}"):
         target = S3Object(target.aws_access_key_id, target.aws_secret_access_key, target.bucket, f"{target.key}.{format}", target.region)
@@ -88,24 +88,23 @@ def _is_no_file_name(name: str) -> bool:
     return size > _LONGEST_NAME or "/" in name or "\0" in name or name in (".", "..")
 
 
-def _checked_search(call: Call) -> Any:
+async def _checked_search(call: Call) -> Callable[[], Call]:
     """A function that returns a new checked call of the search each time. Raises what the search itself would."""
     body: Mapping[str, Any] = {name: value for name, value in call["search_operation"].items() if name not in NEVER_FROM_CLIENTS}
     name = body.get("operation")
     if not isinstance(name, str) or name not in SEARCHES:
         raise bad_request(f"searchOperation.operation must be one of the following values: {', '.join(SEARCHES)}")
-    if name == "sql":
-        if not call.is_super_user:
-            raise AccessViolation(call.user, "Operation 'sql' is restricted to 'super_user' roles")
-        if name not in by_name():
-            raise ServerError("SQL is not available", 501)
+    if name == "sql" and not call.is_super_user:
+        raise AccessViolation(call.user, "Operation 'sql' is restricted to 'super_user' roles")
 
     def prepared() -> Call:
         return Operations(call.node).prepare(body, call.user, authorized=call.authorized)
 
     search = prepared()
     search.is_check = True
-    if name != "sql":
+    if name == "sql":
+        await check_query(search)
+    else:
         search.operation.handler(search)
     return prepared
 

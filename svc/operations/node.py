@@ -15,6 +15,7 @@ from svc.store.system import DEPLOYMENT_TABLE, SYSTEM
 
 if TYPE_CHECKING:
     from svc.analytics import Analytics
+    from svc.api.statements import Statements
     from svc.apps import App
     from svc.auth.sessions import Sessions
     from svc.auth.tokens import Tokens
@@ -42,6 +43,7 @@ class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
     `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`.
+    `statements`: runs SQL.
 
     What only operations have is made when the first of them asks for it."""
 
@@ -65,6 +67,7 @@ class Node:
     instance: int = 0
     scheduler: Scheduler | None = None
     addresses: Callable[[], Mapping[str, Sequence[str]]] = dict
+    statements: Statements | None = None
 
     @cached_property
     def jobs(self) -> Jobs:

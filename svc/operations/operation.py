@@ -76,11 +76,12 @@ class Operation:
         return frozenset(name for field in self.fields if field.secret for name in field.names)
 
 
-JOINING = frozenset(("records", "users"))
+JOINING = frozenset(("records", "users", "sql"))
 CATEGORIES: Mapping[str, str] = {
     "databases": "Databases and tables",
     "records": "Records",
     "searches": "Searches",
+    "sql": "SQL",
     "bulk": "Bulk loads and exports",
     "jobs": "Jobs",
     "users": "Users and roles",

@@ -12,6 +12,7 @@ MODULES = (
     "databases",
     "records",
     "searches",
+    "sql",
     "loads",
     "exports",
     "jobs",

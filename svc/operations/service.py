@@ -13,6 +13,7 @@ from svc.auth.roles import ALL_RIGHTS, role_rights
 from svc.auth.users import User
 from svc.awaitables import then
 from svc.errors import AccessViolation, ClientError, ValidationError
+from svc.http.found_rows import gather_rows
 from svc.http.row_stream import QueryExecution
 from svc.messages import Request
 from svc.operations.call import Call, OpenTransaction
@@ -25,6 +26,7 @@ from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.query.hints import did_you_mean
 from svc.resources import PlannedQuery
+from svc.resources.resource import StreamedRows
 from svc.store.snapshots import HeldSnapshot
 from svc.store.writing.commit import wait_committed
 
@@ -118,7 +120,7 @@ class Operations:
             return await values_of(result, self.node, joined)
         if call.pending_commit is not None:
             await wait_committed(call.pending_commit)
-        return result
+        return await gather_rows(result) if isinstance(result, StreamedRows) else result
 
 
 async def values_of(rows: PlannedQuery, node: Node, joined: OpenTransaction | None = None) -> list[Any]:

@@ -15,6 +15,7 @@ _INTERFACES = {
     "/docs": "documentation of the HTTP interface",
     "/openapi": "description of the HTTP interface (OpenAPI)",
     "/graphql": "GraphQL",
+    "/sql": "SQL",
 }
 
 

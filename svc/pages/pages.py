@@ -5,12 +5,13 @@ What is no data stays what it is: raw content, files, and responses of applicati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import unquote
 
+from svc.auth.users import User, user_of
 from svc.clock import Clock
 from svc.content.content_type import ContentType
 from svc.content.registry import ContentTypes
@@ -32,6 +33,7 @@ from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
 from svc.pages.record import RecordPage, record_page, selected_page
+from svc.pages.statement import StatementForm, found_page, place_of
 from svc.pages.templates import Templates
 from svc.query.nodes import Query
 from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, Resources, StoredRecord, TableResource
@@ -288,7 +290,7 @@ class Pages(ResponseBuilder):
 
     def home(self, request: Request, *, is_page: bool) -> Any:
         """What there is: as a page, or as data for other clients."""
-        found = facts(self._resources, self.endpoints, request, has_login=self.can_log_in(request))
+        found = facts(self._resources, self._endpoints_for(user_of(request)), request, has_login=self.can_log_in(request))
         if not is_page:
             return found
         root = root_of(request.pathname)
@@ -299,9 +301,31 @@ class Pages(ResponseBuilder):
             entry["description"] = shortened(entry.get("description", ""), _LONGEST_DESCRIPTION)
         return self._show(request, "home.html", {"facts": found, "title": "svc", "trail": [], "formats": [], "most": MOST_RESOURCES})
 
+    def _endpoints_for(self, user: User | None) -> Iterator[str]:
+        """The paths of those that may do something for a caller, as far as they say for whom they do."""
+        for path, endpoint in self.endpoints.items():
+            may_use = getattr(endpoint, "may_use", None)
+            if may_use is None or may_use(user):
+                yield path
+
     def form(self, request: Request, name: str, *, status: int = 200, pairs: HeaderPairs | None = None, **values: Any) -> Any:
-        """`login.html` or `logout.html`."""
+        """A page that is nothing but a form, `login.html` and the like."""
         return self._show(request, name, {"trail": [], "formats": [], **values}, status, pairs)
+
+    def statement(self, request: Request, form: StatementForm) -> Any:
+        """The form for SQL."""
+        fault = form.fault
+        values = {
+            "text": form.text,
+            "parameters": form.parameters,
+            "fault": "" if fault is None else shortened(fault.message, _LONGEST_DETAIL),
+            "place": place_of(form),
+            "page": None if form.found is None else found_page(form.found),
+        }
+        if form.found is not None:
+            request.state.rows = len(form.found.rows)
+        pairs: HeaderPairs = [("Cache-Control", "no-store"), *(() if fault is None else fault.headers)]
+        return self.form(request, "statement.html", status=200 if fault is None else fault.status_code, pairs=pairs, title="SQL", **values)
 
     def problem(self, error: Problem, request: Request, request_id: str) -> Response:
         """An error, with what its problem object says."""

@@ -11,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
+from svc.api.statements import Statements
 from svc.auth.tickets import Tickets
 from svc.awaitables import then
 from svc.content.registry import ContentTypes
@@ -39,10 +40,13 @@ from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
 from svc.rest.openapi import ADDRESS, OpenApi
 from svc.rest.page_assets import HomePage, PageAssets
+from svc.rest.sql_endpoint import ADDRESS as SQL_ADDRESS
+from svc.rest.sql_endpoint import SqlEndpoint
 from svc.rest.ticket import TICKET_PATH, TicketEndpoint
 from svc.rest.uploads import receive, refuse_range, upload_name, uploaded_record
 from svc.rest.viewer import PATHS as VIEWER_PATHS
 from svc.rest.viewer import Viewer
+from svc.store import Store
 
 UNKNOWN_METHOD = 501
 
@@ -107,7 +111,7 @@ class Rest:
         """What answers where no resource does."""
         if tickets is not None:
             self._fallbacks[TICKET_PATH] = TicketEndpoint(tickets, self.types, self.answer)
-        self._pages.endpoints = ChainMap(self.endpoints, dict(self._fallbacks))
+        self._pages.endpoints = ChainMap(self.endpoints, self._fallbacks)
         self._login = LoginEndpoint(self._bodies, self._responses, self._pages)
         self._login_paths: frozenset[str] = frozenset()  # none without login
         self.configure(options, login=login)
@@ -142,6 +146,10 @@ class Rest:
         else:
             self.endpoints[path] = endpoint
             self._resources.reserved.add(path)
+
+    def serve_sql(self, statements: Statements, store: Store, access: str) -> None:
+        """From now on statements in SQL are answered. `access`: for whom, the setting `sql.access`."""
+        self._fallbacks[SQL_ADDRESS] = SqlEndpoint(statements, store, access, self._bodies, self._responses, self._pages)
 
     # --- entry ---------------------------------------------------------------------------------------------------------------------
 
@@ -213,6 +221,8 @@ class Rest:
         if path in self._fallbacks and self._resources.find(path, "rest", False) is None:
             if path == TICKET_PATH and request.user is None:
                 raise AccessViolation
+            if path == SQL_ADDRESS:
+                return cast(SqlEndpoint, self._fallbacks[path]).receive(request)
             return query_limit(request, LONG_BODY)
         return receive(request, self._resources, self.types, self._refused)
 

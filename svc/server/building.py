@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from svc.api.interface import Interface
+from svc.api.statements import Statements
 from svc.apps import App, Applications, Runtime
 from svc.auth.users import UserDirectory
 from svc.config import Config
@@ -22,6 +24,9 @@ from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
 from svc.store.snapshots import SnapshotLimits
 from svc.store.writing.writer_queue import QueueLimits
+
+if TYPE_CHECKING:
+    from svc.sql.engine import SqlEngine
 
 
 def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper: Callable[[], Executor]) -> Store:
@@ -45,6 +50,22 @@ def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper
     store.helper = ThreadHelper(reactor.loop, executor)
     ensure_version(store, reactor.clock)
     return store
+
+
+def make_statements(config: Config, store: Store, reactor: Reactor, executor: Executor) -> Statements:
+    """What runs SQL. Nothing of it is loaded before the first statement. `executor`: threads of its own."""
+    limits = config.sql
+
+    def make_engine() -> SqlEngine:
+        from svc.sql.engine import SqlEngine
+        from svc.sql.options import SqlOptions
+
+        return SqlEngine(store, executor, SqlOptions(limits.max_time, limits.max_memory, limits.max_rows, limits.max_length))
+
+    def load() -> Awaitable[object]:
+        return reactor.loop.run_in_executor(executor, import_module, "svc.sql.engine")
+
+    return Statements(make_engine, limits.max_rows, store.clock, load)
 
 
 def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:

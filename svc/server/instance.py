@@ -17,6 +17,7 @@ from svc.api.context import current_request, entered
 from svc.api.interface import Interface
 from svc.api.server import Server as ApplicationServer
 from svc.api.server import ServerParts
+from svc.api.statements import Statements
 from svc.api.transactions import Transaction
 from svc.apps import App, Applications
 from svc.auth.first_super_user import FirstSuperUser
@@ -44,7 +45,7 @@ from svc.scheduler import Scheduler
 from svc.server.accounts import NOBODY_GIVEN, Accounts
 from svc.server.application_interfaces import ApplicationInterfaces, PortDispatchers
 from svc.server.application_ports import ApplicationPorts
-from svc.server.building import make_applications, open_store, warnings_of
+from svc.server.building import make_applications, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
 from svc.server.http_date import HttpDate
@@ -61,6 +62,7 @@ from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
 
 HELPER_THREADS = 2
+SQL_THREADS = 2  # statements that work at one time, beside those of the loop
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 
 
@@ -104,6 +106,7 @@ class Instance:
     operations_port: ServerPorts
     applications: Applications
     scheduler: Scheduler
+    statements: Statements
 
     def __init__(
         self,
@@ -125,7 +128,10 @@ class Instance:
         self._commit_deferred = False
         self._reloading: asyncio.Task[list[str]] | None = None
         self._open_logs()
-        self._executors = {name: options.make_executor(name, threads) for name, threads in (("helper", HELPER_THREADS), ("graphql", 1))}
+        self._executors = {
+            name: options.make_executor(name, threads)
+            for name, threads in (("helper", HELPER_THREADS), ("graphql", 1), ("sql", SQL_THREADS))
+        }
         self.reactor = Reactor(loop, clock, self._executors["helper"], self.defects.report)
         self._open_store()
         self.accounts = Accounts(config, self.store, self.reactor, self.logs, options.administrator, options.on_first_super_user)
@@ -189,6 +195,7 @@ class Instance:
             self.types,
             config.http.timeout,
         )
+        self.statements = self.interface.statements = make_statements(config, self.store, reactor, self._executors["sql"])
         settings = AnalyticsSettings(
             config.analytics.aggregate_period, config.analytics.storage_interval, config.operations_api.metrics.max_label_sets
         )
@@ -209,6 +216,8 @@ class Instance:
         self.interfaces = ApplicationInterfaces(
             config, self.store, self.resources, self.types, reactor, self.accounts, certificates.clients, self._executors["graphql"]
         )
+        if config.sql.access != "none":
+            self.interfaces.rest.serve_sql(self.statements, self.store, config.sql.access)
         self.interfaces.recorder = recorder
         self.interfaces.mqtt_log = self.logs.log("mqtt")
         dispatchers = PortDispatchers(
@@ -261,6 +270,7 @@ class Instance:
             restart=self.restart,
             reload=self.reload,
             addresses=self._addresses,
+            statements=self.statements,
         )
         self._jobs = JobRecords(self.node)
         self._jobs.recover()
@@ -477,6 +487,7 @@ class Instance:
         await self.node.stop_jobs()
         await _end_tasks(tasks)
         self.interface.end()
+        self.statements.close()
         self.analytics.close()
         if self._tracing is not None:
             await self._tracing.close()  # behind all requests, the last of which end with their connections

@@ -91,7 +91,7 @@ def is_text(kind: ContentType) -> bool:
 
     >>> from svc.content.registry import ContentTypes
     >>> [name for name, kind in ContentTypes.built_in().items() if kind.writes and not is_text(kind)]
-    ['application/cbor', 'application/x-msgpack', 'application/msgpack']
+    ['application/cbor', 'application/x-msgpack', 'application/msgpack', 'application/vnd.apache.arrow.stream']
     """
     name = media_type_of(kind.content_type)
     return name.startswith("text/") or name.endswith(("json", "xml", "urlencoded"))

@@ -47,6 +47,7 @@ KEYS = {"Airline": "code", "Plane": "tailNumber"}
 ADDRESS = "http://localhost:9926/"
 OPERATIONS_ADDRESS = "http://localhost:9925/"
 START_LIMIT = 60.0  # seconds
+COMMAND_LINE = re.compile(r"^svc (?=\w)")
 MOSQUITTO = re.compile(r"\bmosquitto_(pub|sub)\b")
 FOLLOWS = re.compile(r"-m (\d+) ")
 
@@ -83,7 +84,8 @@ class Demo:
         self.operations_port = free_port()
         self.mqtt_port = free_port()
         self.output = directory / "output.txt"
-        command = [sys.executable, "-m", "svc", "demo", "--dir", str(directory / "demo"), "--port", str(self.port)]
+        self.root = directory / "demo"
+        command = [sys.executable, "-m", "svc", "demo", "--dir", str(self.root), "--port", str(self.port)]
         command += ["--operations-port", str(self.operations_port), "--MQTT_NETWORK_PORT", str(self.mqtt_port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SVC_")} | {"HOME": str(directory)}
         with self.output.open("wb") as output:
@@ -150,9 +152,16 @@ def check_answer(demo: Demo, command: str, expected: str) -> None:
         OPERATIONS_ADDRESS, f"http://localhost:{demo.operations_port}/"
     )
     local = MOSQUITTO.sub(lambda match: f"{match[0]} -p {demo.mqtt_port}", local)
+    local = COMMAND_LINE.sub(f"'{sys.executable}' -m svc ", local)
     assert local != command
     local = re.sub(r"\bcurl ", "curl -sS ", local)
-    environment = {"PATH": os.environ["PATH"], "LOGIN": login}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "LOGIN": login,
+        "HOME": str(demo.root.parent),
+        "ROOTPATH": str(demo.root),
+        "PYTHONPATH": str(ROOT),
+    }
     for times in PATIENCE if FOLLOWS.search(command) else (1,):
         limited = FOLLOWS.sub(lambda match, times=times: f"-m {int(match[1]) * times:g} ", local)
         done = subprocess.run(["bash", "-c", limited], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)

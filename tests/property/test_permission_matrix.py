@@ -28,7 +28,7 @@ from tests.support.operations import OperationsNode
 # --- the specification -----------------------------------------------------------------------------------------------------------------------
 
 NO_LOGIN = {"create_authentication_tokens", "refresh_operation_token", "login", "logout"}
-ANYBODY = {"describe_all", "describe_database", "describe_table", "get_job", "cancel_job", "user_info", "registration_info"}
+ANYBODY = {"describe_all", "describe_database", "describe_table", "get_job", "cancel_job", "user_info", "registration_info", "sql"}
 WHOLE_DATABASE = {"create_database", "drop_database"}
 STRUCTURE = WHOLE_DATABASE | {"create_table", "drop_table", "create_attribute", "drop_attribute"}
 RIGHTS = {
@@ -43,7 +43,7 @@ RIGHTS = {
 }
 READ_ONLY = {
     "search_by_id", "search_by_value", "search_by_conditions", "describe_all", "describe_database", "describe_table", "user_info", "get_job",
-    "get_analytics", "list_metrics", "describe_metric",
+    "get_analytics", "list_metrics", "describe_metric", "sql",
 }  # fmt: skip
 STANDARD = READ_ONLY | {"insert", "update", "upsert", "delete", "csv_data_load", "csv_file_load", "csv_url_load", "import_from_s3"}
 NEVER_GRANTED = {

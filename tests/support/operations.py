@@ -16,6 +16,7 @@ from svc.auth.verifier import Verifier
 from svc.clock import FakeClock
 from svc.config import Config
 from svc.content.registry import ContentTypes
+from svc.http.found_rows import gather_rows
 from svc.logs import Logs
 from svc.loop import new_loop
 from svc.messages import Request
@@ -24,6 +25,7 @@ from svc.operations.service import Operations
 from svc.operations.status_board import StatusBoard
 from svc.query.execution import execute
 from svc.resources import PlannedQuery, Resources
+from svc.resources.resource import StreamedRows
 from svc.store.writing.commit import wait_committed
 from svc.testing.loop import Pool
 from tests.support.prepared import open_prepared
@@ -115,6 +117,8 @@ class OperationsNode:
             result = await result
         if call.pending_commit is not None:
             await wait_committed(call.pending_commit)
+        if isinstance(result, StreamedRows):
+            return await gather_rows(result)
         if isinstance(result, PlannedQuery):
             run = execute(result.plan, result.table.database.snapshot(), json=True)
             found: list[Any] = []

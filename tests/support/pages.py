@@ -8,7 +8,7 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,imag
 ALONE = {"meta", "link", "img", "input"}
 KNOWN = ALONE | {
     "html", "head", "title", "body", "a", "header", "nav", "span", "div", "b", "main", "h1", "h2", "p", "code", "form", "select", "option", "button",
-    "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark",
+    "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark", "textarea",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
 

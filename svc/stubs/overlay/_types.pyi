@@ -12,6 +12,7 @@ from collections.abc import (
     Iterator,
     Mapping,
     MutableMapping,
+    Sequence,
 )
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime
@@ -888,6 +889,23 @@ class TransactionFunction:
         """Commit what the transaction of `context`, by default the running one, has written so far."""
     def abort(self, context: Any = None) -> None:
         """Undo what the transaction of `context`, by default the running one, has written."""
+
+class StatementCall(Coroutine[Any, Any, Any]):
+    """What `sql(...)` returns: awaited, all rows as a list of dicts, or what the statement has changed; or iterated, `async for row in sql(...)`."""
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, *error: Any) -> Any: ...
+    def close(self) -> None: ...
+    def __aiter__(self) -> AsyncIterator[dict[str, Any]]: ...
+
+class SqlFunction:
+    """`await sql(text, parameters)` runs a statement: the rows of a query as a list of dicts with Python values, or what another statement has done, such as
+    `{"message": "updated 4 of 4 records", ...}`. `parameters`: a list for `?`, a mapping for `:name`. `async for row in sql(...)` reads any number of rows, one
+    after the other. Within a transaction the statement sees what that has written, and what it writes itself is part of it. Rights are checked only if the
+    context says so: `context.authorize`.
+    """
+    def __call__(self, text: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, context: Any = None) -> StatementCall:
+        """`context`: in whose name, by default that of the running call."""
 
 def get_context() -> Any:
     """The context of the running call: its request, or a `Context` for code that runs without one; None outside of any call."""

@@ -9,7 +9,7 @@ from ._types import Abort as Abort
 from ._types import AccessViolation as AccessViolation
 from ._types import Blob as Blob
 from ._types import ClientError as ClientError
-from ._types import ContentTypes, Logger, ResourceRegistry, Server, TransactionFunction, User
+from ._types import ContentTypes, Logger, ResourceRegistry, Server, SqlFunction, TransactionFunction, User
 from ._types import RequestTarget as RequestTarget
 from ._types import Resource as Resource
 from ._types import Response as Response
@@ -32,6 +32,7 @@ content_types: ContentTypes
 contentTypes: ContentTypes
 resources: ResourceRegistry
 transaction: TransactionFunction
+sql: SqlFunction
 config: Mapping[str, Any]
 is_main_thread: bool
 worker_index: int

@@ -12,6 +12,7 @@ from collections.abc import (
     Iterator,
     Mapping,
     MutableMapping,
+    Sequence,
 )
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime
@@ -582,6 +583,17 @@ class TransactionFunction:
     def __call__(self, context: Any, function: Callable[[Transaction], _T], /) -> TransactionCall[_T]: ...
     @overload
     def __call__(self) -> TransactionCall[Any]: ...
+
+class StatementCall(Coroutine[Any, Any, Any]):
+    """svc.api.statements.StatementCall"""
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, *error: Any) -> Any: ...
+    def close(self) -> None: ...
+    def __aiter__(self) -> AsyncIterator[dict[str, Any]]: ...
+
+class SqlFunction:
+    """svc.api.statements.SqlFunction: __call__"""
 
 """svc.api.context: get_context, get_user, get_response"""
 """svc.api.threads: run_in_thread"""

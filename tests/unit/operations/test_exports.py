@@ -7,16 +7,20 @@ import csv
 import io
 import json
 import os
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from svc.errors import Problem, Refusal, ServerError
+from svc.errors import Problem, QueryError, QueryTooLarge, Refusal, ServerError
 from svc.operations import exports, s3
 from svc.operations.export_files import ExportFile, check_directory
 from svc.operations.outbound import HostRules
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
+from tests.support.statements import FakeEngine, FakeRows, statements_of
+
+MOMENT = datetime(2024, 1, 5, 20, 7, 27, 955000, UTC)
 
 COUNT = 3000
 SEARCH = {
@@ -159,8 +163,60 @@ def test_a_table_that_does_not_exist(node, tmp_path):
     assert refused(node, format="json", path=str(tmp_path), search_operation=search) == (404, "Table 'garden.no' does not exist")
 
 
-def test_sql_until_there_is_any(node, tmp_path, monkeypatch):
-    monkeypatch.setattr(exports, "by_name", dict)
+ROWS = [[{"id": 1, "name": 'a "1"', "at": MOMENT}], [], [{"id": None, "name": "x,y", "at": None}] * 300]
+STATEMENT = "SELECT id, name, at FROM garden.plant WHERE id < :most"
+
+
+@pytest.fixture
+def engine(node, monkeypatch):
+    engine = FakeEngine(
+        {STATEMENT: lambda parameters, caller: {"text": "SCAN"} if caller.explain else FakeRows(["id", "name", "at"], *ROWS)}
+    )
+    monkeypatch.setattr(node.node, "statements", statements_of(engine))
+    return engine
+
+
+def test_a_statement_in_sql(node, tmp_path, engine):
+    search = {"operation": "sql", "sql": STATEMENT, "parameters": {"most": 5}}
+    job = export(node, tmp_path, filename="rows", search_operation=search)
+    assert (job["status"], job["progress"]) == ("COMPLETE", {"done": 301, "total": None})
+    shown = [{**row, "at": None if row["at"] is None else "2024-01-05T20:07:27.955Z"} for part in ROWS for row in part]
+    assert json.loads((tmp_path / "rows.json").read_bytes()) == shown
+    assert [(text, parameters, caller.explain) for text, parameters, caller in engine.calls] == [
+        (STATEMENT, {"most": 5}, True),
+        (STATEMENT, {"most": 5}, False),
+    ]
+    assert engine.rows[0].is_closed
+    export(node, tmp_path, format="csv", filename="rows", search_operation=search)
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    assert lines[:3] == ['"id","name",at', '1,"a ""1""","2024-01-05T20:07:27.955Z"', ',"x,y",']
+    assert len(lines) == 302
+
+
+def test_only_queries_are_exported_and_faults_come_before_the_job(node, tmp_path, engine):
+    def answer(text: str, **fields: Any) -> tuple[int, str]:
+        search = {"operation": "sql", "sql": text, **fields}
+        return refused(node, format="json", path=str(tmp_path), search_operation=search)
+
+    for text in ("DELETE FROM garden.plant", "INSERT INTO garden.plant (id) VALUES (1) RETURNING id", "EXPLAIN SELECT 1"):
+        assert answer(text) == (400, "Only a SELECT can be exported")
+    assert answer("SELECT FROM")[0] == 400
+    assert engine.calls == []
+    engine.answers["SELECT nothing FROM garden.plant"] = QueryError("unknown column nothing", code="UNKNOWN_ATTRIBUTE")
+    assert answer("SELECT nothing FROM garden.plant") == (400, "unknown column nothing")
+    assert refused(node, format="json", path=str(tmp_path), search_operation={"operation": "sql"}) == (
+        400,
+        "The 'sql' parameter is missing from the request body",
+    )
+    engine.answers["SELECT 1"] = lambda parameters, caller: (
+        {} if caller.explain else FakeRows(["1"], [{"1": 1}], QueryTooLarge("too long", budget="seconds"))
+    )
+    job = export(node, tmp_path, filename="late", search_operation={"operation": "sql", "sql": "SELECT 1"})
+    assert (job["status"], job["message"]) == ("ERROR", "too long")
+    assert not (tmp_path / "late.json").exists()
+
+
+def test_without_an_engine_there_is_no_sql(node, tmp_path):
     search = {"operation": "sql", "sql": "select 1"}
     assert refused(node, format="json", path=str(tmp_path), search_operation=search) == (501, "SQL is not available")
 

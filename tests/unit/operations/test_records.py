@@ -12,7 +12,7 @@ import pytest
 from svc.auth.passwords import verify_password
 from svc.errors import Problem, Refusal
 from svc.operations.record_writes import RecordFaults, split_keys
-from svc.operations.system_records import SYSTEM_TEXT
+from svc.store.system import SYSTEM_WRITE
 from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 
@@ -510,7 +510,7 @@ def test_other_tables_of_the_system(node: OperationsNode) -> None:
     [entry] = caught.value.body["unauthorized_access"]  # type: ignore[misc]
     assert entry == {"schema": "system", "table": "svc_job", "required_table_permissions": ["insert"], "required_attribute_permissions": []}
     for operation, fields in (("update", {"records": []}), ("upsert", {"records": []}), ("delete", {"ids": []})):
-        assert fault(node, operation, database="system", table="svc_job", **fields) == (403, SYSTEM_TEXT)
+        assert fault(node, operation, database="system", table="svc_job", **fields) == (403, SYSTEM_WRITE)
     ann = node.user("ann", {"structure_user": True})
     assert fault(node, "insert", ann, database="system", table="svc_user", records=[])[0] == 403
 
