@@ -33,6 +33,7 @@ from itertools import repeat
 from struct import Struct
 from struct import error as StructError
 from sys import maxsize
+from threading import local
 from typing import Any, Final
 
 import msgspec
@@ -87,7 +88,9 @@ _DAMAGE = (msgspec.MsgspecError, StructError, ZstdError, ValueError, TypeError, 
 
 _encode_msgpack = Encoder().encode
 _compress = ZstdCompressor(level=_COMPRESSION_LEVEL).compress
-_decompress = ZstdDecompressor().decompress
+_decompressors = (
+    local()
+)  # a decompressor does one thing at a time, and gives up the interpreter lock for it: statements of SQL are read on threads
 
 
 def version_of(raw: bytes) -> float:
@@ -202,7 +205,11 @@ def raw_payload(raw: bytes) -> bytes:
     if not flags & COMPRESSED:
         return payload
     try:
-        return _decompress(payload)
+        try:
+            decompress = _decompressors.decompress
+        except AttributeError:
+            decompress = _decompressors.decompress = ZstdDecompressor().decompress
+        return decompress(payload)  # type: ignore[no-any-return]
     except (ZstdError, MemoryError):
         raise _damaged()
 

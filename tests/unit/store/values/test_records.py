@@ -3,6 +3,7 @@
 import base64
 import random
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import IntEnum, StrEnum
@@ -234,6 +235,17 @@ def test_a_projection_is_made_once() -> None:
     assert projection(("a", "b")) is projection(("a", "b"))
     assert projection(("a", "b")) is not projection(("b", "a"))
     assert projection(("a", "b")) is not projection(("a", "b"), json=True)
+
+
+def test_records_can_be_read_by_several_threads() -> None:
+    raws = [encode({"n": number, "text": f"{number:05}" * 20_000}, VERSION, 1, None, 100) for number in range(20)]
+    assert all(raw[0] & COMPRESSED for raw in raws)
+
+    def read(start: int) -> bool:
+        return all(decode(raws[number % 20])["text"][:5] == f"{number % 20:05}" for number in range(start, start + 40))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(read, range(12)))
 
 
 def test_structs_of_some_properties() -> None:
