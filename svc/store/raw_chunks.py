@@ -109,7 +109,7 @@ def fetched_chunks(
             count(len(some))
             raws = [raw for key in some if (raw := get(key, None, primary)) is not None]
             found += raws
-            total += _payload_bytes(raws)
+            total += payload_bytes(raws)
             if total >= BYTES or len(found) >= MOST:
                 yield existing(table, txn, found, now_ms)
                 found, total = [], 0
@@ -149,19 +149,19 @@ def _exists(table: Table, raw: bytes, now_ms: float) -> bool:
 def _take_raws(items: Iterator[bytes], size: int) -> list[bytes]:
     """The next raw records: up to `size`, or fewer large ones."""
     found = list(islice(items, min(size, PROBE)))
-    total = _payload_bytes(found)
+    total = payload_bytes(found)
     while found and len(found) < size and total < BYTES:
         step = min(size - len(found), STEP, max(1, (BYTES - total) * len(found) // max(total, 1)))
         more = list(islice(items, step))
         if not more:
             break
         found += more
-        total += _payload_bytes(more)
+        total += payload_bytes(more)
     return found
 
 
-def _payload_bytes(raws: list[bytes]) -> int:
-    """What they take when they are not compressed any more."""
+def payload_bytes(raws: Iterable[bytes]) -> int:
+    """What raw records take when they are not compressed any more."""
     return sum([len(raw) if raw[0] == FORMAT else payload_size(raw) for raw in raws])
 
 

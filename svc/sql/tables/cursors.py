@@ -17,7 +17,7 @@ from svc.sql.tables.finding import Finder, PlanRun
 from svc.sql.tables.plans import Way
 from svc.sql.tables.row_forms import RowForm
 from svc.sql.tables.values import SqlValue
-from svc.store.raw_chunks import fetch
+from svc.store.raw_chunks import fetch, payload_bytes
 from svc.store.values.keys import MAX_STORED, encode_key, storage_key
 from svc.store.values.records import decode
 
@@ -36,7 +36,7 @@ _NUMBERS = frozenset((ColumnType.INTEGER, ColumnType.REAL))
 class TableCursor:
     """`row`: the one it is at, None at the end. `readers`: of SQLite's columns."""
 
-    __slots__ = ("_batch", "_bytes", "_finder", "_form", "_memo", "_owner", "_raws", "_rows", "_text", "readers", "row")
+    __slots__ = ("_batch", "_bytes", "_finder", "_form", "_memo", "_owner", "_raw_of", "_raws", "_rows", "_text", "readers", "row")
 
     def __init__(self, owner: VirtualTable) -> None:
         self._owner = owner
@@ -47,6 +47,7 @@ class TableCursor:
         self._text = ""  # of the plan that they were found by
         self._raws: Sequence[bytes] = ()  # of the rows in `_batch`
         self._batch: Sequence[Any] = ()
+        self._raw_of: dict[int, bytes] = {}  # the same by `id` of the row, once it is asked for
         self._rows: Iterator[Any] = iter(())
         self.readers: Readers = ()
         self.row: Any = None
@@ -59,14 +60,14 @@ class TableCursor:
             known = memo.get(args[0])
             if known is not None:
                 self.readers, self._batch, self._raws = known
-                self._form = None
+                self._form, self._raw_of = None, {}
                 self._rows = iter(self._batch)
                 self.row = next(self._rows, None)
                 return
         run = self._owner.run_of(text)
         if run.is_look_up:
             if text != self._text:
-                self._text, self._memo = text, None
+                self._text, self._memo, self._bytes = text, None, 0
             self._look_up(run, args)
         else:
             self._rows = chain.from_iterable(self._batches(run, args))
@@ -85,6 +86,7 @@ class TableCursor:
         self._rows = iter(())
         self._finder = self._form = self._memo = self.row = None
         self._batch = self._raws = self.readers = ()
+        self._raw_of = {}
 
     # -- rows
 
@@ -115,7 +117,7 @@ class TableCursor:
             self._remember(memo, value)
 
     def _remember(self, memo: dict[Any, tuple[Readers, Sequence[Any], Sequence[bytes]]], value: Any) -> None:
-        self._bytes += sum(map(len, self._raws)) + (len(value) if type(value) is str else 0)
+        self._bytes += payload_bytes(self._raws) + (len(value) if type(value) is str else 0)
         if len(memo) >= MOST_REMEMBERED or self._bytes > REMEMBERED_BYTES:
             memo.clear()
             self._bytes = 0
@@ -131,7 +133,7 @@ class TableCursor:
         for is_entries, found in finder.find(run, args):
             if is_entries:
                 self._form = None
-                self._batch = self._raws = found
+                self._batch, self._raws = found, ()
                 self.readers = (_stored_key_of_entry, *run.entry_readers)
             else:
                 _, forms = self._decoded(forms, found)
@@ -145,15 +147,20 @@ class TableCursor:
                 if form is not self._form:
                     self._form = form
                     self.readers = (self._stored_key, *form.readers)
-                self._batch, self._raws = rows, raws
+                self._batch, self._raws, self._raw_of = rows, raws, {}
                 return rows, forms[number:]
         for raw in raws:
             decode(raw)  # raises StoreFailure for the one that is damaged
         raise AssertionError("a record that can be decoded, but not in the last form")
 
     def _stored_key(self, row: Any) -> SqlValue:
-        """Asked for where several conditions lead to a record, which are few records."""
-        raw = row if type(row) is bytes else next(raw for each, raw in zip(self._batch, self._raws, strict=True) if each is row)
+        """By which SQLite knows a record again: where several conditions lead to it, or a join has to find out which records had no partner."""
+        if type(row) is bytes:
+            raw = row
+        else:
+            if not self._raw_of:
+                self._raw_of = dict(zip(map(id, self._batch), self._raws, strict=True))
+            raw = self._raw_of[id(row)]
         return storage_key(encode_key(self._owner.shape.table.key_of(raw)))
 
 

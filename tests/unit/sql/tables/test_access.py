@@ -163,6 +163,14 @@ def test_offset_skips_what_need_not_be_decoded(tables: SqlTables) -> None:
     assert tables.ask(f"SELECT id {ITEMS} WHERE rank >= 450 AND rank < 1000 AND brand = 'b0' LIMIT 1 OFFSET 1") != []
 
 
+def test_offset_of_compound_queries_is_not_skipped(tables: SqlTables) -> None:
+    expected = [f"i{n:03}" for n in range(COUNT)]
+    both = f"SELECT id {ITEMS} WHERE id < 'i003' UNION ALL SELECT id {ITEMS}"
+    assert [row[0] for row in tables.ask(f"{both} LIMIT 3 OFFSET 4")] == expected[1:4]
+    nested = f"SELECT * FROM (SELECT id {ITEMS} ORDER BY id LIMIT 5 OFFSET 5) LIMIT 2 OFFSET 2"
+    assert [row[0] for row in tables.ask(nested)] == expected[7:9]
+
+
 def test_a_limit_is_all_that_is_read(tables: SqlTables) -> None:
     tables.rows.clear()
     assert len(tables.ask(f"SELECT id, brand {ITEMS} ORDER BY rank LIMIT 3")) == 3

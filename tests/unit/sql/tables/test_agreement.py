@@ -268,7 +268,7 @@ def statements(draw: Any) -> tuple[str, list[Any], bool]:
         other = draw(st.sampled_from(tuple(COLUMNS)))
         conditions = Conditions(draw, {"t": table, "u": other})
         one, two = draw(st.sampled_from(tuple(COLUMNS[table]))), draw(st.sampled_from(tuple(COLUMNS[other])))
-        join = draw(st.sampled_from(("JOIN", "LEFT JOIN", "CROSS JOIN")))
+        join = draw(st.sampled_from(("JOIN", "LEFT JOIN", "CROSS JOIN", "RIGHT JOIN", "FULL JOIN")))
         on = f"t.{one} {draw(st.sampled_from(('=', '=', '=', '<', 'IS')))} u.{two}"
         where = f" WHERE {conditions.condition(1)}" if draw(st.booleans()) else ""
         text = f'SELECT t.id, u.id FROM "@data"."{table}" AS t {join} "@data"."{other}" AS u ON {on}{where}'

@@ -108,7 +108,7 @@ def test_a_closed_cursor_holds_nothing(tables: SqlTables) -> None:
     assert cursor._finder is not None
     cursor.Close()
     assert cursor.Eof() and not next(cursor._rows, None)
-    assert not any([cursor._finder, cursor._batch, cursor._raws, cursor._memo, cursor._form, cursor.readers])
+    assert not any([cursor._finder, cursor._batch, cursor._raw_of, cursor._raws, cursor._memo, cursor._form, cursor.readers])
 
 
 def test_the_snapshot_may_end_when_a_statement_has(tables: SqlTables) -> None:
