@@ -34,6 +34,7 @@ from svc.sql.results import named_row_reader, row_reader
 from svc.sql.rights import FoundTables, TableViews, UserCatalogue
 from svc.sql.running import TURN, BoundStatement, SqlRows, ThreadRun, run_in_turn
 from svc.sql.sources import Given, PrivateSource, StateHasMoved, TurnSource
+from svc.sql.threads import StatementThreads
 from svc.sql.work import TurnIsOver, Work, too_many_rows
 from svc.sql.writing import AskedQuery, BoundQueries, queries_of_write, run_write
 from svc.sql.writing.joined_runs import JoinedSource
@@ -86,9 +87,9 @@ class SqlEngine:
     def __init__(self, store: Store, executor: Executor, options: SqlOptions = DEFAULT_OPTIONS) -> None:
         self.store = store
         self.options = options
-        self._executor = executor
         self._views = TableViews(store)
         self._pool = ConnectionPool(self._connect)
+        self._threads = StatementThreads(executor, self._pool, store.clock.monotonic)
         self._prepared: dict[tuple[str, Hashable], _Prepared] = {}
         apsw.hard_heap_limit(4 * options.max_memory)  # of the process, should the limit of a statement be passed in one step
 
@@ -106,9 +107,9 @@ class SqlEngine:
         return self._run(text, prepared, parameters, caller, catalogue.key)
 
     def close(self) -> None:
-        """No statement runs any more."""
+        """Statements that are open are given up. The loop is held until no thread works for them."""
         self._prepared.clear()
-        self._pool.close()
+        self._threads.close()
 
     async def _run_long_text(self, text: str, parameters: Any, caller: SqlCaller) -> Any:
         if len(text) > self.options.max_length:
@@ -117,7 +118,7 @@ class SqlEngine:
                 " and read it with json_each(?)",
                 budget="statement",
             )
-        on_thread = partial(asyncio.get_running_loop().run_in_executor, self._executor)
+        on_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads.executor)
         statement = await on_thread(parse, text, self.options.max_length)
         catalogue = self.catalogue(caller)
         query = statement.statement if isinstance(statement, Explain) else statement
@@ -233,16 +234,19 @@ class SqlEngine:
             self._pool.give_back(connection)
 
     def _thread_run(self, key: Hashable, statement: BoundStatement, source: Any, work: Work, columns: Columns | None = None) -> ThreadRun:
-        """`source` is closed with it."""
-        connection = self._pool.take(key)
+        """`source` is closed with it. Raises Overloaded."""
+        connection = None
         try:
+            self._threads.make_room()
+            connection = self._pool.take(key)
             connection.declare(statement.bound.declared, columns)
         except BaseException:
-            self._pool.give_back(connection)
+            if connection is not None:
+                self._pool.give_back(connection)
             source.close()
             raise
         connection.modules.source = source
-        return ThreadRun(connection, self._pool, source, statement, work, self._executor)
+        return ThreadRun(connection, self._threads, source, statement, work)
 
     @staticmethod
     async def _begin(run: ThreadRun, prepared: _Prepared, work: Work) -> SqlRows:

@@ -7,19 +7,22 @@ thread. Nothing of it is used by two threads at once: `more` is not called again
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from itertools import islice
 from typing import Any
 
 import apsw
 
-from svc.errors import Problem
+from svc.errors import Overloaded, SnapshotLost
 from svc.sql.bound import BoundQuery
-from svc.sql.connections import Connection, ConnectionPool
+from svc.sql.connections import Connection
 from svc.sql.faults import problem_of
+from svc.sql.loop_calls import work_for
 from svc.sql.results import RowReader
 from svc.sql.sources import PrivateSource, TurnSource
+from svc.sql.threads import StatementThreads
 from svc.sql.work import TurnIsOver, Work
 from svc.store.writing.long_write import wait_uncancelled
 
@@ -70,40 +73,42 @@ def run_in_turn(connection: Connection, statement: BoundStatement, work: Work, s
 
 
 class ThreadRun:
-    """A statement that threads run. `close` may be called at any time, on the loop."""
+    """A statement that threads run. `close` may be called at any time, on the loop. `running`: the step under way. `used`: when it was last asked for rows."""
 
     def __init__(
-        self,
-        connection: Connection,
-        pool: ConnectionPool,
-        source: TurnSource | PrivateSource,
-        statement: BoundStatement,
-        work: Work,
-        executor: Executor,
+        self, connection: Connection, threads: StatementThreads, source: TurnSource | PrivateSource, statement: BoundStatement, work: Work
     ) -> None:
-        """`source`: closed with the run."""
+        """`source`: closed with the run, and the run with it, when what it reads is given up."""
         self._connection: Connection | None = connection
-        self._pool = pool
+        self._threads = threads
         self._source = source
         self._statement = statement
         self._work = work
-        self._executor = executor
         self._cursor: Any = None
-        self._running: Future[list[Any]] | None = None
         self._is_closed = False
+        self.running: Future[list[Any]] | None = None
+        self.used = threads.now()
         self.done = False
+        threads.open.add(self)
+        source.on_lost(weakref.WeakMethod(self.close))
+
+    @property
+    def is_suspended(self) -> bool:
+        """Nobody is waiting for rows."""
+        return self.running is None
 
     async def more(self) -> list[Any]:
         """The next rows, none at the end. Raises the Problem that ends it; then it is closed."""
         if self.done:
             return []
         if self._is_closed or self._connection is None:
-            raise Problem("The statement was given up", 503)
+            raise SnapshotLost("The answer was not read for too long: what is left of it was given up")
         loop = asyncio.get_running_loop()
+        self.used = self._threads.now()
         try:
             self._source.begin()
-            self._running = running = self._executor.submit(self._step)
-            running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self._has_stepped))
+            self.running = running = self._threads.executor.submit(self._step, loop, self.used)
+            running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self.end_step))
         except BaseException:
             self.close()
             raise
@@ -118,17 +123,20 @@ class ThreadRun:
             self.close()
         return found
 
-    def _step(self) -> list[Any]:
+    def _step(self, loop: asyncio.AbstractEventLoop, asked: float) -> list[Any]:
         """On a thread."""
         connection, statement, work = self._connection, self._statement, self._work
         assert connection is not None
         work.begin()
         connection.work = work
+        work_for(loop, work)
         found: list[Any] = []
         read = statement.read
         size = 0
         try:
             if self._cursor is None:
+                if work.began - asked > work.options.max_time:
+                    raise Overloaded("Other statements take long, and no thread was free for this one")
                 work.check()
                 self._cursor = connection.db.execute(statement.text, statement.values)
             for row in self._cursor:
@@ -141,12 +149,16 @@ class ThreadRun:
         except (apsw.Error, UnicodeError) as error:
             raise statement.fault(error, work) from None
         finally:
+            work_for(None, None)
             work.end()
             connection.work = None
         return found
 
-    def _has_stepped(self) -> None:
-        self._running = None
+    def end_step(self) -> None:
+        """On the loop: a thread has ended its step. Harmless when done."""
+        if self.running is None:
+            return
+        self.running = None
         self._source.end()
         if self._is_closed:
             self._release()
@@ -155,28 +167,29 @@ class ThreadRun:
         if self._is_closed:
             return
         self._is_closed = True
-        running = self._running
+        running = self.running
         if running is None or running.cancel():
             self._release()
             return
-        self._work.is_left = True  # the thread notices, and `_has_stepped` releases what it has
+        self._work.is_left = True  # the thread notices, and `end_step` releases what it has
         connection = self._connection
         if connection is not None:
             connection.db.interrupt()
 
     async def ended(self) -> None:
         """It is closed: wait until no thread works for it any more, whatever happens to the caller. Then what it reads may be ended by others."""
-        running = self._running
+        running = self.running
         if running is not None and await wait_uncancelled(running):
             raise asyncio.CancelledError
 
     def _release(self) -> None:
+        self._threads.open.discard(self)
         connection, self._connection = self._connection, None
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
             cursor.close(True)
         if connection is not None:
-            self._pool.give_back(connection)
+            self._threads.pool.give_back(connection)
         self._source.close()
 
     def __del__(self) -> None:

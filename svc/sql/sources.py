@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from svc.sql.catalogue import TableView
@@ -12,6 +12,10 @@ from svc.store.snapshots import HeldSnapshot
 
 Given = Mapping[str, Sequence[Sequence[Any]]]
 """The rows of tables that are given for one statement, by their names, as records have values."""
+
+
+Lost = Callable[[], Callable[[], object] | None]
+"""A weak reference to a function."""
 
 
 class ReadsTables(Protocol):
@@ -40,6 +44,8 @@ class TurnSource:
         """See `PrivateSource`."""
 
     def end(self) -> None: ...
+
+    def on_lost(self, callback: Lost) -> None: ...
 
     def close(self) -> None: ...
 
@@ -94,6 +100,17 @@ class PrivateSource:
         self._txns.clear()
         for held in self._held.values():
             held.is_kept = False
+
+    def on_lost(self, callback: Lost) -> None:
+        """What is called when one of the transactions has been given up: nothing may refer to it then."""
+
+        def lose() -> None:
+            function = callback()
+            if function is not None:
+                function()
+
+        for held in self._held.values():
+            held.on_lost = lose
 
     def txn(self, table: Table) -> Any:
         return self._txns[table.database]

@@ -21,11 +21,11 @@ class Work:
     `deadline`: monotonic, s, of the piece of work under way. `is_turn`: it is that of the turn, not of the statement.
     """
 
-    __slots__ = ("_before", "_now", "_options", "began", "deadline", "held", "is_left", "is_turn", "options", "reason", "wall_ms", "worked")
+    __slots__ = ("_before", "_options", "began", "deadline", "held", "is_left", "is_turn", "now", "options", "reason", "wall_ms", "worked")
 
     def __init__(self, options: SqlOptions, clock: Clock) -> None:
         self.options = options
-        self._now = clock.monotonic
+        self.now = clock.monotonic
         self.wall_ms = int(clock.wall() * 1000)  # the time of the statement
         self.began = 0.0
         self._before = 0  # bytes that SQLite had before the piece of work, without those of this statement
@@ -38,7 +38,7 @@ class Work:
 
     def begin(self, seconds: float | None = None) -> None:
         """A piece of work begins; `seconds`: that it may take, None: all that is left."""
-        self.began = self._now()
+        self.began = self.now()
         self._before = apsw.memory_used() - self.held
         left = self.options.max_time - self.worked
         self.is_turn = seconds is not None and seconds < left
@@ -47,13 +47,13 @@ class Work:
 
     def end(self) -> None:
         """It has ended."""
-        self.worked += self._now() - self.began
+        self.worked += self.now() - self.began
         self.held = max(apsw.memory_used() - self._before, 0)
 
     def is_over(self) -> bool:
         if self.is_left:
             self.reason = self.reason or Problem("The statement was given up", 503)
-        elif self._now() >= self.deadline:
+        elif self.now() >= self.deadline:
             self.reason = self.late()
         elif apsw.memory_used() - self._before > self.options.max_memory:
             self.reason = too_much(self.options)

@@ -5,7 +5,7 @@ the exact values of those that have one. A *form* is one way to make rows, of th
 
     quick    a Struct for each record, whose values msgspec has found to be of the expected types: most of them need no conversion
     careful  a Struct with the values as they are stored, each converted when it is asked for: for records with other values, and for wide tables
-    whole    the record, decoded: for computed attributes, and for names that msgspec cannot read
+    whole    the record, decoded: for computed attributes, and for names that msgspec cannot read; with the values that code of an application computes
     bare     the raw record: no column is used
 """
 
@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from svc.sql.catalogue import EXACT, PLAIN_TYPES, ColumnType, ColumnView, TableView
+from svc.sql.loop_calls import each_on_loop
 from svc.sql.tables.values import (
     FALSE,
     TRUE,
@@ -29,6 +30,7 @@ from svc.sql.tables.values import (
     stored_exact_value,
     stored_sql_value,
 )
+from svc.store import Table
 from svc.store.values.records import decode, struct_decoder
 
 Reader = Callable[[Any], SqlValue]  # of a row
@@ -170,18 +172,41 @@ def _careful_reader(field: str, face: Face) -> Reader:
 
 
 def _whole_form(view: TableView, faces: Sequence[Face], used: Sequence[int]) -> RowForm:
-    return RowForm(lambda raws: list(map(decode, raws)), spread(faces, {place: _whole_reader(view, faces[place]) for place in used}))
+    by_code = {
+        faces[place].view.name for place in used if faces[place].view.is_computed and not _has_expression(view, faces[place].view.name)
+    }
+    readers = spread(faces, {place: _whole_reader(view, faces[place], faces[place].view.name in by_code) for place in used})
+    if by_code:
+        return RowForm(partial(_computed_by_code, view.table, tuple(by_code)), readers)
+    return RowForm(lambda raws: list(map(decode, raws)), readers)
 
 
-def _whole_reader(view: TableView, face: Face) -> Reader:
+def _has_expression(view: TableView, name: str) -> bool:
+    computed = view.table.computed.get(name)
+    return computed is not None and computed.names is not None
+
+
+def _whole_reader(view: TableView, face: Face, is_there: bool) -> Reader:
     name = face.view.name
     convert = exact_value if face.is_exact else partial(column_value, face.view.type)
-    if not face.view.is_computed:
+    if is_there or not face.view.is_computed:
         return lambda row: convert(row.get(name))
     table = view.table
 
     def compute(row: Any) -> SqlValue:
-        computed = table.computed.get(name)  # an application may have set another function
+        computed = table.computed.get(name)
         return None if computed is None else convert(computed(row))
 
     return compute
+
+
+def _computed_by_code(table: Table, names: tuple[str, ...], raws: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The records with values that functions of an application compute, on the loop."""
+    rows = list(map(decode, raws))
+    functions = [(name, table.computed[name]) for name in names if name in table.computed]  # an application may have set other ones
+
+    def compute(row: dict[str, Any]) -> None:
+        row.update([(name, function(row)) for name, function in functions])
+
+    each_on_loop(compute, rows)
+    return rows

@@ -212,10 +212,10 @@ def test_who_goes_away_waits_until_the_thread_has_left_what_it_reads(
     may_go, inside = Event(), Event()
     step = ThreadRun._step
 
-    def wait(run: ThreadRun) -> Any:
+    def wait(run: ThreadRun, *args: Any) -> Any:
         inside.set()
         may_go.wait(60)
-        return step(run)
+        return step(run, *args)
 
     monkeypatch.setattr(ThreadRun, "_step", wait)
     threaded.engine.most_rows = 0
