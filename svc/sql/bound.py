@@ -29,12 +29,21 @@ class ResultColumn:
     decoding: Decoding = Decoding.NONE
 
 
+@dataclass(frozen=True, slots=True)
+class RecordColumn:
+    """A value in a record that SQLite hands on as it is stored. `record`: SQLite's column; `attribute`: the name of the value."""
+
+    record: int
+    attribute: str
+
+
 @dataclass(slots=True)
 class BoundQuery:
     """`text`: in SQLite's SQL; its parameters are all numbered, `?1`, and stand for `parameters` in this order: numbers or names as the statement has them.
     `exact_parameters`: which of these, as indexes, have to be given as `Decoding.EXACT` has values: text, 64-bit integers, floats and null as they are, all
     else as `encode_payload` makes it. `tables`: those it reads. `constants`: values of further parameters, behind these, that binding has taken out of the
-    text. `declared`: what SQLite has to know of: `tables`, and tables of counts that are read in place of some of them.
+    text. `layout`: where the value of each of `columns` is found, a number is that of SQLite's column; none: they are SQLite's. `declared`: what SQLite has
+    to know of: `tables`, and tables of counts that are read in place of some of them.
     """
 
     text: str
@@ -43,6 +52,7 @@ class BoundQuery:
     tables: tuple[TableView, ...] = ()
     constants: tuple[object, ...] = ()
     exact_parameters: frozenset[int] = frozenset()
+    layout: tuple[int | RecordColumn, ...] = ()
     declared: tuple[TableView | SpecialTable, ...] = ()
 
     def __post_init__(self) -> None:

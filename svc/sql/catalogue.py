@@ -20,6 +20,7 @@ from svc.auth.roles import TableRights
 from svc.store import Table
 
 EXACT = "\x1f"  # before the name of a column: its hidden face. No attribute has a name that begins with it
+RECORD = EXACT * 2  # the name of a hidden column: the record as it is stored
 
 
 class ColumnType(IntEnum):
@@ -36,7 +37,7 @@ class ColumnType(IntEnum):
     ANY = 8  # undeclared types: each value by its own
 
 
-PLAIN_TYPES = frozenset((ColumnType.TEXT, ColumnType.INTEGER, ColumnType.REAL))  # that have one face only
+PLAIN_TYPES = frozenset((ColumnType.TEXT, ColumnType.INTEGER))  # that have one face only
 
 
 @dataclass(frozen=True, slots=True)

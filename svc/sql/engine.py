@@ -30,7 +30,7 @@ from svc.sql.nodes import Explain, Query
 from svc.sql.options import DEFAULT_OPTIONS, SqlOptions
 from svc.sql.parameters import Parameters, values_of
 from svc.sql.parser import parse
-from svc.sql.results import named_row_reader, row_reader
+from svc.sql.results import named_rows_reader, rows_reader
 from svc.sql.rights import FoundTables, TableViews, UserCatalogue
 from svc.sql.running import TURN, BoundStatement, SqlRows, ThreadRun, run_in_turn
 from svc.sql.sources import Given, PrivateSource, StateHasMoved, TurnSource
@@ -73,7 +73,7 @@ class _Prepared:
         self.is_long = False
         columns = () if bound is None else bound.columns
         self.columns = tuple([column.name for column in columns])
-        self.read = named_row_reader(columns)
+        self.read = named_rows_reader(columns, () if bound is None else bound.layout)
         self.writes = BoundQueries()
 
     @property
@@ -268,7 +268,7 @@ class SqlEngine:
             asked = queries_of_write(write, text, parameters, caller, self)
         rows: list[Any] = []
         for bound, columns in asked:
-            query = BoundStatement(replace(bound, text=f"EXPLAIN QUERY PLAN {bound.text}"), values_of(bound, parameters), tuple, text)
+            query = BoundStatement(replace(bound, text=f"EXPLAIN QUERY PLAN {bound.text}"), values_of(bound, parameters), list, text)
             work = Work(self.options, self.store.clock)
             source = TurnSource(work.wall_ms, None, dict.fromkeys(columns, ()))
             rows += self._run_in_turn(key, query, source, work, columns, self.options.max_time)
@@ -315,7 +315,7 @@ class SqlEngine:
     @staticmethod
     def _for_write(reading: Reading, parameters: Any) -> BoundStatement:
         bound = reading.query
-        return BoundStatement(bound, values_of(bound, parameters), row_reader(bound.columns), bound.text)
+        return BoundStatement(bound, values_of(bound, parameters), rows_reader(bound.columns), bound.text)
 
     # -- connections
 

@@ -2,46 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
-from svc.sql.bound import Decoding, ResultColumn
+from svc.sql.bound import Decoding, RecordColumn, ResultColumn
 from svc.sql.tables.values import FALSE, TRUE
-from svc.store.values.records import decode_payload
+from svc.store.values.records import decode_payload, projections
 
 _decode_json = msgspec.json.Decoder().decode
 
 _BOOLEANS = {TRUE: True, FALSE: False}  # which are most of them
 
-RowReader = Callable[[tuple[Any, ...]], Any]
+SqliteRow = tuple[Any, ...]
+RowsReader = Callable[[list[SqliteRow]], list[Any]]
 
 
-def row_reader(columns: Sequence[ResultColumn]) -> RowReader:
-    """A function that makes of a row of SQLite the Python values of the result."""
+def rows_reader(columns: Sequence[ResultColumn]) -> RowsReader:
+    """A function that makes of rows of SQLite the Python values of the result."""
     places = _places(columns)
-    return (lambda row: row) if not places else lambda row: _converted(row, places)
+    return (lambda rows: rows) if not places else lambda rows: [_converted(row, places) for row in rows]
 
 
-def named_row_reader(columns: Sequence[ResultColumn]) -> RowReader:
-    """The same, with an object of them by the names of the columns."""
+def named_rows_reader(columns: Sequence[ResultColumn], layout: Sequence[int | RecordColumn] = ()) -> RowsReader:
+    """The same, with an object of them by the names of the columns. `layout`: as `BoundQuery` has it."""
     names = tuple([column.name for column in columns])
-    places = _places(columns)
-    if not places:
-        return lambda row: dict(zip(names, row))  # noqa: B905 - as many
+    convert = _named_converter(columns, layout)
+    spread = _spreader(layout) if layout else None
 
-    def read(row: tuple[Any, ...]) -> dict[str, Any]:
-        found = dict(zip(names, row))  # noqa: B905
-        for place, convert in named:
-            value = found[place]
-            if value is not None:
-                found[place] = convert(value)
+    def read(rows: list[SqliteRow]) -> list[Any]:
+        found = [dict(zip(names, row)) for row in (rows if spread is None else spread(rows))]  # noqa: B905 - as many
+        if convert is not None:
+            convert(found)
         return found
 
-    named = [(names[place], convert) for place, convert in places]
     return read
+
+
+def _named_converter(
+    columns: Sequence[ResultColumn], layout: Sequence[int | RecordColumn]
+) -> Callable[[list[dict[str, Any]]], None] | None:
+    """What changes those values of rows that are not what the result has."""
+    named = [(columns[place].name, convert) for place, convert in _places(columns) if not layout or type(layout[place]) is int]
+    if not named:
+        return None
+
+    def convert_all(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            for name, convert in named:
+                value = row[name]
+                if value is not None:
+                    row[name] = convert(value)
+
+    return convert_all
+
+
+def _spreader(layout: Sequence[int | RecordColumn]) -> Callable[[list[SqliteRow]], Iterable[SqliteRow]]:
+    """What puts values of records in the places that they have in the result."""
+    records: dict[int, list[str]] = {}  # SQLite's column -> attributes
+    for part in layout:
+        if isinstance(part, RecordColumn):
+            attributes = records.setdefault(part.record, [])
+            if part.attribute not in attributes:
+                attributes.append(part.attribute)
+    readers = [(record, _values_reader(tuple(attributes))) for record, attributes in records.items()]
+    if layout == tuple([RecordColumn(0, name) for name in records.get(0, ())]):
+        read_only = readers[0][1]
+        return lambda rows: read_only([row[0] for row in rows])
+    begins: dict[int, int] = {}
+    end = len(records) + sum([type(part) is int for part in layout])  # of SQLite's columns, behind which the values are put
+    for record, attributes in records.items():
+        begins[record] = end
+        end += len(attributes)
+    pick = itemgetter(
+        *[begins[part.record] + records[part.record].index(part.attribute) if isinstance(part, RecordColumn) else part for part in layout]
+    )
+
+    def spread(rows: list[SqliteRow]) -> Iterable[SqliteRow]:
+        values = [read([row[record] for row in rows]) for record, read in readers]
+        return map(pick, map(_flat, rows, *values))
+
+    return spread
+
+
+def _flat(row: SqliteRow, *values: SqliteRow) -> SqliteRow:
+    return tuple(chain(row, *values))
+
+
+def _values_reader(attributes: tuple[str, ...]) -> Callable[[list[bytes | None]], list[SqliteRow]]:
+    """A function records -> their values; of one that is not there, in an outer join, they are null."""
+    read = projections(attributes)
+    nothing = (None,) * len(attributes)
+
+    def read_some(raws: list[bytes | None]) -> list[SqliteRow]:
+        if None not in raws:
+            return read(raws)  # type: ignore[arg-type]
+        values = iter(read([raw for raw in raws if raw is not None]))
+        return [nothing if raw is None else next(values) for raw in raws]
+
+    return read_some
 
 
 def _places(columns: Sequence[ResultColumn]) -> list[tuple[int, Callable[[Any], Any]]]:

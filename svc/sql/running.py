@@ -20,7 +20,7 @@ from svc.sql.bound import BoundQuery
 from svc.sql.connections import Connection
 from svc.sql.faults import problem_of
 from svc.sql.loop_calls import work_for
-from svc.sql.results import RowReader
+from svc.sql.results import RowsReader
 from svc.sql.sources import PrivateSource, TurnSource
 from svc.sql.threads import StatementThreads
 from svc.sql.work import TurnIsOver, Work
@@ -34,11 +34,11 @@ _COUNTED = 16  # rows between two looks at their size
 
 
 class BoundStatement:
-    """What is to be run. `read`: makes a row of the result of one of SQLite. `shown`: the statement as sent, for the log."""
+    """What is to be run. `read`: makes rows of the result of those of SQLite. `shown`: the statement as sent, for the log."""
 
     __slots__ = ("bound", "read", "shown", "text", "values")
 
-    def __init__(self, bound: BoundQuery, values: Sequence[Any], read: RowReader, shown: str) -> None:
+    def __init__(self, bound: BoundQuery, values: Sequence[Any], read: RowsReader, shown: str) -> None:
         self.bound = bound
         self.text = bound.text
         self.values = values
@@ -59,9 +59,10 @@ def run_in_turn(connection: Connection, statement: BoundStatement, work: Work, s
     cursor = None
     try:
         cursor = connection.db.execute(statement.text, statement.values)
-        found = list(map(statement.read, islice(cursor, most + 1)))
+        found = list(islice(cursor, most + 1))
         if len(found) > most:
             raise TurnIsOver
+        found = statement.read(found)
     except (apsw.Error, UnicodeError) as error:
         raise statement.fault(error, work) from None
     finally:
@@ -131,7 +132,6 @@ class ThreadRun:
         connection.work = work
         work_for(loop, work)
         found: list[Any] = []
-        read = statement.read
         size = 0
         try:
             if self._cursor is None:
@@ -140,19 +140,19 @@ class ThreadRun:
                 work.check()
                 self._cursor = connection.db.execute(statement.text, statement.values)
             for row in self._cursor:
-                found.append(read(row))
+                found.append(row)
                 if not len(found) % _COUNTED:
                     size += _size(row) * _COUNTED
                     if len(found) >= BATCH or size >= BATCH_BYTES:
-                        return found
+                        return statement.read(found)
             self.done = True
+            return statement.read(found)
         except (apsw.Error, UnicodeError) as error:
             raise statement.fault(error, work) from None
         finally:
             work_for(None, None)
             work.end()
             connection.work = None
-        return found
 
     def end_step(self) -> None:
         """On the loop: a thread has ended its step. Harmless when done."""

@@ -136,7 +136,7 @@ class Rows:
         for (database, name), view in catalogue.views.items():
             names = []
             for column in view.columns:
-                affinity = column.type.name if column.type in PLAIN_TYPES else ""
+                affinity = column.type.name if column.type in (*PLAIN_TYPES, ColumnType.REAL) else ""
                 quoted = column.sql_name.replace('"', '""')
                 names.append(f'"{quoted}" {affinity}' + (" PRIMARY KEY" if column.is_key else ""))
                 if column.type not in PLAIN_TYPES:

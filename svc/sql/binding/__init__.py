@@ -9,6 +9,7 @@ its errors can tell of others.
     Scope             scopes: which column a name means; sources: what has columns
     Relation          relations: a bound query; faces: types and exact values of expressions; results: those of the result
     rewrite           rewriting: counts and groups without records (index_only), large joins (materialised_joins)
+    hand_on_records   record_columns: results with most of a record
     SqlitePrinter     printing
 """
 
@@ -20,6 +21,7 @@ from svc.sql.binding.faces import give_exact_arguments
 from svc.sql.binding.figures import Figures
 from svc.sql.binding.printing import SqlitePrinter
 from svc.sql.binding.queries import QueryBinder
+from svc.sql.binding.record_columns import hand_on_records
 from svc.sql.binding.results import exact_result
 from svc.sql.binding.rewriting import rewrite
 from svc.sql.binding.statement import Statement
@@ -52,6 +54,7 @@ def bind_query(
     if statement.takes_exact:
         give_exact_arguments(relation)
     special = [] if figures is None else rewrite(relation, statement.relations, figures, statement.table_labels)
+    layout = () if figures is None or not exact else hand_on_records(relation)
     printer = SqlitePrinter()
     printed = printer.statement(relation)
     return BoundQuery(
@@ -61,5 +64,6 @@ def bind_query(
         tuple(statement.views),
         tuple(printer.constants),
         frozenset(index for index, (_, is_exact) in enumerate(printer.parameters) if is_exact),
+        layout,
         (*statement.views, *special),
     )

@@ -146,7 +146,7 @@ class TableCursor:
             if rows is not None:
                 if form is not self._form:
                     self._form = form
-                    self.readers = (self._stored_key, *form.readers)
+                    self.readers = (self._stored_key, *form.readers[:-1], self._raw)
                 self._batch, self._raws, self._raw_of = rows, raws, {}
                 return rows, forms[number:]
         for raw in raws:
@@ -155,13 +155,15 @@ class TableCursor:
 
     def _stored_key(self, row: Any) -> SqlValue:
         """By which SQLite knows a record again: where several conditions lead to it, or a join has to find out which records had no partner."""
+        return storage_key(encode_key(self._owner.shape.table.key_of(self._raw(row))))
+
+    def _raw(self, row: Any) -> bytes:
+        """The record as it is stored."""
         if type(row) is bytes:
-            raw = row
-        else:
-            if not self._raw_of:
-                self._raw_of = dict(zip(map(id, self._batch), self._raws, strict=True))
-            raw = self._raw_of[id(row)]
-        return storage_key(encode_key(self._owner.shape.table.key_of(raw)))
+            return row
+        if not self._raw_of:
+            self._raw_of = dict(zip(map(id, self._batch), self._raws, strict=True))
+        return self._raw_of[id(row)]
 
 
 def _stored_key_of_entry(row: Any) -> SqlValue:

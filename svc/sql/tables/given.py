@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from svc.sql.catalogue import EXACT, ColumnType, ColumnView
-from svc.sql.tables.row_forms import Reader, exact_name, faces_of
+from svc.sql.tables.row_forms import Reader, faces_of
 from svc.sql.tables.shape import affinity, quoted
 from svc.sql.tables.values import SqlValue, column_value, exact_value
 
@@ -37,7 +37,7 @@ class GivenRows:
     def connect(self, modules: TableModules) -> tuple[str, Any]:
         faces = faces_of(self.columns)
         declared = [
-            f"{quoted(exact_name(view))} HIDDEN" if is_exact else f"{quoted(view.sql_name)} {affinity(view.type)}"
+            f"{quoted(view.exact_name)} HIDDEN" if is_exact else f"{quoted(view.sql_name)} {affinity(view.type)}"
             for view, is_exact in faces
         ]
         places = {view: place for place, view in enumerate(self.columns)}

@@ -1,7 +1,7 @@
 """Raw records -> rows of a cursor, and from a row the values of its columns.
 
 SQLite's columns of a table: the stored key, by which SQLite knows a row when several conditions lead to it; then the value of each column of the view; then
-the exact values of those that have one. A *form* is one way to make rows, of the columns that a statement uses only:
+the exact values of those that have one, and the record as it is stored. A *form* is one way to make rows, of the columns that a statement uses only:
 
     quick    a Struct for each record, whose values msgspec has found to be of the expected types: most of them need no conversion
     careful  a Struct with the values as they are stored, each converted when it is asked for: for records with other values, and for wide tables
@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from svc.sql.catalogue import EXACT, PLAIN_TYPES, ColumnType, ColumnView, TableView
+from svc.sql.catalogue import PLAIN_TYPES, RECORD, ColumnType, ColumnView, TableView
 from svc.sql.loop_calls import each_on_loop
 from svc.sql.tables.values import (
     FALSE,
@@ -38,7 +38,6 @@ Reader = Callable[[Any], SqlValue]  # of a row
 KEY_COLUMN = 0  # of SQLite
 LAST_BIT = 63  # of the columns that SQLite says are used: stands for all from there on
 
-_ONE_FACE = PLAIN_TYPES - {ColumnType.REAL}  # a column of doubles may have integers
 _Integer = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _Scalar = str | _Integer | float | bool | None
 _EXACT_BOOLEANS = {None: None, True: TRUE, False: FALSE}
@@ -51,8 +50,12 @@ class Face(NamedTuple):
     is_exact: bool
 
 
+RECORD_FACE = Face(ColumnView(RECORD, ColumnType.BYTES), False)
+"""Of the record as it is stored, which no form has to read."""
+
+
 class RowForm(NamedTuple):
-    """`make` gives a row for each raw record, or None: another form has to. `readers`: of the columns behind the first."""
+    """`make` gives a row for each raw record, or None: another form has to. `readers`: of the columns behind the first; that of the record is none."""
 
     make: Callable[[Sequence[bytes]], Sequence[Any] | None]
     readers: tuple[Reader, ...]
@@ -60,11 +63,7 @@ class RowForm(NamedTuple):
 
 def faces_of(columns: Sequence[ColumnView]) -> tuple[Face, ...]:
     """The columns of SQLite behind the first."""
-    return (*[Face(column, False) for column in columns], *[Face(column, True) for column in columns if column.type not in _ONE_FACE])
-
-
-def exact_name(column: ColumnView) -> str:
-    return EXACT + column.sql_name
+    return (*[Face(column, False) for column in columns], *[Face(column, True) for column in columns if column.type not in PLAIN_TYPES])
 
 
 def used_faces(faces: Sequence[Face], columns: frozenset[int]) -> tuple[int, ...]:
@@ -75,6 +74,7 @@ def used_faces(faces: Sequence[Face], columns: frozenset[int]) -> tuple[int, ...
 
 def forms_of(view: TableView, faces: Sequence[Face], used: Sequence[int]) -> tuple[RowForm, ...]:
     """The forms to be tried one after the other."""
+    used = [place for place in used if faces[place] is not RECORD_FACE]
     if not used:
         return (RowForm(_themselves, spread(faces, {})),)
     if any(faces[place].view.is_computed for place in used):

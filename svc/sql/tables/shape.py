@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Any
 
 from svc.errors import QueryTooLarge
-from svc.sql.catalogue import EXACT, ColumnType, TableView
-from svc.sql.tables.row_forms import Reader, RowForm, exact_name, faces_of, forms_of, spread, used_faces
+from svc.sql.catalogue import EXACT, RECORD, ColumnType, TableView
+from svc.sql.tables.row_forms import RECORD_FACE, Reader, RowForm, faces_of, forms_of, spread, used_faces
 from svc.sql.tables.values import FALSE, TRUE, SqlValue, exact_value, sql_value
 from svc.store import Table
 from svc.store.indexes.index import Entry, Index
@@ -38,8 +38,8 @@ CUT = frozenset((ColumnType.TEXT, ColumnType.BYTES))
 
 
 class TableShape:
-    """`faces`: SQLite's columns behind the first. `key`: place of the primary key in the view, NO_KEY if it may not be read. `kinds`: for each column of the
-    view what its keys are. `indexes`: those that can be used, by the place of their column."""
+    """`faces`: SQLite's columns behind the first, the record itself the last. `key`: place of the primary key in the view, NO_KEY if it may not be read.
+    `kinds`: for each column of the view what its keys are. `indexes`: those that can be used, by the place of their column."""
 
     NO_KEY = -2
 
@@ -48,7 +48,7 @@ class TableShape:
     def __init__(self, view: TableView) -> None:
         self.view = view
         self.table: Table = view.table
-        self.faces = faces_of(view.columns)
+        self.faces = (*faces_of(view.columns), RECORD_FACE)
         self.kinds = [column.type for column in view.columns]
         self.key = next((place for place, column in enumerate(view.columns) if column.is_key), self.NO_KEY)
         self.key_kind = ColumnType.ANY if self.key == self.NO_KEY else self.kinds[self.key]
@@ -68,8 +68,9 @@ class TableShape:
                 f"The table {self.view.table.name} has {len(self.view.columns)} attributes, which are too many for SQL", budget="columns"
             )
         columns = [f"{quoted(EXACT)} BLOB HIDDEN PRIMARY KEY"]
-        for view, is_exact in self.faces:
-            columns.append(f"{quoted(exact_name(view))} HIDDEN" if is_exact else f"{quoted(view.sql_name)} {affinity(view.type)}")
+        for view, is_exact in self.faces[:-1]:
+            columns.append(f"{quoted(view.exact_name)} HIDDEN" if is_exact else f"{quoted(view.sql_name)} {affinity(view.type)}")
+        columns.append(f"{quoted(RECORD)} HIDDEN")
         return f"CREATE TABLE x({', '.join(columns)}) WITHOUT ROWID"
 
     def used(self, columns: frozenset[int]) -> tuple[int, ...]:

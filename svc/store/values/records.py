@@ -306,6 +306,17 @@ def json_selector(
         return made
 
 
+def projections(names: tuple[str, ...]) -> Callable[[Sequence[bytes]], list[tuple[Any, ...]]]:
+    """A function raws -> the values of these properties for each, in one call of the decoder. What a record lacks is None."""
+    fields = tuple([(f"f{number}", name, Any) for number, name in enumerate(names)])
+    decode_all = struct_decoder(fields)
+    if decode_all is None:
+        project = projection(names, default=None)
+        return lambda raws: list(map(project, raws))
+    as_tuple = msgspec.structs.astuple
+    return lambda raws: list(map(as_tuple, decode_all(raws) or ()))
+
+
 def struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[Sequence[bytes]], list[Any] | None] | None:
     """A function raws -> for each a Struct with these fields, (field, property, type), in one call of the decoder. What a record lacks is None.
 
@@ -432,7 +443,7 @@ def _make_struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[
         )
     except ValueError:
         return None
-    decode_structs: Callable[[bytes], list[Any]] = Decoder(list[struct]).decode  # type: ignore[valid-type]
+    decode_structs: Callable[[bytes], list[Any]] = Decoder(list[struct], ext_hook=_from_extension).decode  # type: ignore[valid-type]
 
     def read(raws: Sequence[bytes]) -> list[Any] | None:
         try:

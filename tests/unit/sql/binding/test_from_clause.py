@@ -42,8 +42,9 @@ PRINTED = {
     "SELECT data.b.any FROM data.pet a, (data.person b, shop.sale)":
         "SELECT joins.any:2 FROM @data.pet AS a, (SELECT 1 AS 1, b.any AS any:1, b.^any AS any:2 FROM @data.person AS b, @shop.sale AS sale) AS joins",
     "SELECT q.amount, w.* FROM data.pet a, (data.pet b, ((SELECT 1 AS z) w JOIN shop.sale q ON 1))":
-        "SELECT joins:2.amount:1, joins:2.z:2 FROM @data.pet AS a, (SELECT 1 AS 1, joins.amount:1 AS amount:1, joins.z:2 AS z:2 FROM @data.pet AS b,"
-        " (SELECT 1 AS 1, q.amount AS amount:1, w.z AS z:2 FROM (SELECT 1 AS z) AS w JOIN @shop.sale AS q ON 1) AS joins) AS joins:2",
+        "SELECT joins:2.amount:3, joins:2.z:2 FROM @data.pet AS a, (SELECT 1 AS 1, joins.amount:1 AS amount:1, joins.z:2 AS z:2,"
+        " joins.amount:3 AS amount:3 FROM @data.pet AS b, (SELECT 1 AS 1, q.amount AS amount:1, w.z AS z:2, q.^amount AS amount:3"
+        " FROM (SELECT 1 AS z) AS w JOIN @shop.sale AS q ON 1) AS joins) AS joins:2",
     "SELECT 1 FROM data.pet, (data.person b, shop.sale)":
         "SELECT 1 FROM @data.pet AS pet, (SELECT 1 AS 1 FROM @data.person AS b, @shop.sale AS sale) AS joins",
     # Functions.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from svc.errors import QueryTooLarge, StoreFailure
 from svc.sql.catalogue import ColumnType
-from svc.sql.tables.row_forms import exact_name, faces_of, forms_of, used_faces
+from svc.sql.tables.row_forms import faces_of, forms_of, used_faces
 from svc.sql.tables.shape import TableShape, quoted
 from svc.sql.tables.values import from_exact
 from svc.store.blobs import create_blob
@@ -35,7 +35,7 @@ def check_columns(tables: SqlTables, name: str) -> None:
     table, view = tables.table(name), tables.views[name]
     stored = {face(view.columns[0], table.key_of(raw)): decode(raw) for _, raw in table.scan(tables.database.snapshot())}
     place = f'"@data".{quoted(view.sql_name)}'
-    exact = {column: exact_name(column) for column in view.columns if has_exact(column)}
+    exact = {column: column.exact_name for column in view.columns if has_exact(column)}
     listed = [*[column.sql_name for column in view.columns], *exact.values()]
     every = ", ".join(map(quoted, listed))
     for row in tables.ask(f"SELECT {every} FROM {place}"):
