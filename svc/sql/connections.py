@@ -15,7 +15,8 @@ from typing import Any
 import apsw
 
 from svc.clock import Clock
-from svc.sql.catalogue import ColumnView, TableView
+from svc.sql.bound import BoundQuery
+from svc.sql.catalogue import ColumnView, StatementSource, TableView
 from svc.sql.functions import WorkMeter, register
 from svc.sql.limits import MAX_COLUMNS, MAX_COMPOUND, MAX_PARAMETER
 from svc.sql.options import SqlOptions
@@ -109,6 +110,11 @@ class Connection:
             self._is_declaring = False
         self._declared = views
 
+    def begin(self, query: BoundQuery, source: StatementSource) -> None:
+        """Read `source` from now on, for a query."""
+        self.modules.source = source
+        self.modules.has_plain_texts = query.has_plain_texts
+
     def close(self) -> None:
         _open.discard(self)
         self.db.close(True)
@@ -129,7 +135,6 @@ class ConnectionPool:
         return self._make(key)
 
     def give_back(self, connection: Connection) -> None:
-        connection.work = None
         connection.modules.source = None
         if self.is_closed:
             connection.close()

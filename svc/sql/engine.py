@@ -78,7 +78,11 @@ class _Prepared:
 
     @property
     def is_current(self) -> bool:
-        return self.bound is None or all([view.is_current for view in self.bound.tables])  # noqa: C419 - faster
+        if self.bound is not None:
+            for view in self.bound.tables:
+                if not view.is_current:
+                    return False
+        return True
 
 
 class SqlEngine:
@@ -228,7 +232,7 @@ class SqlEngine:
         connection = self._pool.take(key)
         try:
             connection.declare(statement.bound.declared, columns)
-            connection.modules.source = source
+            connection.begin(statement.bound, source)
             return run_in_turn(connection, statement, work, seconds)
         finally:
             self._pool.give_back(connection)
@@ -245,7 +249,7 @@ class SqlEngine:
                 self._pool.give_back(connection)
             source.close()
             raise
-        connection.modules.source = source
+        connection.begin(statement.bound, source)
         return ThreadRun(connection, self._threads, source, statement, work)
 
     @staticmethod

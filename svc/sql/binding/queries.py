@@ -42,7 +42,6 @@ from svc.sql.nodes import (
     Select,
     SelectItem,
     Star,
-    Unary,
     Values,
 )
 
@@ -99,7 +98,7 @@ class QueryBinder:
         relation.limit = limit
         relation.offset = self._constant(node.offset, tables, "OFFSET")
         if (is_result or limit is not None) and not relation.order_by and not relation.others:
-            relation.order_by = _key_order(first, limit is not None)
+            relation.order_by = _key_order(first)
         return relation
 
     def _common_table(self, entry: CommonTableEntry) -> None:
@@ -343,7 +342,7 @@ def _checked(position: int, count: int, clause: str, node: Expression) -> int:
     return position - 1
 
 
-def _key_order(select: Select | Values, has_limit: bool) -> tuple[OrderTerm, ...]:
+def _key_order(select: Select | Values) -> tuple[OrderTerm, ...]:
     """The order of the primary key, for rows of one table; nothing where they have it anyway, or where it cannot be asked for."""
     if not isinstance(select, BoundSelect) or select.scope is None or select.is_grouped or select.is_distinct:
         return ()
@@ -353,9 +352,5 @@ def _key_order(select: Select | Values, has_limit: bool) -> tuple[OrderTerm, ...
         return ()
     served = [(each, view) for each in conditions_of(select) if (view := column_served(each, table)) is not None]
     if any(view.is_key and is_equality(each) for each, view in served):
-        return ()
-    order = key.expression()
-    if served and not has_limit and not any(view.is_key or is_equality(each) for each, view in served):
-        # What an index finds is sorted. Else SQLite would read all records in order where it does not know how few are found.
-        order = Unary("+", order)
-    return (OrderTerm(order),)
+        return ()  # there is one record at most
+    return (OrderTerm(key.expression()),)

@@ -1,7 +1,7 @@
 """BestIndex: of the ways through a table that serve the conditions of a statement, the cheapest (spec: sql §9).
 
-A way serves comparisons of one column, the primary key or an indexed one; SQLite tests all conditions again, since ranges may have more (`spans`). It may
-give the order that is asked for. Costs are in records of a scan.
+A way serves comparisons of one column, the primary key or an indexed one; SQLite tests most conditions again, since ranges may have more (`spans`,
+`comparing`). It may give the order that is asked for. Costs are in records of a scan.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import log2, prod
 from typing import Any, NamedTuple
 
 from svc.sql.catalogue import ColumnType
+from svc.sql.tables.comparing import has_exact_span, is_left_to_us
 from svc.sql.tables.plans import Order, Plan, Way, plan_text
 from svc.sql.tables.read_state import ReadState
 from svc.sql.tables.shape import ORDERED, TableShape
@@ -20,16 +21,13 @@ from svc.sql.tables.spans import (
     EQ,
     GE,
     GLOB,
-    GT,
     IS,
     IS_NULL,
-    LE,
     LIKE,
     LIMIT,
     LT,
     NOT_NULL,
     OFFSET,
-    SHORT,
     Span,
     intersection,
     key_span_of,
@@ -64,7 +62,8 @@ class Term(NamedTuple):
 
 @dataclass(slots=True)
 class Candidate:
-    """`column`: place in the view. `rows`, `cost`: estimates. `is_exact`: it has nothing but what fulfils the terms."""
+    """`column`: place in the view. `rows`, `cost`: estimates. `is_exact`: it has nothing but what fulfils the terms. `is_sorted`: to be in order
+    the entries have to be sorted."""
 
     way: Way
     column: int
@@ -75,15 +74,16 @@ class Candidate:
     is_descending: bool = False
     is_index_only: bool = False
     is_exact: bool = False
+    is_sorted: bool = False
 
 
-def choose(info: Any, shape: TableShape, state: ReadState | None) -> None:
-    """Tell SQLite the best way. `info`: its `IndexInfo`. `state` None: nothing is known of the table yet."""
+def choose(info: Any, shape: TableShape, state: ReadState | None, has_plain_texts: bool = False) -> None:
+    """Tell SQLite the best way. `info`: its `IndexInfo`. `state` None: nothing is known of the table yet. `has_plain_texts`: see `comparing`."""
     used = shape.used(frozenset(info.colUsed))
     terms, limit, offset = _terms(info, shape)
     keys = [term for term in terms.get(shape.key, ()) if term.operator == EQ]
     if keys and not info.nOrderBy:  # nothing is better
-        _tell(info, shape, Candidate(Way.KEY, shape.key, keys[:1], 1.0, _BEGIN), used, limit, offset)
+        _tell(info, shape, Candidate(Way.KEY, shape.key, keys[:1], 1.0, _BEGIN), used, limit, offset, has_plain_texts)
         return
     count = _UNKNOWN_COUNT if state is None else state.record_count(shape.table)
     order = [(info.get_aOrderBy_iColumn(number) - 1, info.get_aOrderBy_desc(number)) for number in range(info.nOrderBy)]
@@ -100,7 +100,7 @@ def choose(info: Any, shape: TableShape, state: ReadState | None) -> None:
         candidates,
         key=lambda each: _total(each, bool(order), limit if is_served and len(each.terms) == sum(map(len, terms.values())) else None),
     )
-    _tell(info, shape, best, used, limit, offset)
+    _tell(info, shape, best, used, limit, offset, has_plain_texts)
 
 
 def _terms(info: Any, shape: TableShape) -> tuple[dict[int, list[Term]], Term | None, Term | None]:
@@ -146,7 +146,7 @@ def _key_candidate(shape: TableShape, terms: list[Term], count: int, state: Read
     rows = min(rows, 1.0 if is_one else count * prod([_SHARES.get(operator, _RANGE) for operator in unknown]))
     way.rows = rows
     way.cost = _BEGIN + rows
-    way.is_exact = all(_is_exact(kind, term) for term in terms)
+    way.is_exact = all(has_exact_span(kind, term.operator, term.value) for term in terms)
     return way
 
 
@@ -169,7 +169,7 @@ def _index_candidate(
     way.rows = rows
     way.is_index_only = shape.has_all(column, used)
     way.cost = _BEGIN + rows * (_ENTRY if way.is_index_only else _FETCH)
-    way.is_exact = all(_is_exact(kind, term) for term in terms)
+    way.is_exact = all(has_exact_span(kind, term.operator, term.value) for term in terms)
     return way
 
 
@@ -178,16 +178,6 @@ def _intersected(spans: Sequence[Span]) -> Span:
     for span in spans[1:]:
         found = intersection(found, span)
     return found
-
-
-def _is_exact(kind: ColumnType, term: Term) -> bool:
-    """Whether the span of a term has only what fulfils it: what OFFSET skips is not tested."""
-    value = term.value
-    if term.operator in (EQ, IS, GT, GE, LT, LE):
-        if kind is ColumnType.TEXT:
-            return type(value) is str and len(value) <= SHORT
-        return kind in (ColumnType.INTEGER, ColumnType.REAL) and type(value) in (int, float) and abs(value) < 1 << 53
-    return False
 
 
 def _add_order(way: Candidate, shape: TableShape, order: Sequence[tuple[int, bool]]) -> None:
@@ -205,23 +195,40 @@ def _add_order(way: Candidate, shape: TableShape, order: Sequence[tuple[int, boo
         is_by_key = len(order) > 1 and order[1] == (shape.key, descending) and kind is not ColumnType.REAL
         if len(order) == 1 or is_by_key:
             way.order, way.is_descending = Order.COLUMN, descending
-    elif column == shape.key and [term.operator for term in way.terms] in ([EQ], [IS]):
+    elif column == shape.key:
         way.order, way.is_descending = Order.KEY, descending
+        way.is_sorted = [term.operator for term in way.terms] not in ([EQ], [IS])
 
 
 def _total(way: Candidate, is_ordered: bool, limit: Term | None) -> float:
     """The cost with that of sorting. `limit`: of the rows, if nothing but it and the way decides how many are read."""
-    has_order = way.order is not Order.ANY
+    has_order = way.order is not Order.ANY and not way.is_sorted
     if limit is not None and type(limit.value) is int and limit.value >= 0 and (has_order or not is_ordered) and way.rows > limit.value:
         return _BEGIN + (way.cost - _BEGIN) * limit.value / way.rows
     return way.cost if has_order or not is_ordered else way.cost + way.rows * (1 + log2(way.rows + 1) / 10)
 
 
-def _tell(info: Any, shape: TableShape, way: Candidate, used: tuple[int, ...], limit: Term | None, offset: Term | None) -> None:
+def _tell(
+    info: Any,
+    shape: TableShape,
+    way: Candidate,
+    used: tuple[int, ...],
+    limit: Term | None,
+    offset: Term | None,
+    has_plain_texts: bool,
+) -> None:
     number = 0
+    operators = tuple([term.operator for term in way.terms])
+    is_left = (
+        len(operators) > 0
+        and is_left_to_us(shape.kinds[way.column], operators, has_plain_texts=has_plain_texts)
+        and not shape.view.columns[way.column].is_computed
+    )
     for term in way.terms:
         number += 1
         info.set_aConstraintUsage_argvIndex(term.place, number)
+        if is_left:
+            info.set_aConstraintUsage_omit(term.place, True)
     is_whole = number + (limit is not None) + (offset is not None) == info.nConstraint  # nothing else decides which rows there are
     has_order = way.order is not Order.ANY
     has_limit = limit is not None and is_whole and (has_order or not info.nOrderBy)
@@ -239,12 +246,13 @@ def _tell(info: Any, shape: TableShape, way: Candidate, used: tuple[int, ...], l
         way.way,
         way.column,
         used,
-        tuple([term.operator for term in way.terms]),
+        operators,
         way.order,
         way.is_descending,
         way.is_index_only,
         has_limit,
         has_offset,
+        is_left,
     )
     name = shape.view.columns[way.column].name if way.way is Way.INDEX else ""
     info.idxStr = plan_text(plan, name, max(1, round(rows)))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from svc.sql.catalogue import ColumnType
+from svc.sql.tables.comparing import NUMBERS, comparison, has_exact_span, sort_place
 from svc.sql.tables.plans import Order, Plan, Way
 from svc.sql.tables.read_state import ReadState
 from svc.sql.tables.row_forms import RowForm
 from svc.sql.tables.shape import CUT, TableShape, has_cut, has_hashed
-from svc.sql.tables.spans import ALL_KEYS, EQ, IS, Span, intersection, key_span_of, span_of, whole_key_span, whole_span
-from svc.sql.tables.values import SqlValue, sql_value
+from svc.sql.tables.spans import ALL_KEYS, EQ, IS, Span, intersection, key_span_of, number_span, span_of, whole_key_span, whole_span
+from svc.sql.tables.values import sql_value
 from svc.store import Table
 from svc.store.indexes.build import value_reader
 from svc.store.indexes.index import Entry, Index
@@ -21,14 +23,18 @@ from svc.store.values.keys import after, encode_key, is_cut, storage_key
 Found = tuple[bool, Sequence[Any]]  # whether these are entries, else they are raw records
 
 
+MOST_SORTED = 20_000  # entries; where there are more, records are read in the order of their keys, and tested
+
+
 class PlanRun:
     """A plan and what it needs of its table. `is_look_up`: it looks for one value, and the order does not matter."""
 
-    __slots__ = ("entry_readers", "forms", "index", "is_look_up", "kind", "plan")
+    __slots__ = ("_shape", "entry_readers", "forms", "index", "is_look_up", "kind", "plan")
 
     def __init__(self, plan: Plan, shape: TableShape) -> None:
         self.plan = plan
-        self.forms: tuple[RowForm, ...] = shape.forms(plan.used)
+        self._shape = shape
+        self.forms: tuple[RowForm, ...] = (shape.record_form(plan.used),) if _needs_record_only(plan, shape) else shape.forms(plan.used)
         self.index: Index | None = shape.indexes[plan.column] if plan.way is Way.INDEX else None
         self.kind = ColumnType.ANY if plan.way is Way.SCAN else shape.kinds[plan.column]
         self.entry_readers = shape.entry_readers(plan.column) if plan.is_index_only else ()
@@ -39,10 +45,38 @@ class PlanRun:
         terms, is_key = self.plan.terms, self.plan.way is Way.KEY
         if len(terms) == 1:
             return (key_span_of if is_key else span_of)(self.kind, terms[0], args[0])
+        if self.kind in NUMBERS and (quick := number_span(terms, args)) is not None:
+            return quick
         found, of_column = (whole_key_span(self.kind), key_span_of) if is_key else (whole_span(self.kind), span_of)
         for operator, value in zip(terms, args, strict=False):
             found = intersection(found, of_column(self.kind, operator, value))
         return found
+
+    def has_exact_span(self, args: Sequence[Any]) -> bool:
+        return all(map(partial(has_exact_span, self.kind), self.plan.terms, args))
+
+    def test(self, args: Sequence[Any]) -> Callable[[Sequence[Any], bool], list[Any]]:
+        """A function of raw records, or of entries of the index, that gives those which fulfil the terms."""
+        column = self.plan.column
+        form = self._shape.forms((column,))[-1]
+        tests = [comparison(self.kind, operator, value) for operator, value in zip(self.plan.terms, args, strict=False)]
+
+        def tested(elements: Sequence[Any], is_entries: bool) -> list[Any]:
+            read = self.entry_readers[column] if is_entries else form.readers[column]
+            rows = elements if is_entries else form.make(elements) or ()
+            return [element for element, value in zip(elements, map(read, rows), strict=True) if all(holds(value) for holds in tests)]
+
+        return tested
+
+
+def _needs_record_only(plan: Plan, shape: TableShape) -> bool:
+    """Whether no other column is asked for, or hardly: those that only serve to find and sort the rows are."""
+    others = {shape.record}
+    if plan.is_left_to_us:
+        others.add(plan.column)
+    if plan.order is not Order.ANY:
+        others |= {plan.column, shape.key}
+    return shape.record in plan.used and others.issuperset(plan.used)
 
 
 class Finder:
@@ -61,14 +95,25 @@ class Finder:
         plan = run.plan
         skip = _whole(args[-1]) if plan.has_offset else 0
         first = min(FIRST, (_whole(args[-2 if plan.has_offset else -1]) if plan.has_limit else 0) or FIRST)
+        is_exact = not plan.terms or not (plan.is_left_to_us or skip) or run.has_exact_span(args)
+        found: Iterable[Found]
         if not self._gives_order(run):
-            found = ((False, raws) for raws in self._sorted(run))
+            is_exact, found = False, ((False, raws) for raws in self._sorted(run))
         elif plan.way is Way.INDEX:
-            return self._find_by_index(run, run.span(args), skip, first)
+            span = run.span(args)
+            assert run.index is not None
+            chunks = None if span.unlisted or not self._state.is_ready(self._table, run.index) else self._chunks(run, span, first)
+            if chunks is None:
+                is_exact, found = False, ((False, raws) for raws in self._scan(plan.is_descending))
+            else:
+                found = self._find_by_entries(run, chunks, skip if is_exact else 0)
+                skip = 0 if is_exact else skip
         elif plan.way is Way.KEY:
             found = ((False, raws) for raws in self._find_by_key(run.span(args), plan.is_descending, first))
         else:
             found = ((False, raws) for raws in self._scan(plan.is_descending, first))
+        if not is_exact and plan.terms and (plan.is_left_to_us or skip):
+            found = _tested(found, run.test(args))
         return _without(found, skip)
 
     def _scan(self, descending: bool, first: int = FIRST) -> Iterator[list[bytes]]:
@@ -82,19 +127,27 @@ class Finder:
             return fetched_chunks(self._table, self._txn, reversed(keys) if descending else keys, self._state.now_ms, self._count)
         return record_chunks(self._table, self._txn, span.bounds, self._state.now_ms, self._count, reverse=descending, first=first)
 
-    def _find_by_index(self, run: PlanRun, span: Span, skip: int, first: int) -> Iterator[Found]:
-        plan, index, table = run.plan, run.index, self._table
+    def _chunks(self, run: PlanRun, span: Span, first: int) -> Iterable[Sequence[Entry]] | None:
+        """The entries of a span in the order of the plan; None if they are too many to be sorted here."""
+        plan, index = run.plan, run.index
         assert index is not None
-        if span.unlisted or not self._state.is_ready(table, index):
-            return ((False, raws) for raws in self._scan(plan.is_descending))
         chunks: Iterable[Sequence[Entry]] = entry_chunks(
             index, self._txn, span.bounds, self._count, reverse=plan.is_descending, first=first
         )
         if plan.order is Order.KEY and not span.is_point:
-            entries = sorted([entry for chunk in chunks for entry in chunk], key=_primary_of, reverse=plan.is_descending)
-            chunks = _cut_up(entries)
-        elif plan.order is Order.COLUMN and run.kind in CUT:
-            chunks = self._with_sorted_runs(chunks, index, plan.is_descending)
+            entries: list[Entry] = []
+            for chunk in chunks:
+                entries += chunk
+                if len(entries) > MOST_SORTED:
+                    return None
+            entries.sort(key=_primary_of, reverse=plan.is_descending)
+            return _cut_up(entries)
+        if plan.order is Order.COLUMN and run.kind in CUT:
+            return self._with_sorted_runs(chunks, index, plan.is_descending)
+        return chunks
+
+    def _find_by_entries(self, run: PlanRun, chunks: Iterable[Sequence[Entry]], skip: int) -> Iterator[Found]:
+        plan, table = run.plan, self._table
         if not self._state.is_clean(table):
             return _without(((False, raws) for raws in self._fetch(chunks)), skip)
         if skip:
@@ -168,19 +221,16 @@ def _cut_up(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     return (entries[start : start + MOST] for start in range(0, len(entries), MOST))
 
 
+def _tested(found: Iterable[Found], test: Callable[[Sequence[Any], bool], list[Any]]) -> Iterator[Found]:
+    return ((is_entries, test(elements, is_entries)) for is_entries, elements in found)
+
+
 def _without(found: Iterable[Found], skip: int) -> Iterator[Found]:
     """What is found behind the first `skip`."""
     for is_entries, elements in found:
         if skip < len(elements):
             yield is_entries, elements[skip:] if skip else elements
         skip = max(0, skip - len(elements))
-
-
-def sort_place(value: SqlValue) -> tuple[int, Any]:
-    """What a value is sorted by as SQLite does it."""
-    if value is None:
-        return 0, 0
-    return (2, value) if type(value) is str else (3, value) if type(value) is bytes else (1, value)
 
 
 def _whole(value: Any) -> int:

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from svc.sql.catalogue import EXACT, ColumnType, ColumnView, TableView
-from svc.sql.tables.finding import sort_place
+from svc.sql.tables.comparing import sort_place
 from svc.sql.tables.given import ListCursor
 from svc.sql.tables.plans import Order, Plan, Way, plan_text, read_plan
 from svc.sql.tables.read_state import ReadState

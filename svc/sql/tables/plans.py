@@ -33,7 +33,8 @@ class Order(IntEnum):
 class Plan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`column`: place in the view of the column that the way goes by, the key's for SCAN. `terms`: operators of the comparisons of this column whose values
     come first in the arguments of a cursor. `used`: places of the faces that are used. `has_limit`, `has_offset`: these are the last arguments;
-    the cursor skips as many rows as OFFSET says. `is_index_only`: what is used is in the entries of the index.
+    the cursor skips as many rows as OFFSET says. `is_index_only`: what is used is in the entries of the index. `is_left_to_us`: SQLite
+    does not test the terms (`comparing`).
     """
 
     way: Way
@@ -45,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_index_only: bool = False
     has_limit: bool = False
     has_offset: bool = False
+    is_left_to_us: bool = False
 
 
 _encode = msgspec.json.Encoder().encode

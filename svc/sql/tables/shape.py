@@ -91,6 +91,20 @@ class TableShape:
             known = self._forms[used] = forms_of(self.view, self.faces, used)
         return known
 
+    @property
+    def record(self) -> int:
+        """Place of the face that is the record."""
+        return len(self.faces) - 1
+
+    def record_form(self, used: Sequence[int]) -> RowForm:
+        """For plans that need the record, and the other columns hardly ever."""
+        return RowForm(lambda raws: raws, spread(self.faces, {place: self._reader(place) for place in used if place != self.record}))
+
+    def _reader(self, place: int) -> Reader:
+        form = self.forms((place,))[-1]
+        read = form.readers[place]
+        return lambda raw: read((form.make((raw,)) or ())[0])
+
     # -- entries of an index as rows
 
     def has_all(self, column: int, used: Sequence[int]) -> bool:

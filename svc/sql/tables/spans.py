@@ -61,6 +61,7 @@ MAX_VARIANTS = 16  # of the beginning of a pattern, in upper and lower case
 
 _NOTHING: frozenset[str] = frozenset()
 _EXACT = 1 << 53
+_DOUBLE = 9  # bytes of the key of a number that is a double
 _PLAIN = frozenset((ColumnType.TEXT, ColumnType.INTEGER, ColumnType.REAL, ColumnType.ANY))
 _UNLISTED = frozenset((ColumnType.ANY, ColumnType.JSON))  # types of which an index may not know all records
 _LOW, _HIGH = b"", b"\xff"
@@ -138,6 +139,28 @@ def _point(kind: ColumnType, value: object) -> Span | None:
     except BadValue:
         return None
     return Span(((key, after(key)),))
+
+
+def number_span(operators: Sequence[int], values: Sequence[object]) -> Span | None:
+    """The span of all these comparisons together in the index of a column of numbers, where that is one range that is easily found.
+
+    >>> number_span((GE, LT), (1, 2.5)) == intersection(span_of(ColumnType.REAL, GE, 1), span_of(ColumnType.REAL, LT, 2.5))
+    True
+    """
+    low, high = _NUMBERS
+    for operator, value in zip(operators, values, strict=False):
+        if not (type(value) is int or type(value) is float) or not -_EXACT < value < _EXACT:
+            return None
+        key = encode_key(value)
+        if len(key) != _DOUBLE:
+            return None
+        if operator in (GE, GT, EQ):
+            low = max(low, after(key) if operator == GT else key)
+        elif operator not in (LT, LE):
+            return None
+        if operator in (LT, LE, EQ):
+            high = min(high, key if operator == LT else after(key))
+    return Span(((low, high),)) if low < high else NO_SPAN
 
 
 def whole_span(kind: ColumnType) -> Span:
@@ -246,7 +269,7 @@ class _Rule:
         low = key = encode_key(value)
         if not is_exact:
             low, key = encode_key(nextafter(value, -inf)), encode_key(nextafter(value, inf))
-        if len(low) == len(key) == 9:
+        if len(low) == len(key) == _DOUBLE:
             return self.around(low, after(key), _NUMBERS, is_exact=is_exact)
         # All numbers with this double, or one of these.
         return self.around(low[:9], _following(key[:9]), _NUMBERS, is_exact=False)

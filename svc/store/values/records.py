@@ -308,13 +308,16 @@ def json_selector(
 
 def projections(names: tuple[str, ...]) -> Callable[[Sequence[bytes]], list[tuple[Any, ...]]]:
     """A function raws -> the values of these properties for each, in one call of the decoder. What a record lacks is None."""
-    fields = tuple([(f"f{number}", name, Any) for number, name in enumerate(names)])
-    decode_all = struct_decoder(fields)
-    if decode_all is None:
-        project = projection(names, default=None)
-        return lambda raws: list(map(project, raws))
+    project = projection(names, default=None)
+    decode_all = struct_decoder(tuple([(f"f{number}", name, Any) for number, name in enumerate(names)]))
     as_tuple = msgspec.structs.astuple
-    return lambda raws: list(map(as_tuple, decode_all(raws) or ()))
+
+    def project_all(raws: Sequence[bytes]) -> list[tuple[Any, ...]]:
+        if decode_all is None or len(raws) < 3:  # for a few, one by one is faster
+            return list(map(project, raws))
+        return list(map(as_tuple, decode_all(raws) or ()))
+
+    return project_all
 
 
 def struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[Sequence[bytes]], list[Any] | None] | None:

@@ -15,7 +15,7 @@ PRINTED = {
     "SELECT name FROM data.pet WHERE id = owner": "SELECT pet.name FROM @data.pet AS pet WHERE pet.id = pet.owner ORDER BY pet.id",
     "SELECT id FROM shop.sale WHERE person = 'a' AND amount > 1":
         "SELECT sale.id FROM @shop.sale AS sale WHERE sale.person = 'a' AND sale.amount > 1 ORDER BY sale.id",
-    "SELECT id FROM shop.sale WHERE amount > ?": "SELECT sale.id FROM @shop.sale AS sale WHERE sale.amount > ?1 ORDER BY +sale.id",
+    "SELECT id FROM shop.sale WHERE amount > ?": "SELECT sale.id FROM @shop.sale AS sale WHERE sale.amount > ?1 ORDER BY sale.id",
     "SELECT any FROM shop.sale WHERE at > 'x' AND amount BETWEEN 1 AND 2 ORDER BY 1 LIMIT 1":
         "SELECT sale.^any FROM @shop.sale AS sale WHERE sale.at > 'x' AND sale.amount BETWEEN 1 AND 2 ORDER BY sale.any LIMIT 1",
     "SELECT id FROM shop.sale WHERE person LIKE 'a%' LIMIT 1":
@@ -23,7 +23,7 @@ PRINTED = {
     "SELECT id FROM shop.sale WHERE id > 1 AND person IN ('a', 'b')":
         "SELECT sale.id FROM @shop.sale AS sale WHERE sale.id > 1 AND sale.person IN ('a', 'b') ORDER BY sale.id",
     "SELECT id FROM shop.sale WHERE person IN (SELECT id FROM data.pet)":
-        "SELECT sale.id FROM @shop.sale AS sale WHERE sale.person IN (SELECT pet.id FROM @data.pet AS pet) ORDER BY +sale.id",
+        "SELECT sale.id FROM @shop.sale AS sale WHERE sale.person IN (SELECT pet.id FROM @data.pet AS pet) ORDER BY sale.id",
     "SELECT DISTINCT name FROM data.pet": "SELECT DISTINCT pet.name FROM @data.pet AS pet",
     "SELECT COUNT(*) FROM data.pet": "SELECT COUNT(*) FROM @data.pet AS pet",
     "SELECT p.name FROM data.pet p, data.person": "SELECT p.name FROM @data.pet AS p, @data.person AS person",
