@@ -157,6 +157,9 @@ class Session:
         if self.mode == "json":
             self.sink.write(printable_json(json.dumps(body, ensure_ascii=False, indent=2)) + "\n")
             return
+        if isinstance(body, dict) and isinstance(body.get("plan"), str):
+            self.sink.write(printable(body["plan"], lines=True) + "\n")
+            return
         if not isinstance(body, dict) or not isinstance(body.get("message"), str):
             self.sink.write(yaml_text(body))
             return

@@ -105,12 +105,12 @@ def test_csv_is_asked_of_the_server(capfdbinary: pytest.CaptureFixture[bytes]) -
 def test_the_body_of_a_write(terminal: Callable[[], str]) -> None:
     terminal()
     body = {"message": "inserted 2 of 2 records\x1b", "inserted_hashes": ["a" * 40, "b" * 40], "skipped_hashes": []}
-    made, _ = session(FakeAnswer(body), FakeAnswer({"plan": ["SCAN"]}))
-    assert made.run_text("insert into data.plant values (1); explain select 1")
+    made, _ = session(FakeAnswer(body), FakeAnswer({"other": 1}))
+    assert made.run_text("insert into data.plant values (1); select 1")
     shown = terminal().splitlines()
     assert shown[0] == "inserted 2 of 2 records\\x1b"
     assert shown[1].startswith('  inserted_hashes: ["aaa') and shown[1].endswith("…") and len(shown[1]) <= 60
-    assert shown[2:] == ["0.0 ms", "plan:", "- SCAN", "0.0 ms"]
+    assert shown[2:] == ["0.0 ms", "other: 1", "0.0 ms"]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,25 @@ def test_plans() -> None:
     made, client = session(*[FakeAnswer([])] * 2)
     assert made.run_text(".explain on\nselect 1;.explain off\nselect 2;")
     assert [body.get("explain") for body in client.sent] == [True, None]
+
+
+PLAN = {
+    "plan": "SCAN a: key: equal\n  SCAN b\x1b: scan",
+    "steps": [{"step": "SCAN a: key: equal", "steps": [{"step": "SCAN b\x1b: scan"}]}],
+}
+
+
+@pytest.mark.parametrize("mode", ["table", "line", "csv"])
+def test_a_plan_is_its_indented_text(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made, _ = session(FakeAnswer(PLAN), mode=mode)
+    assert made.run_text("explain select 1")
+    assert capsys.readouterr().out == "SCAN a: key: equal\n  SCAN b\\x1b: scan\n"
+
+
+def test_a_plan_as_json_is_what_the_server_says(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    made, _ = session(FakeAnswer(PLAN), mode="json")
+    assert made.run_text("explain select 1")
+    assert json.loads(capfdbinary.readouterr().out) == PLAN
 
 
 def test_names(capsys: pytest.CaptureFixture[str]) -> None:
