@@ -16,6 +16,7 @@ from svc.cli.client import AuthenticationRefused, Unreachable
 from svc.cli.sql.parameters import Parameters
 from svc.cli.sql.session import COMMANDS, MOST_ROWS, Session, SessionEnded
 from svc.clock import FakeClock
+from svc.content.registry import ContentTypes
 from tests.support.cli import FakeAnswer, FakeClient
 
 ROWS = [{"id": 1, "name": "fern"}, {"id": 2, "name": None}]
@@ -92,14 +93,29 @@ def test_formats_on_a_terminal(terminal: Callable[[], str]) -> None:
     assert client.accept.startswith("application/json")
 
 
-def test_csv_is_asked_of_the_server(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    made, client = session(
-        FakeAnswer(content=b'"id"\r\n1\r\n', content_type="text/csv"), FakeAnswer({"message": "updated 1 of 1 records"}), mode="csv"
-    )
-    assert made.run_text("select 1")
-    assert client.accept.startswith("text/csv, application/json")
-    assert made.run_text("update data.plant set a = 1")
-    assert capfdbinary.readouterr().out == b'"id"\r\n1\r\nupdated 1 of 1 records\n'
+def test_rows_as_csv_are_asked_of_the_server(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    statements = {  # -> whether it is CSV that is asked for
+        "select 1": True,
+        "update data.plant set a = 1 returning a": True,
+        "update data.plant set a = 1": False,
+        "explain select 1": False,
+        "selct 1": False,
+    }
+    answers = {
+        True: FakeAnswer(content=b'"id"\r\n1\r\n', content_type="text/csv"),
+        False: FakeAnswer({"message": "updated 1 of 1 records"}),
+    }
+    for text, is_csv in statements.items():
+        made, client = session(answers[is_csv], mode="csv")
+        assert made.run_text(text)
+        assert ContentTypes.built_in().writer(client.accept).name == ("text/csv" if is_csv else "application/json")
+    assert capfdbinary.readouterr().out == b'"id"\r\n1\r\n' * 2 + b"updated 1 of 1 records\n" * 3
+
+
+def test_plans_are_no_csv() -> None:
+    made, client = session(FakeAnswer({"plan": "SCAN", "steps": []}), mode="csv")
+    assert made.run_text(".explain on\nselect 1")
+    assert client.accept.startswith("application/json")
 
 
 def test_the_body_of_a_write(terminal: Callable[[], str]) -> None:
