@@ -13,7 +13,7 @@ long; names are not empty; numbers are finite; a minus before a number is part o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from svc.errors import QueryError
 from svc.sql.errors import UnsupportedStatement, insert_mismatch
@@ -38,6 +38,8 @@ from svc.sql.words import UNSUPPORTED
 
 _ON_CONFLICT = "use INSERT ... ON CONFLICT"
 _RESOLUTIONS = ("ABORT", "FAIL", "IGNORE", "REPLACE", "ROLLBACK")
+_BEHIND_UPDATED = ("SET",)
+_BEHIND_DELETED = ("WHERE", "RETURNING", "ORDER", "LIMIT")
 
 
 def parse(text: str, max_length: int = MAX_LENGTH) -> Statement:
@@ -154,7 +156,7 @@ class StatementParser(QueryParser):
 
     def _update(self) -> Update:
         self._refuse_or("UPDATE")
-        table = self._target()
+        table = self._target(_BEHIND_UPDATED)
         assignments = self._assignments()
         source: Source | None = self.sources() if self.take("FROM") else None
         where = self._where()
@@ -166,7 +168,7 @@ class StatementParser(QueryParser):
     def _delete(self) -> Delete:
         self.index += 1
         self.need("FROM")
-        table = self._target()
+        table = self._target(_BEHIND_DELETED)
         where = self._where()
         returning = self._returning()
         order_by = self.order_terms()
@@ -180,8 +182,8 @@ class StatementParser(QueryParser):
             raise UnsupportedStatement(f"{kind} OR {word}" if word in _RESOLUTIONS else f"{kind} OR", _ON_CONFLICT, self.at)
         self.index += 1
 
-    def _target(self) -> TableRef:
-        """The table that is changed; another name for it needs AS."""
+    def _target(self, behind_alias: Container[str] = ()) -> TableRef:
+        """The table that is changed. Another name for it needs AS, unless one of `behind_alias` follows it: so a word that is missing or wrong is no name."""
         at = self.at
         name, database = self.name("the name of a table"), ""
         if self.take("."):
@@ -189,7 +191,8 @@ class StatementParser(QueryParser):
             if self.kinds[self.index] == ".":
                 raise self.fault("a table is written database.table")
         end = self.last_end
-        alias = self.alias() if self.kinds[self.index] == "AS" else ""
+        is_aliased = self.kinds[self.index] == "AS" or self.kinds[self.index + 1] in behind_alias
+        alias = self.alias() if is_aliased else ""
         if self.kinds[self.index] == "INDEXED" or (self.kinds[self.index] == "NOT" and self.kinds[self.index + 1] == "INDEXED"):
             raise self.fault("INDEXED BY is not possible: indexes are chosen by the planner")
         return TableRef(name, database, alias, at, end)

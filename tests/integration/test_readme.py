@@ -33,6 +33,7 @@ PAGES = [
             "browser",
             "clients",
             "querying",
+            "sql",
             "operations/README",
             "security",
             "browser-login",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from svc.errors import Problem
 from svc.sql.engine import SqlCaller, SqlEngine
 from svc.store import Store
 from svc.store.values.records import iso_text, to_ms
@@ -87,14 +89,18 @@ class Pair:
                 self.sqlite.execute(f"INSERT INTO data.{name} VALUES ({', '.join('?' * len(values))})", values)
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
-        async def run() -> list[tuple[Any, ...]]:
+        """Rows as SQLite would have them."""
+        return [tuple(map(column_value, row.values())) for row in self.rows(statement)]
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        async def run() -> list[dict[str, Any]]:
             found = self.engine.run(statement, None, SqlCaller(user=None, authorized=False))
             if inspect.isawaitable(found):
                 found = await found
             rows = list(found.found)
             while not found.done:
                 rows += await found.more()
-            return [tuple(map(column_value, row.values())) for row in rows]
+            return rows
 
         try:
             return asyncio.run(run())
@@ -146,3 +152,81 @@ def test_answers_are_those_of_sqlite(pair, records, asked):
             assert found == expected, statement
         else:
             assert sorted(found, key=sort_key) == sorted(expected, key=sort_key), statement
+
+
+RECORDS: dict[str, list[dict[str, Any]]] = {
+    "Author": [
+        {"id": "k1", "name": "b", "born": None, "rating": 0.5, "active": False},
+        {"id": "k0", "name": "ä", "born": 1900, "rating": 5.0, "active": True},
+    ],
+    "Book": [{"id": 1, "title": "5", "author": "k0", "year": 5, "price": 0.5, "published": "2020-01-01T00:00:00.000Z", "tags": ["a"]}],
+    "Loose": [{"id": "k0", "a": 5, "b": True}, {"id": "k1", "a": "05", "b": "x"}],
+}
+BIG = 2**64
+ERROR = "an error"
+# (number in section 10, statement, rows here or the code of the error, rows of SQLite or ERROR)
+DIFFERENCES: list[tuple[int, str, Any, Any]] = [
+    (1, "SELECT id FROM Book", "QUERY_SYNTAX", [{"id": 1}]),
+    (1, 'SELECT "x" AS a', "UNKNOWN_ATTRIBUTE", [{"a": "x"}]),
+    (2, "SELECT 1 TRUE", "QUERY_SYNTAX", [{"TRUE": 1}]),
+    (2, "SELECT a.id FROM (data.Author AS a JOIN data.Book AS b ON a.id = b.author) AS j", "UNKNOWN_ATTRIBUTE", [{"id": "k0"}]),
+    (3, "SELECT rowid AS r FROM data.Book", "UNKNOWN_ATTRIBUTE", [{"r": 1}]),
+    (3, "SELECT id FROM data.Book NOT INDEXED", "QUERY_SYNTAX", [{"id": 1}]),
+    (3, "SELECT COUNT(*) AS n FROM sqlite_master", "QUERY_SYNTAX", [{"n": 0}]),
+    (5, "SELECT name, MAX(born) AS m FROM data.Author", "QUERY_SYNTAX", [{"name": "ä", "m": 1900}]),
+    (6, "SELECT id FROM data.Author WHERE active >= 0", [{"id": "k0"}, {"id": "k1"}], [{"id": "k1"}, {"id": "k0"}]),
+    (7, "SELECT count( * ), 2+2 FROM data.Book", [{"COUNT(*)": 1, "2 + 2": 4}], [{"count( * )": 1, "2+2": 4}]),
+    (7, "SELECT id, id FROM data.Book", [{"id": 1, "id1": 1}], [{"id": 1}]),
+    (7, "SELECT TRIM('x' FROM title) FROM data.Book", [{"TRIM(title,'x')": "5"}], ERROR),
+    (8, "SELECT active AS a FROM data.Author", [{"a": True}, {"a": False}], [{"a": 0}, {"a": 1}]),
+    (8, "SELECT published AS p FROM data.Book", [{"p": datetime(2020, 1, 1, tzinfo=UTC)}], [{"p": "2020-01-01T00:00:00.000Z"}]),
+    (8, "SELECT tags, json_array(1) AS j FROM data.Book", [{"tags": ["a"], "j": [1]}], [{"tags": '["a"]', "j": "[1]"}]),
+    (8, "SELECT TRUE AS t", [{"t": True}], [{"t": 1}]),
+    (9, "SELECT id FROM data.Loose WHERE a IN ('5')", [{"id": "k0"}], []),
+    (9, "SELECT id FROM data.Book WHERE year IN ('05')", [], [{"id": 1}]),
+    (10, "SELECT id FROM data.Author WHERE active = 'true'", [{"id": "k0"}], []),
+    (10, "SELECT id FROM data.Loose WHERE b = 'true'", [{"id": "k0"}], []),
+    (10, "SELECT id FROM data.Author WHERE active = '1'", [{"id": "k0"}], []),
+    (11, f"SELECT {BIG} AS n", [{"n": BIG}], [{"n": float(BIG)}]),
+    (11, f"SELECT {BIG} + 1 AS n", "BAD_VALUE", [{"n": float(BIG)}]),
+    (12, "SELECT CAST('a' AS BLOB) AS c", "QUERY_SYNTAX", [{"c": b"a"}]),
+    (12, "SELECT CAST(5.0 AS TEXT) AS t, CAST(7 AS BOOLEAN) AS b", [{"t": "5", "b": True}], [{"t": "5.0", "b": 7}]),
+    (12, "SELECT CAST('2020-01-01' AS DATE) AS d", [{"d": "2020-01-01T00:00:00.000Z"}], [{"d": 2020}]),
+    (12, f"SELECT CAST('{BIG}' AS INT) AS i, CAST('5' AS NUMERIC) AS n", [{"i": BIG, "n": 5.0}], [{"i": 2**63 - 1, "n": 5}]),
+    (13, "SELECT DATE('2020-01-01') AS d", [{"d": "2020-01-01T00:00:00.000+0000"}], [{"d": "2020-01-01"}]),
+    (13, "SELECT DATE('2020-01-01', '+1 day') AS d", "QUERY_SYNTAX", [{"d": "2020-01-02"}]),
+    (14, "SELECT UPPER(name) AS u, name LIKE 'Ä' AS l FROM data.Author WHERE born", [{"u": "Ä", "l": 0}], [{"u": "ä", "l": 0}]),
+    (15, "SELECT 'ab' REGEXP '^a' AS r", [{"r": True}], ERROR),
+    (15, "SELECT 'ab' REGEXP 'a(?=b)' AS r", "BAD_VALUE", ERROR),
+    (16, "SELECT JSON_PATCH('{}', '{}') AS j", "QUERY_SYNTAX", [{"j": "{}"}]),
+    (16, "SELECT LIKE('a', 'a') AS l", "QUERY_SYNTAX", [{"l": 1}]),
+]
+ELSEWHERE = {
+    4: "tests/unit/sql/test_engine.py",
+    **dict.fromkeys((17, 18, 19, 20, 21), "tests/property/test_sql_writes.py, tests/unit/sql/writing"),
+}
+"""Where the other numbers are tried."""
+
+
+def test_each_difference_that_is_listed_is_tried() -> None:
+    text = (Path(__file__).parents[2] / "docs/spec/sql.md").read_text("utf-8")
+    section = text[text.index("\n## 10.") : text.index("\n## 11.")]
+    numbers = [int(number) for number in re.findall(r"^(\d+)\. ", section, re.MULTILINE)]
+    assert numbers == sorted({number for number, *_ in DIFFERENCES} | ELSEWHERE.keys())
+
+
+@pytest.mark.parametrize(("number", "statement", "here", "there"), DIFFERENCES)
+def test_what_differs_from_sqlite(pair: Pair, number: int, statement: str, here: Any, there: Any) -> None:
+    pair.fill(RECORDS)
+    found: Any
+    try:
+        found = pair.rows(statement)
+    except Problem as problem:
+        found = problem.code
+    assert repr(found) == repr(here)
+    try:
+        cursor = pair.sqlite.cursor()
+        expected: Any = [dict(zip([name for name, *_ in cursor.get_description()], row, strict=True)) for row in cursor.execute(statement)]
+    except apsw.Error:
+        expected = ERROR
+    assert repr(expected) == repr(there)

@@ -22,6 +22,7 @@ from svc.query import calls, grouping, nodes, url
 from svc.realtime import limits
 from svc.realtime.live import queries, query_spec
 from svc.scheduler import job
+from svc.sql import limits as sql_limits
 from svc.store import database, definitions
 from svc.store.values import keys, validation
 from tests.support.node import Node
@@ -59,6 +60,21 @@ FIGURES = {
     "memory of a query that sorts, groups or joins": f"{default('query.maxBytes') // MIB} MiB",
     "work of a query": f"{default('query.maxTime') // 1000} s",
     "groups of `group()` and `facet()`": f"{grouping.MAX_GROUPS:,}",
+    "work on one statement": f"{default('sql.maxTime') // 1000} s",
+    "memory of one statement, with the records that it writes": f"{default('sql.maxMemory') // MIB} MiB",
+    "rows of an answer that is not streamed": f"{default('sql.maxRows'):,}",
+    "text of a statement": f"{default('sql.maxLength'):,} characters",
+    "expressions and queries in each other": f"{sql_limits.MAX_DEPTH} levels",
+    "terms of a SELECT; arguments of a function; tables in a FROM; SELECTs of a UNION; parameters": "; ".join(
+        f"{most:,}"
+        for most in (
+            sql_limits.MAX_COLUMNS,
+            sql_limits.MAX_ARGUMENTS,
+            sql_limits.MAX_TABLES,
+            sql_limits.MAX_COMPOUND,
+            sql_limits.MAX_PARAMETER,
+        )
+    ),
     "key": f"{keys.MAX_KEY_CHARACTERS} characters, {keys.MAX_KEY_BYTES:,} bytes",
     "values in the lists and objects of one record": f"{validation.MAX_VALUES:,}",
     "lists and objects of a record in each other": f"{validation.MAX_DEPTH} levels",
@@ -146,5 +162,5 @@ def test_what_happens_beyond_it(node: Node, row: str, within: Any, beyond: Any) 
 
 
 def test_settings_exist() -> None:
-    names = set(re.findall(r"`((?:http|query)\.\w+)`", PAGE))
+    names = set(re.findall(r"`((?:http|query|sql)\.\w+)`", PAGE))
     assert names and names <= BY_NAME.keys()

@@ -7,16 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from svc.cli.sql.schema import Schema, SchemaTable
+from svc.sql.functions import FUNCTIONS
 from svc.sql.lexer import tokens_of
 from svc.sql.words import ALIASES, NAMES, WORDS
 
-_FUNCTIONS = """abs array avg ceil coalesce concat concat_ws count current_date current_time current_timestamp date date_add date_diff date_format
-    date_sub datetime dayofweek dense_rank distinct_array exp extract first_value floor geoArea geoCircle geoContains geoConvert geoCrosses geoDifference
-    geoDistance geoEqual geoLength geoNear get_server_time getdate group_concat hex hour if ifnull iif instr json_array json_array_length json_each
-    json_extract json_group_array json_group_object json_object json_type julianday lag last_value lead length log lower ltrim mad max mean median min
-    minute mod mode month now nth_value ntile nullif offset_utc percent_rank pow printf prod quote random rank regexp_like replace round row_number rtrim
-    search_json second sign sqrt strftime substr substring sum total trim typeof unixepoch upper year"""
-FUNCTIONS = tuple(_FUNCTIONS.split())
+# CURRENT_DATE and the like are words, and stand without parentheses. CAST and CONVERT have a syntax of their own.
+_FUNCTION_NAMES = sorted([*(function.name for name, function in FUNCTIONS.items() if name not in WORDS), "CAST", "CONVERT"], key=str.upper)
 
 _NAME = r"(?:[\w$]+|`[^`]*`|\[[^\]]*\]|\"[^\"]*\")"
 _PATH = re.compile(rf"((?:{_NAME}\.){{0,2}})([\w$]*|[`\[\"][\w$ ]*)$")
@@ -67,14 +63,14 @@ def candidates(before: str, behind: str, schema: Schema) -> Iterator[Candidate]:
 
 
 def _words(begun: str) -> Iterator[Candidate]:
-    """Keywords and functions, in the case in which they were begun."""
+    """Keywords and functions, in the case in which they were begun; `geoArea` as it is."""
     case = str.lower if begun.islower() else str.upper
     for word in sorted(WORDS):
         if word.startswith(begun.upper()):
             yield Candidate(case(word), len(begun), "keyword")
-    for name in FUNCTIONS:
-        if name.lower().startswith(begun.lower()):
-            yield Candidate(f"{case(name) if name.islower() else name}(", len(begun), "function")
+    for name in _FUNCTION_NAMES:
+        if name.upper().startswith(begun.upper()):
+            yield Candidate(f"{case(name) if name.isupper() else name}(", len(begun), "function")
 
 
 def _names(qualifiers: list[str], used: Mapping[str, SchemaTable], schema: Schema, *, is_table: bool) -> Iterator[tuple[str, str, str]]:

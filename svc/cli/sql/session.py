@@ -21,6 +21,7 @@ from svc.cli.sql.schema import SchemaSource, SchemaTable
 from svc.cli.sql.script import ScriptEntry, read_script
 from svc.cli.sql.sinks import file_sink, standard_output
 from svc.clock import SYSTEM_CLOCK, Clock
+from svc.errors import Problem
 
 FORMATS = ("table", "csv", "json", "line")
 MOST_ROWS = 1_000  # of a result on a terminal, in the shell
@@ -103,7 +104,8 @@ class Session:
         if self.explains:
             body["explain"] = True
         began = self._clock.monotonic()
-        self._client.accept = f"{CSV}, {self._accept}" if self.mode == "csv" else self._accept
+        is_csv = self.mode == "csv" and not self.explains and gives_rows(text)
+        self._client.accept = CSV if is_csv else self._accept
         answer = self._client.send(body)
         try:
             if answer.status != 200:
@@ -156,6 +158,9 @@ class Session:
         """The answer to a write, or a plan."""
         if self.mode == "json":
             self.sink.write(printable_json(json.dumps(body, ensure_ascii=False, indent=2)) + "\n")
+            return
+        if isinstance(body, dict) and isinstance(body.get("plan"), str):
+            self.sink.write(printable(body["plan"], lines=True) + "\n")
             return
         if not isinstance(body, dict) or not isinstance(body.get("message"), str):
             self.sink.write(yaml_text(body))
@@ -268,6 +273,22 @@ class Session:
 
     def quit(self, rest: str) -> None:
         raise SessionEnded
+
+
+def gives_rows(text: str) -> bool:
+    """Whether the answer to a statement is rows; False for what is no SQL.
+
+    >>> gives_rows("WITH a AS (SELECT 1) SELECT * FROM a"), gives_rows("EXPLAIN SELECT 1"), gives_rows("DELETE FROM data.t RETURNING id")
+    (True, False, True)
+    """
+    from svc.sql.nodes import Delete, Insert, Query, Update
+    from svc.sql.parser import parse
+
+    try:
+        statement = parse(text)
+    except Problem:
+        return False
+    return isinstance(statement, Query) or (isinstance(statement, Insert | Update | Delete) and bool(statement.returning))
 
 
 def _column_rows(table: SchemaTable) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ class PlanRun:
         terms, is_key = self.plan.terms, self.plan.way is Way.KEY
         if len(terms) == 1:
             return (key_span_of if is_key else span_of)(self.kind, terms[0], args[0])
-        if self.kind in NUMBERS and (quick := number_span(terms, args)) is not None:
+        if terms and self.kind in NUMBERS and (quick := number_span(terms, args)) is not None:
             return quick
         found, of_column = (whole_key_span(self.kind), key_span_of) if is_key else (whole_span(self.kind), span_of)
         for operator, value in zip(terms, args, strict=False):

@@ -79,6 +79,8 @@ def test_statements_without_a_table(tables):
         ("SELECT id FROM data.Item WHERE made = ? AND big = ?", [MADE, 2**70], [["a"]]),
         ("SELECT value FROM json_each(?)", [["x", "y"]], [["x"], ["y"]]),
         ("SELECT id FROM data.Item WHERE rank = 1", {}, [["a"]]),
+        ("SELECT :p, @p, $p", {"p": 1}, [[1, 1, 1]]),
+        ("SELECT ?, ?1", [1], [[1, 1]]),
     ],
 )
 def test_parameters(tables, text, given, rows):

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from svc.cli.sql.names import candidates, quoted, tables_used
 from svc.cli.sql.schema import schema_of
+from svc.sql.functions import FUNCTIONS
 from svc.sql.parser import parse
+from svc.sql.words import WORDS
 
 
 def _table(*names: str) -> dict[str, object]:
@@ -66,7 +68,14 @@ def test_keywords_and_functions_in_the_case_they_were_begun_in() -> None:
     assert offered("SELE|") == ["SELECT"]
     assert offered("select grou|") == ["group", "groups", "group_concat("]
     assert offered("select Geod|") == ["geoDifference(", "geoDistance("]
+    assert offered("select cas|") == ["case", "cast("]
     assert offered("select f.sel| from data.Flight f") == []
+
+
+def test_every_function_of_statements_is_offered_once() -> None:
+    for name, function in FUNCTIONS.items():
+        expected = name if name in WORDS else f"{function.name}("
+        assert [each for each in offered(f"select {name}|") if each.rstrip("(") == function.name] == [expected]
 
 
 @given(st.text(alphabet="seltfromdaFigh.,;`[]'\"()- \n1", max_size=40), st.integers(0, 40))

@@ -16,6 +16,7 @@ from svc.cli.client import AuthenticationRefused, Unreachable
 from svc.cli.sql.parameters import Parameters
 from svc.cli.sql.session import COMMANDS, MOST_ROWS, Session, SessionEnded
 from svc.clock import FakeClock
+from svc.content.registry import ContentTypes
 from tests.support.cli import FakeAnswer, FakeClient
 
 ROWS = [{"id": 1, "name": "fern"}, {"id": 2, "name": None}]
@@ -92,25 +93,40 @@ def test_formats_on_a_terminal(terminal: Callable[[], str]) -> None:
     assert client.accept.startswith("application/json")
 
 
-def test_csv_is_asked_of_the_server(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    made, client = session(
-        FakeAnswer(content=b'"id"\r\n1\r\n', content_type="text/csv"), FakeAnswer({"message": "updated 1 of 1 records"}), mode="csv"
-    )
-    assert made.run_text("select 1")
-    assert client.accept.startswith("text/csv, application/json")
-    assert made.run_text("update data.plant set a = 1")
-    assert capfdbinary.readouterr().out == b'"id"\r\n1\r\nupdated 1 of 1 records\n'
+def test_rows_as_csv_are_asked_of_the_server(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    statements = {  # -> whether it is CSV that is asked for
+        "select 1": True,
+        "update data.plant set a = 1 returning a": True,
+        "update data.plant set a = 1": False,
+        "explain select 1": False,
+        "selct 1": False,
+    }
+    answers = {
+        True: FakeAnswer(content=b'"id"\r\n1\r\n', content_type="text/csv"),
+        False: FakeAnswer({"message": "updated 1 of 1 records"}),
+    }
+    for text, is_csv in statements.items():
+        made, client = session(answers[is_csv], mode="csv")
+        assert made.run_text(text)
+        assert ContentTypes.built_in().writer(client.accept).name == ("text/csv" if is_csv else "application/json")
+    assert capfdbinary.readouterr().out == b'"id"\r\n1\r\n' * 2 + b"updated 1 of 1 records\n" * 3
+
+
+def test_plans_are_no_csv() -> None:
+    made, client = session(FakeAnswer({"plan": "SCAN", "steps": []}), mode="csv")
+    assert made.run_text(".explain on\nselect 1")
+    assert client.accept.startswith("application/json")
 
 
 def test_the_body_of_a_write(terminal: Callable[[], str]) -> None:
     terminal()
     body = {"message": "inserted 2 of 2 records\x1b", "inserted_hashes": ["a" * 40, "b" * 40], "skipped_hashes": []}
-    made, _ = session(FakeAnswer(body), FakeAnswer({"plan": ["SCAN"]}))
-    assert made.run_text("insert into data.plant values (1); explain select 1")
+    made, _ = session(FakeAnswer(body), FakeAnswer({"other": 1}))
+    assert made.run_text("insert into data.plant values (1); select 1")
     shown = terminal().splitlines()
     assert shown[0] == "inserted 2 of 2 records\\x1b"
     assert shown[1].startswith('  inserted_hashes: ["aaa') and shown[1].endswith("…") and len(shown[1]) <= 60
-    assert shown[2:] == ["0.0 ms", "plan:", "- SCAN", "0.0 ms"]
+    assert shown[2:] == ["0.0 ms", "other: 1", "0.0 ms"]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +196,25 @@ def test_plans() -> None:
     made, client = session(*[FakeAnswer([])] * 2)
     assert made.run_text(".explain on\nselect 1;.explain off\nselect 2;")
     assert [body.get("explain") for body in client.sent] == [True, None]
+
+
+PLAN = {
+    "plan": "SCAN a: key: equal\n  SCAN b\x1b: scan",
+    "steps": [{"step": "SCAN a: key: equal", "steps": [{"step": "SCAN b\x1b: scan"}]}],
+}
+
+
+@pytest.mark.parametrize("mode", ["table", "line", "csv"])
+def test_a_plan_is_its_indented_text(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made, _ = session(FakeAnswer(PLAN), mode=mode)
+    assert made.run_text("explain select 1")
+    assert capsys.readouterr().out == "SCAN a: key: equal\n  SCAN b\\x1b: scan\n"
+
+
+def test_a_plan_as_json_is_what_the_server_says(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    made, _ = session(FakeAnswer(PLAN), mode="json")
+    assert made.run_text("explain select 1")
+    assert json.loads(capfdbinary.readouterr().out) == PLAN
 
 
 def test_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,13 @@ def test_nothing_is_done(sql: Sql, two: Table, mails: Table) -> None:
     assert len(records_of(mails)) == 3
 
 
+def test_what_is_unique_afterwards_may_be_swapped(sql: Sql, mails: Table) -> None:
+    before = {record["key"]: record["mail"] for record in records_of(mails)}
+    sql("UPDATE data.Strict SET mail = CASE mail WHEN 'a@x' THEN 'b@x' ELSE 'a@x' END WHERE mail IN ('a@x', 'b@x')")
+    swapped = before | {"a": before["b"], "b": before["a"]}
+    assert {record["key"]: record["mail"] for record in records_of(mails)} == swapped != before
+
+
 def test_a_unique_attribute_finds_the_record(sql: Sql, mails: Table) -> None:
     answer = sql(
         "INSERT INTO data.Strict (key, mail, need) VALUES ('new', 'b@x', 7), (NULL, 'c@x', 8) ON CONFLICT (mail) DO UPDATE SET need = excluded.need,"

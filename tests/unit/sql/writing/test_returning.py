@@ -66,10 +66,20 @@ def test_sub_selects_see_what_was_written(sql: Sql, store: Store, items: Table) 
     ]
 
 
+def test_sub_selects_see_what_is_deleted(sql: Sql, items: Table) -> None:
+    sql("INSERT INTO data.Item (id, n) VALUES (1, 1), (2, 2)")
+    assert sql("DELETE FROM data.Item RETURNING id, (SELECT sum(n) FROM data.Item) AS total") == [
+        {"id": 1, "total": 3},
+        {"id": 2, "total": 3},
+    ]
+
+
 def test_the_alias_of_the_table_can_be_used(sql: Sql, items: Table) -> None:
     assert sql("INSERT INTO data.Item AS i (id, n) VALUES (1, 1) RETURNING i.id, i.*")[0]["id"] == 1
     assert sql("UPDATE data.Item AS i SET n = 2 RETURNING i.n, *")[0]["n"] == 2
-    assert sql("DELETE FROM data.Item AS i RETURNING i.n + 1 AS more") == [{"more": 3}]
+    assert sql("UPDATE data.Item i SET n = i.n + 1 RETURNING i.n") == [{"n": 3}]
+    assert sql("DELETE FROM data.Item AS i WHERE i.n = 2 RETURNING i.id") == []
+    assert sql("DELETE FROM data.Item i RETURNING i.n + 1 AS more") == [{"more": 4}]
 
 
 @pytest.mark.parametrize("statement", ["UPDATE data.Item SET n = n + 1 RETURNING {}", "INSERT INTO data.Item (id) VALUES (2) RETURNING {}"])
