@@ -43,7 +43,7 @@ class BoundQuery:
     `exact_parameters`: which of these, as indexes, have to be given as `Decoding.EXACT` has values: text, 64-bit integers, floats and null as they are, all
     else as `encode_payload` makes it. `tables`: those it reads. `constants`: values of further parameters, behind these, that binding has taken out of the
     text. `layout`: where the value of each of `columns` is found, a number is that of SQLite's column; none: they are SQLite's. `declared`: what SQLite has
-    to know of: `tables`, and tables of counts that are read in place of some of them. `has_plain_texts`: see `tables.comparing`.
+    to know of: `tables`, and tables of counts that are read in place of some of them. `is_plain`: see `tables.comparing`.
     """
 
     text: str
@@ -54,7 +54,7 @@ class BoundQuery:
     exact_parameters: frozenset[int] = frozenset()
     layout: tuple[int | RecordColumn, ...] = ()
     declared: tuple[TableView | SpecialTable, ...] = ()
-    has_plain_texts: bool = False
+    is_plain: bool = False
 
     def __post_init__(self) -> None:
         self.declared = self.declared or self.tables

@@ -113,7 +113,7 @@ class Connection:
     def begin(self, query: BoundQuery, source: StatementSource) -> None:
         """Read `source` from now on, for a query."""
         self.modules.source = source
-        self.modules.has_plain_texts = query.has_plain_texts
+        self.modules.is_plain = query.is_plain
 
     def close(self) -> None:
         _open.discard(self)

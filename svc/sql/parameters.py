@@ -27,7 +27,9 @@ class Parameters:
 
     def check(self, given: Any) -> None:
         """Raise 400 unless there is a value for each parameter, and nothing else."""
-        if not self._words and (len(given) == self._count if type(given) is list or type(given) is tuple else given is None and not self._count):
+        if not self._words and (
+            len(given) == self._count if type(given) is list or type(given) is tuple else given is None and not self._count
+        ):
             return
         if self._count and self._words:
             raise _fault("a statement has parameters by position (?) or by name (:name), not both")

@@ -28,8 +28,8 @@ from svc.store.writing.long_write import wait_uncancelled
 
 TURN = 0.002  # seconds of work in the turn
 AT_ONCE = 1024  # rows that are found in the turn
-BATCH = 200  # rows that a thread finds at a time
-BATCH_BYTES = 64 << 10  # about, of texts and bytes in them
+BATCH = 500  # rows that a thread finds at a time
+BATCH_BYTES = 128 << 10  # about, of texts and bytes in them
 _COUNTED = 16  # rows between two looks at their size
 
 

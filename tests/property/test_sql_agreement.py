@@ -14,11 +14,12 @@ from typing import Any
 
 import apsw
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from svc.errors import Problem
 from svc.sql.engine import SqlCaller, SqlEngine
+from svc.sql.tables import access
 from svc.store import Store
 from svc.store.values.records import iso_text, to_ms
 from tests.support.profile import half_by_day
@@ -86,7 +87,7 @@ class Pair:
             self.sqlite.execute(f"DELETE FROM data.{name}")
             for row in rows:
                 values = tuple(map(column_value, row.values()))
-                self.sqlite.execute(f"INSERT INTO data.{name} VALUES ({', '.join('?' * len(values))})", values)
+                self.sqlite.execute(f"INSERT INTO data.{name} ({', '.join(row)}) VALUES ({', '.join('?' * len(values))})", values)
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         """Rows as SQLite would have them."""
@@ -122,9 +123,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 @st.composite
-def data(draw: Any) -> dict[str, list[dict[str, Any]]]:
+def data(draw: Any, tables: dict[str, dict[str, Any]] = KINDS) -> dict[str, list[dict[str, Any]]]:
     found = {}
-    for name, kinds in KINDS.items():
+    for name, kinds in tables.items():
         rows = []
         for number in range(draw(st.integers(0, 8))):
             row = {key: draw(kind) for key, kind in kinds.items() if kind is not None}
@@ -230,3 +231,60 @@ def test_what_differs_from_sqlite(pair: Pair, number: int, statement: str, here:
     except apsw.Error:
         expected = ERROR
     assert repr(expected) == repr(there)
+
+
+MIXED_TEXTS = st.sampled_from([None, "", "a", "10", "010", " 10", "1.0", "0", "1", "2.5", "-1", "true", "2020-01-01T00:00:00.000Z"])
+MIXED = st.sampled_from([None, 0, 1, 2.5, -1, 10, True, "a", "10", "010", "1.0", "1", "0", "2.5", "", [1], {"a": 1}])
+MIXED_KINDS = {
+    "Author": {"id": None, "name": MIXED_TEXTS, "born": NUMBERS, "rating": st.sampled_from([None, 0.5, 1.0, 2.5, 10.0])},
+    "Book": {
+        "id": None,
+        "title": MIXED_TEXTS,
+        "author": MIXED_TEXTS,
+        "year": NUMBERS,
+        "price": FRACTIONS,
+        "published": DATES,
+        "tags": LISTS,
+    },
+    "Loose": {"id": None, "a": MIXED, "b": MIXED},
+}
+COMPARED = [(table, column) for table, columns in MIXED_KINDS.items() for column in columns]
+FORMS = [
+    "SELECT x.id, y.id FROM data.{t1} x, data.{t2} y WHERE x.{c1} {op} y.{c2}",
+    "SELECT x.id, y.id FROM data.{t1} x LEFT JOIN data.{t2} y ON x.{c1} {op} y.{c2}",
+    "SELECT x.id FROM data.{t1} x WHERE x.{c1} IN (SELECT y.{c2} FROM data.{t2} y)",
+    "SELECT x.id FROM data.{t1} x WHERE x.{c1} NOT IN (SELECT y.{c2} FROM data.{t2} y WHERE y.{c2} IS NOT NULL)",
+    "SELECT x.id FROM data.{t1} x WHERE x.{c1} IN (SELECT y.{c2} || '' FROM data.{t2} y)",
+    "SELECT x.id FROM data.{t1} x WHERE (x.{c1}, x.id) IN (SELECT y.{c2}, y.id FROM data.{t2} y)",
+    "SELECT x.id FROM data.{t1} x WHERE x.{c1} {op} (SELECT MAX(y.{c2}) FROM data.{t2} y)",
+    "SELECT x.id FROM data.{t1} x WHERE x.{c1} {op} (SELECT COUNT(*) FROM data.{t2} y)",
+    "SELECT x.id FROM data.{t1} x WHERE EXISTS (SELECT 1 FROM data.{t2} y WHERE x.{c1} {op} y.{c2})",
+    "WITH y AS (SELECT {c2} AS v FROM data.{t2}) SELECT x.id FROM data.{t1} x, y WHERE x.{c1} {op} y.v",
+    "WITH y AS (SELECT {c2} AS v FROM data.{t2}) SELECT x.id FROM data.{t1} x WHERE x.{c1} IN (SELECT v FROM y)",
+    "SELECT x.id FROM data.{t1} x WHERE x.{c1} BETWEEN '1' AND 10 OR x.{c1} {op} 1 OR x.{c1} {op} 'a'",
+    """SELECT x.id FROM data.{t1} x, json_each('[1,10,"10","a",2.5]') j WHERE x.{c1} {op} j.value""",
+]
+
+
+@pytest.fixture
+def indexes_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans go by indexes wherever they can."""
+    monkeypatch.setattr(access, "_FETCH", 0.001)
+    monkeypatch.setattr(access, "_ENTRY", 0.001)
+
+
+comparisons = st.tuples(
+    st.sampled_from(FORMS), st.sampled_from(COMPARED), st.sampled_from(COMPARED), st.sampled_from(["=", "=", "<", ">=", "IS"])
+)
+
+
+@settings(
+    max_examples=half_by_day(60), phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data(MIXED_KINDS), st.lists(comparisons, min_size=20, max_size=20))
+def test_values_are_converted_as_by_sqlite(pair, indexes_are_cheap, records, asked):
+    """Before they are compared, depending on the columns that they come from."""
+    pair.fill(records)
+    for form, (table, column), (other, its), operator in asked:
+        statement = form.format(t1=table, c1=column, t2=other, c2=its, op=operator)
+        assert sorted(pair.ask(statement), key=sort_key) == sorted(map(tuple, pair.sqlite.execute(statement)), key=sort_key), statement

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from svc.sql.binding import plain_texts
+from svc.sql.binding.conversions import is_plain
 from svc.sql.binding.faces import give_exact_arguments
 from svc.sql.binding.figures import Figures
 from svc.sql.binding.printing import SqlitePrinter
@@ -67,5 +67,5 @@ def bind_query(
         frozenset(index for index, (_, is_exact) in enumerate(printer.parameters) if is_exact),
         layout,
         (*statement.views, *special),
-        plain_texts.has_plain_texts(relation),
+        is_plain(relation),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from svc.sql.binding import dialect
 from svc.sql.binding.bound_nodes import BoundCall
 from svc.sql.binding.calls import CallBinder
+from svc.sql.binding.conversions import looked_for
 from svc.sql.binding.faults import misuse, no_column, not_unique
 from svc.sql.binding.scopes import Scope, column_of
 from svc.sql.binding.sources import AmbiguousName, MergedColumn, SourceColumn
@@ -178,7 +179,7 @@ class ExpressionBinder:
             query = self._query(node.items, scope)
             if len(query.names) != width_of(operand):
                 raise misuse(f"{width_of(operand)} values are looked for among rows of {len(query.names)}", position_of(node))
-            return In(operand, query, node.is_negated)
+            return In(looked_for(operand, query), query, node.is_negated)
         items = [self.bind_row(item, scope) for item in node.items]
         for item in items:
             self._check_widths(operand, item, item)

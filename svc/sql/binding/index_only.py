@@ -18,7 +18,7 @@ from svc.sql.binding.figures import Figures
 from svc.sql.binding.relations import BoundSelect, Relation
 from svc.sql.binding.walking import substituted, walk
 from svc.sql.catalogue import ColumnView
-from svc.sql.nodes import Binary, Call, Expression, IsNull, Literal, OrderTerm, SelectItem, Subquery
+from svc.sql.nodes import Binary, Call, Expression, IsNull, Literal, OrderTerm, SelectItem, Subquery, Unary
 from svc.sql.tables.index_only import CountView, GroupsView
 
 _ENDS = frozenset(("MIN", "MAX"))
@@ -118,13 +118,13 @@ def _each_alone(calls: list[BoundCall], table: BoundTable, figures: Figures) -> 
     made: dict[int, Expression] = {}
     for call in calls:
         if _counts_records(call, table):
-            number = SelectItem(ResolvedColumn(NUMBER, table.alias))
+            number = SelectItem(Unary("+", ResolvedColumn(NUMBER, table.alias)))  # an aggregate has no affinity
             select = BoundSelect((number,), replace(table, name=figures.count(table.view).sql_name))
             made[id(call)] = _subquery(select)
         elif _name(call) in _ENDS and call.where is None and call.args and _is_indexed(call.args[0], table, figures):
             # Of MIN itself, SQLite does not ask a virtual table for the first row in order.
             value = call.args[0]
-            select = BoundSelect((SelectItem(value),), table, IsNull(value, True))
+            select = BoundSelect((SelectItem(Unary("+", value)),), table, IsNull(value, True))
             made[id(call)] = _subquery(select, (OrderTerm(value, _name(call) == "MAX"),), Literal(1))
         else:
             return {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from svc.errors import QueryError
+from svc.sql.affinity import text_of_number
 from svc.sql.functions.meter import WorkMeter
 from svc.store.values.conversion import shown
 
@@ -81,13 +82,10 @@ def text_of(value: Any) -> str:
 def sql_text(value: Any) -> str:
     """The text of a value that is not null as SQLite writes it.
 
-    >>> sql_text(5.0), sql_text(2 / 3), sql_text(1e300), sql_text(7)
-    ('5.0', '0.666666666666667', '1.0e+300', '7')
+    >>> sql_text(5.0), sql_text(0.5), sql_text(7)
+    ('5.0', '0.5', '7')
     """
-    if type(value) is not float:
-        return text_of(value)
-    digits, e, exponent = f"{value:.15g}".partition("e")
-    return digits + ("" if "." in digits or not digits[-1].isdigit() else ".0") + e + exponent
+    return text_of_number(value) if type(value) is float else text_of(value)
 
 
 def number_of(value: Any) -> int | float | None:

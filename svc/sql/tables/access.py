@@ -77,13 +77,13 @@ class Candidate:
     is_sorted: bool = False
 
 
-def choose(info: Any, shape: TableShape, state: ReadState | None, has_plain_texts: bool = False) -> None:
-    """Tell SQLite the best way. `info`: its `IndexInfo`. `state` None: nothing is known of the table yet. `has_plain_texts`: see `comparing`."""
+def choose(info: Any, shape: TableShape, state: ReadState | None, is_plain: bool = False) -> None:
+    """Tell SQLite the best way. `info`: its `IndexInfo`. `state` None: nothing is known of the table yet. `is_plain`: see `comparing`."""
     used = shape.used(frozenset(info.colUsed))
     terms, limit, offset = _terms(info, shape)
     keys = [term for term in terms.get(shape.key, ()) if term.operator == EQ]
     if keys and not info.nOrderBy:  # nothing is better
-        _tell(info, shape, Candidate(Way.KEY, shape.key, keys[:1], 1.0, _BEGIN), used, limit, offset, has_plain_texts)
+        _tell(info, shape, Candidate(Way.KEY, shape.key, keys[:1], 1.0, _BEGIN), used, limit, offset, is_plain)
         return
     count = _UNKNOWN_COUNT if state is None else state.record_count(shape.table)
     order = [(info.get_aOrderBy_iColumn(number) - 1, info.get_aOrderBy_desc(number)) for number in range(info.nOrderBy)]
@@ -100,7 +100,7 @@ def choose(info: Any, shape: TableShape, state: ReadState | None, has_plain_text
         candidates,
         key=lambda each: _total(each, bool(order), limit if is_served and len(each.terms) == sum(map(len, terms.values())) else None),
     )
-    _tell(info, shape, best, used, limit, offset, has_plain_texts)
+    _tell(info, shape, best, used, limit, offset, is_plain)
 
 
 def _terms(info: Any, shape: TableShape) -> tuple[dict[int, list[Term]], Term | None, Term | None]:
@@ -215,13 +215,13 @@ def _tell(
     used: tuple[int, ...],
     limit: Term | None,
     offset: Term | None,
-    has_plain_texts: bool,
+    is_plain: bool,
 ) -> None:
     number = 0
     operators = tuple([term.operator for term in way.terms])
     is_left = (
         len(operators) > 0
-        and is_left_to_us(shape.kinds[way.column], operators, has_plain_texts=has_plain_texts)
+        and is_left_to_us(shape.kinds[way.column], operators, is_plain=is_plain)
         and not shape.view.columns[way.column].is_computed
     )
     for term in way.terms:

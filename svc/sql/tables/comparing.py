@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from operator import eq, ge, gt, le, lt
 from typing import Any
 
-import apsw
-
+from svc.sql.affinity import number_of_text, text_of_number
 from svc.sql.catalogue import ColumnType
-from svc.sql.functions.function import sql_text
 from svc.sql.tables.spans import EQ, GE, GT, IS, LE, LT, SHORT
 from svc.sql.tables.values import SqlValue, numeric_value
 
@@ -23,10 +21,10 @@ _TESTS: dict[int, Callable[[Any, Any], bool]] = {EQ: eq, GT: gt, GE: ge, LT: lt,
 _EXACT = 1 << 53
 
 
-def is_left_to_us(kind: ColumnType, operators: Sequence[int], *, has_plain_texts: bool) -> bool:
-    """Whether comparisons of a column of this type need no test of SQLite. `has_plain_texts`: see above."""
+def is_left_to_us(kind: ColumnType, operators: Sequence[int], *, is_plain: bool) -> bool:
+    """Whether comparisons of a column of this type need no test of SQLite. `is_plain`: see above."""
     if kind is ColumnType.TEXT:
-        return has_plain_texts and all(operator == EQ for operator in operators)
+        return is_plain and all(operator == EQ for operator in operators)
     return kind in NUMBERS and all(operator in _TESTS and operator != IS for operator in operators)
 
 
@@ -49,11 +47,11 @@ def comparison(kind: ColumnType, operator: int, value: SqlValue) -> Callable[[Sq
         return lambda own: False
     if kind is ColumnType.TEXT:
         if type(value) is int or type(value) is float:
-            value = sql_text(value)
+            value = text_of_number(value)
     elif type(value) is str:
         number, is_exact = numeric_value(value)
         if number is not None:
-            value = number if is_exact else _as_sqlite_reads(value)
+            value = number if is_exact else number_of_text(value)
     holds, place = _TESTS[operator], sort_place(value)
     return lambda own: own is not None and holds(sort_place(own), place)
 
@@ -63,12 +61,3 @@ def sort_place(value: SqlValue) -> tuple[int, Any]:
     if value is None:
         return 0, 0
     return (2, value) if type(value) is str else (3, value) if type(value) is bytes else (1, value)
-
-
-def _as_sqlite_reads(number: str) -> Any:
-    """Its last digit may be another one than elsewhere."""
-    connection = apsw.Connection(":memory:")
-    try:
-        return connection.execute("SELECT CAST(? AS NUMERIC)", (number,)).get
-    finally:
-        connection.close()

@@ -46,7 +46,7 @@ class SpecialTable(Declarable, Protocol):
 class TableModules:
     """What one connection, which belongs to one running statement at a time, has of the tables of svc.
 
-    `source`: set by whoever prepares and runs a statement; `has_plain_texts`: of that statement (`comparing`). `on_rows`: is told how many records or index
+    `source`: set by whoever prepares and runs a statement; `is_plain`: of that statement (`comparing`). `on_rows`: is told how many records or index
     entries were looked at, before SQLite has them; it may raise.
     """
 
@@ -56,7 +56,7 @@ class TableModules:
         self._declared: dict[tuple[str, str], Declarable] = {}
         self._schemas: dict[str, None] = {}  # that are attached, the one used last at the end
         self.state: ReadState | None = None
-        self.has_plain_texts = False
+        self.is_plain = False
         self.on_rows: Callable[[int], object] = _nobody_counts
         module: Any = _Module(self)
         connection.create_module(MODULE, module, use_bestindex_object=True, iVersion=2, read_only=True)
@@ -172,7 +172,7 @@ class VirtualTable:
     # -- for SQLite
 
     def BestIndexObject(self, info: Any) -> bool:
-        choose(info, self.shape, self._modules.state, self._modules.has_plain_texts)
+        choose(info, self.shape, self._modules.state, self._modules.is_plain)
         return True
 
     def Open(self) -> TableCursor:

@@ -17,9 +17,9 @@ PRINTED = {
     "SELECT COUNT(id) + 1 AS n FROM data.person HAVING n > 0 ORDER BY n":
         f'SELECT {TOTAL} + 1 FROM @data.person^count AS person HAVING {TOTAL} + 1 > 0 ORDER BY 1',
     "SELECT MAX(id) AS m FROM data.person HAVING COUNT(*) > 0 ORDER BY COUNT(id)":
-        'SELECT (SELECT person.id FROM @data.person AS person WHERE person.id IS NOT NULL ORDER BY person.id DESC LIMIT 1)'
-        ' WHERE (SELECT person.n FROM @data.person^count AS person) > 0'
-        ' ORDER BY (SELECT person.n FROM @data.person^count AS person)',
+        'SELECT (SELECT +person.id FROM @data.person AS person WHERE person.id IS NOT NULL ORDER BY person.id DESC LIMIT 1)'
+        ' WHERE (SELECT +person.n FROM @data.person^count AS person) > 0'
+        ' ORDER BY (SELECT +person.n FROM @data.person^count AS person)',
     "SELECT COUNT(*) FROM data.person WHERE age = 20": f'SELECT {TOTAL} FROM @data.person^groups^age AS person WHERE person.value = 20',
     "SELECT COUNT(age) FROM data.person":
         'SELECT COALESCE(SUM(person.n) FILTER (WHERE person.value IS NOT NULL), 0) FROM @data.person^groups^age AS person',
@@ -38,11 +38,11 @@ PRINTED = {
         " FROM @data.person AS p ORDER BY p.id",
     # Each alone.
     "SELECT COUNT(*), MIN(age), MAX(name) AS m FROM data.person":
-        "SELECT (SELECT person.n FROM @data.person^count AS person),"
-        " (SELECT person.age FROM @data.person AS person WHERE person.age IS NOT NULL ORDER BY person.age LIMIT 1),"
-        " (SELECT person.name FROM @data.person AS person WHERE person.name IS NOT NULL ORDER BY person.name DESC LIMIT 1)",
+        "SELECT (SELECT +person.n FROM @data.person^count AS person),"
+        " (SELECT +person.age FROM @data.person AS person WHERE person.age IS NOT NULL ORDER BY person.age LIMIT 1),"
+        " (SELECT +person.name FROM @data.person AS person WHERE person.name IS NOT NULL ORDER BY person.name DESC LIMIT 1)",
     "SELECT MIN(id) FROM data.person":
-        "SELECT (SELECT person.id FROM @data.person AS person WHERE person.id IS NOT NULL ORDER BY person.id LIMIT 1)",
+        "SELECT (SELECT +person.id FROM @data.person AS person WHERE person.id IS NOT NULL ORDER BY person.id LIMIT 1)",
     # As it is.
     "SELECT MAX(score) FROM data.person": "SELECT MAX(person.score) FROM @data.person AS person",
     "SELECT MAX(age) FILTER (WHERE age < 9) FROM data.person":

@@ -64,7 +64,7 @@ def tables(request: pytest.FixtureRequest, open_tables: Callable[..., SqlTables]
     monkeypatch.setattr(access, "_FETCH", 0.001)
     monkeypatch.setattr(access, "_ENTRY", 0.001)
     made = open_tables(TYPED)
-    made.modules.has_plain_texts = request.param
+    made.modules.is_plain = request.param
     made.fill({"Typed": ROWS})
     return made
 
