@@ -26,6 +26,7 @@ FORMATS = ("table", "csv", "json", "line")
 MOST_ROWS = 1_000  # of a result on a terminal, in the shell
 MOST_NESTED = 10  # files that are read by files
 CSV = "text/csv"
+CSV_FIRST = f"{CSV}, application/json;q=0.01"  # the server has a quality of its own for each type, that of CSV is low (spec: http §7.1)
 
 
 class SessionEnded(Exception):
@@ -103,7 +104,7 @@ class Session:
         if self.explains:
             body["explain"] = True
         began = self._clock.monotonic()
-        self._client.accept = f"{CSV}, {self._accept}" if self.mode == "csv" else self._accept
+        self._client.accept = CSV_FIRST if self.mode == "csv" else self._accept
         answer = self._client.send(body)
         try:
             if answer.status != 200:
