@@ -25,6 +25,7 @@ import pytest
 from tests.integration.conftest import PASSWORD, PROTOCOLS, Process, authorization
 from tests.support import short_drain
 from tests.support.forked import run_command
+from tests.support.http2 import ClientEnd
 from tests.support.pages import BROWSER, Parsed
 from tests.support.streams import EventClient
 from tests.support.waiting import LIMIT, wait_until
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.programs
 COUNT = 20_000
 ARROW = "application/vnd.apache.arrow.stream"
 LONG = str(3600 * 1000)  # ms: nothing ends a statement but what a test does
-SHORT = "1000"  # ms
+SHORT = "500"  # ms
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 ENDLESS = f"{NUMBERS} SELECT COUNT(*) AS n FROM n"
 ENDLESS_ROWS = f"{NUMBERS} SELECT i FROM n"
@@ -280,14 +281,16 @@ def test_statements_in_other_bodies(server: Process) -> None:
 # --- statements that do not end ----------------------------------------------------------------------------------------------------------
 
 
-def begin(process: Process, sql: str, accept: str = "application/json") -> socket.socket:
+def begin(process: Process, sql: str, port: str = "application") -> socket.socket:
     """A client that has asked, and reads nothing unless the test does."""
+    is_operation = port == "operations"
+    body = json.dumps({"operation": "sql", "sql": sql} if is_operation else {"sql": sql})
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
     sock.settimeout(LIMIT)
-    sock.connect(("127.0.0.1", process.port))
-    fields = f"Host: localhost\r\nAuthorization: {authorization()}\r\nAccept: {accept}\r\nContent-Type: application/sql"
-    sock.sendall(f"POST /sql HTTP/1.1\r\n{fields}\r\nContent-Length: {len(sql)}\r\n\r\n{sql}".encode())
+    sock.connect(("127.0.0.1", process.operations_port if is_operation else process.port))
+    fields = f"Host: localhost\r\nAuthorization: {authorization()}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    sock.sendall(f"POST /{'' if is_operation else 'sql'} HTTP/1.1\r\n{fields}\r\n\r\n{body}".encode())
     return sock
 
 
@@ -301,27 +304,70 @@ def others_are_answered(process: Process) -> None:
         assert answer(client, "DELETE FROM data.Brand WHERE id = 'beside'")["deleted_hashes"] == ["beside"]
 
 
-def test_clients_that_leave_end_their_statements(server: Process) -> None:
-    """There is no limit of time here: were the statements of those who have left still running, none of the last ones would find a thread."""
+def there_are_threads(process: Process) -> None:
+    """There is no limit of time: were statements still running that nobody waits for, these would not be answered."""
+    with process.client() as client:
+        for _ in range(THREADS):
+            assert answer(client, f"{NUMBERS[:-1]} WHERE i < 100000) SELECT COUNT(*) AS n FROM n") == [{"n": 100_000}]
+
+
+@pytest.mark.parametrize("port", ["application", "operations"])
+def test_clients_that_leave_end_their_statements(server: Process, port: str) -> None:
     with ExitStack() as stack:
         for _ in range(2 * THREADS):
-            stack.enter_context(begin(server, ENDLESS))
+            stack.enter_context(begin(server, ENDLESS, port))
         others_are_answered(server)
+    there_are_threads(server)
     with ExitStack() as stack:
         for _ in range(2 * THREADS):
-            sock = stack.enter_context(begin(server, ENDLESS_ROWS))
+            sock = stack.enter_context(begin(server, ENDLESS_ROWS, port))
             assert sock.recv(1024).startswith(b"HTTP/1.1 200 ")
         others_are_answered(server)
-    with server.client() as client:
-        assert answer(client, f"{NUMBERS[:-1]} WHERE i < 200000) SELECT COUNT(*) AS n FROM n") == [{"n": 200_000}]
+    there_are_threads(server)
+
+
+def test_streams_of_http2_that_are_reset_end_their_statements(server: Process) -> None:
+    end = ClientEnd()
+    fields = {"authorization": authorization(), "content-type": "application/sql"}
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as sock:
+
+        def wait_for(reached: Callable[[], object]) -> None:
+            sock.sendall(end.data_to_send())
+            while not reached():
+                piece = sock.recv(65536)
+                assert piece, end.goodbyes
+                end.receive(piece)
+                sock.sendall(end.data_to_send())
+
+        endless = [end.request("POST", "/sql", fields, ENDLESS.encode()) for _ in range(THREADS)]
+        streamed = [end.request("POST", "/sql", fields, ENDLESS_ROWS.encode()) for _ in range(THREADS)]
+        beside = end.request("POST", "/sql", fields, b"SELECT 1 AS one")
+        wait_for(lambda: end.answers[beside].is_complete)
+        for stream in (*endless, *streamed):
+            end.h2.reset_stream(stream)
+        last = end.request("POST", "/sql", fields, f"{NUMBERS[:-1]} WHERE i < 100000) SELECT COUNT(*) AS n FROM n".encode())
+        wait_for(lambda: end.answers[last].is_complete)
+        assert [json.loads(end.answers[stream].body) for stream in (beside, last)] == [[{"one": 1}], [{"n": 100_000}]]
 
 
 def test_a_client_that_leaves_ends_its_write(server: Process) -> None:
-    """Nothing of it is written, and others can write."""
-    with begin(server, f"{NUMBERS} INSERT INTO data.Brand (id) SELECT i FROM n"):
-        others_are_answered(server)
+    """It reads without end, after it has found what to write. Meanwhile others read, and wait to write (spec: sql §5). Nothing of it is written."""
+    statuses: list[int] = []
+
+    def put() -> None:
+        with server.client() as own:
+            statuses.append(own.put("/Brand/after", json={"name": "a"}).status_code)
+
+    writer = threading.Thread(target=put)
+    with begin(server, f"{NUMBERS} INSERT INTO data.Brand (id) SELECT i FROM n WHERE i <= 100"):
+        with server.client() as client:
+            for _ in range(20):
+                assert client.get("/Product/p").json()["name"] == "Key"
+                assert answer(client, "SELECT name FROM data.Product WHERE id = 'p'") == [{"name": "Key"}]
+        writer.start()
+    writer.join()
+    assert statuses == [204]
     with server.client() as client:
-        assert answer(client, "INSERT INTO data.Brand (id) VALUES ('after')")["inserted_hashes"] == ["after"]
         assert answer(client, "DELETE FROM data.Brand")["deleted_hashes"] == ["after"]
 
 
@@ -330,7 +376,6 @@ def test_work_has_a_limit_of_time(hasty: Process) -> None:
         response = ask(client, ENDLESS)
         assert (response.status_code, response.json()["code"]) == (400, "QUERY_TOO_LARGE")
         assert "sql.maxTime" in response.json()["detail"]
-        others_are_answered(hasty)
     operation = hasty.operate("sql", sql=ENDLESS)
     assert (operation.status_code, "sql.maxTime" in operation.json()["error"]) == (400, True)
 
@@ -498,9 +543,15 @@ def test_super_users_only(hasty: Process) -> None:
     with httpx.Client(base_url=hasty.url, auth=user) as client:
         response = ask(client, "SELECT * FROM data.Product")
         assert (response.status_code, "sql.access" in response.json()["detail"]) == (403, True)
-    assert hasty.operate("sql", user, sql="SELECT * FROM data.Product").json() == []
-    with hasty.client() as client:
-        assert answer(client, "SELECT 1 AS one") == [{"one": 1}]
+    assert hasty.operate("sql", user, sql="SELECT * FROM data.Product", explain=True).status_code == 200
+
+
+def test_no_one(tmp_path: Path) -> None:
+    for process in serve(tmp_path, SQL_ACCESS="none"):
+        with process.client() as client:
+            assert ask(client, "SELECT 1").status_code == 404
+            assert client.get("/sql", headers={"Accept": BROWSER}).status_code == 404
+        assert process.operate("sql", sql="SELECT 1 AS one").json() == [{"one": 1}]
 
 
 def test_pages_of_other_sites_are_nobody(server: Process) -> None:
