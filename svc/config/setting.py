@@ -28,6 +28,7 @@ class Setting:
     null: bool = False
     """Null is a value of its own (a port that is not opened), not a way to write "unset"."""
     low: float | None = None
+    """As `high`, in the unit that a number has in the file."""
     high: float | None = None
     choices: tuple[str, ...] = ()
     fields: tuple["Setting", ...] = ()

@@ -239,10 +239,12 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
 def parse(value: object, setting: "Setting", root: Path) -> Any:
     """The value of `setting`, checked and in program units. Raises ValueError, or SettingFault with the whole sentence."""
     result = PARSERS[setting.kind](value, setting, root)
-    if setting.low is not None and is_number(result) and result < setting.low:
-        raise ValueError(f"must be larger than or equal to {setting.low}")
-    if setting.high is not None and is_number(result) and result > setting.high:
-        raise ValueError(f"must be less than or equal to {setting.high}")
+    if is_number(result):
+        written = result * 1000 if setting.kind == "duration" and setting.unit == "ms" else result
+        if setting.low is not None and written < setting.low:
+            raise ValueError(f"must be larger than or equal to {setting.low}")
+        if setting.high is not None and written > setting.high:
+            raise ValueError(f"must be less than or equal to {setting.high}")
     return result
 
 

@@ -195,7 +195,6 @@ DIFFERENCES: list[tuple[int, str, Any, Any]] = [
     (12, "SELECT CAST('2020-01-01' AS DATE) AS d", [{"d": "2020-01-01T00:00:00.000Z"}], [{"d": 2020}]),
     (12, f"SELECT CAST('{BIG}' AS INT) AS i, CAST('5' AS NUMERIC) AS n", [{"i": BIG, "n": 5.0}], [{"i": 2**63 - 1, "n": 5}]),
     (13, "SELECT DATE('2020-01-01') AS d", [{"d": "2020-01-01T00:00:00.000+0000"}], [{"d": "2020-01-01"}]),
-    (13, "SELECT DATE('2020-01-01', '+1 day') AS d", "QUERY_SYNTAX", [{"d": "2020-01-02"}]),
     (14, "SELECT UPPER(name) AS u, name LIKE 'Ä' AS l FROM data.Author WHERE born", [{"u": "Ä", "l": 0}], [{"u": "ä", "l": 0}]),
     (15, "SELECT 'ab' REGEXP '^a' AS r", [{"r": True}], ERROR),
     (15, "SELECT 'ab' REGEXP 'a(?=b)' AS r", "BAD_VALUE", ERROR),

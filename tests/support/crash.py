@@ -125,7 +125,7 @@ def _run(work: Callable[..., None], arguments: Sequence[Any], output: Connection
 class Client(threading.Thread):
     """Sends requests that change keys of its own, one after the other until the server is gone, and remembers what was answered.
 
-    `acknowledged`: key -> the newest state with a 204 (None: deleted). `attempted`: key -> states sent after that one, answered or not.
+    `acknowledged`: key -> the newest state with a 2xx (None: deleted). `attempted`: key -> states sent after that one, answered or not.
     """
 
     def __init__(self, port: int, name: str, seed: int) -> None:
@@ -148,7 +148,7 @@ class Client(threading.Thread):
                 connection.request(method, path, body, {"Authorization": AUTHORIZATION, **fields})
                 response = connection.getresponse()
                 response.read()
-                if response.status == 204:
+                if 200 <= response.status < 300:
                     self.acknowledged[key] = state
                     self.attempted[key] = []
                     self.answers += 1

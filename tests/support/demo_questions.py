@@ -40,7 +40,7 @@ QUESTIONS = (
 SELECT id, departureDelay, cancelled
 FROM data.Flight
 WHERE departureDelay > 700
-ORDER BY departureDelay DESC
+ORDER BY departureDelay DESC, id
 LIMIT 5
 """,
         booleans=("cancelled",),

@@ -124,10 +124,14 @@ def fork_server() -> str:
     return path
 
 
-def run_command(words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """What `python -m svc WORDS` does, without a terminal."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = Forked(words, env=env, cwd=cwd, stdout=output, stderr=errors)
+def run_command(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """What `python -m svc WORDS` does, without a terminal. `given`: its standard input."""
+    with tempfile.TemporaryFile() as entered, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        entered.write(given.encode())
+        entered.seek(0)
+        process = Forked(words, env=env, cwd=cwd, stdin=entered, stdout=output, stderr=errors)
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -62,7 +62,8 @@ class SqlStore:
         """All rows as lists of values, or the body of the answer."""
         return asyncio.run(self.answer(text, parameters, self.caller(user, **options)))
 
-    async def answer(self, text: str, parameters: Any, caller: SqlCaller) -> Any:
+    async def answer(self, text: str, parameters: Any, caller: SqlCaller, *, named: bool = False) -> Any:
+        """`named`: rows as they are, by the names of their columns."""
         try:
             found = self.engine.run(text, parameters, caller)
             if is_waiting(found):
@@ -72,7 +73,7 @@ class SqlStore:
             rows = list(found.found)
             while not found.done:
                 rows += await found.more()
-            return [list(row.values()) for row in rows]
+            return rows if named else [list(row.values()) for row in rows]
         finally:
             self.end_turn()
 

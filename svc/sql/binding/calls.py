@@ -10,7 +10,7 @@ from svc.query.hints import did_you_mean
 from svc.sql.binding.bound_nodes import BoundCall
 from svc.sql.binding.faults import misuse
 from svc.sql.binding.scopes import Scope
-from svc.sql.functions import FUNCTIONS, Function, find_cast
+from svc.sql.functions import FUNCTIONS, Function, find_cast, find_function
 from svc.sql.nodes import Bound, Call, Cast, Expression, Frame, Match, Unary, Window
 
 if TYPE_CHECKING:
@@ -164,13 +164,13 @@ def _owner(scope: Scope, named: set[Scope]) -> Scope:
 
 def _function(node: Call) -> Function:
     """Raises QueryError if there is none, or if it takes another number of arguments."""
-    function = FUNCTIONS.get(node.name)
+    count = len(node.args or ())
+    function = find_function(node.name, count)
     if function is None:
         hint = did_you_mean(node.name, FUNCTIONS)
         raise misuse(f"unknown function {node.name[:_SHOWN]}" + (f" ({hint})" if hint else ""), node.at)
     if function.kind == "table":
         raise misuse(f"{node.name}() makes rows: it stands behind FROM", node.at)
-    count = len(node.args or ())
     if node.is_star and function.name != "COUNT":
         raise misuse(f"{node.name}(*) is not possible", node.at)
     if not node.is_star and not (function.low <= count and (function.high is None or count <= function.high)):

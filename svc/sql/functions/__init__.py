@@ -1,8 +1,9 @@
 """The functions of statements: which there are, and those that SQLite does not have (spec: sql §11).
 
-    FUNCTIONS    all that a statement may call, by name in upper case
-    find_cast    the function that CAST and CONVERT call for a type
-    register     makes ours known to a connection, with the `WorkMeter` of its statements
+    FUNCTIONS      all that a statement may call, by name in upper case
+    find_function  the one that a call means
+    find_cast      the function that CAST and CONVERT call for a type
+    register       makes ours known to a connection, with the `WorkMeter` of its statements
 
     function     what a row of the table says           dates, date_formats, date_functions
     built_in     the list of SQLite's                   text_functions, patterns
@@ -27,7 +28,7 @@ from itertools import chain
 import apsw
 
 from svc.sql.functions.aggregates import AGGREGATE_FUNCTIONS
-from svc.sql.functions.built_in import BUILT_IN
+from svc.sql.functions.built_in import BUILT_IN, DATE_WITH_MODIFIERS
 from svc.sql.functions.conversion import CAST_FUNCTIONS, CAST_NAMES
 from svc.sql.functions.date_functions import DATE_FUNCTIONS
 from svc.sql.functions.exact import exact_of_plain
@@ -38,7 +39,7 @@ from svc.sql.functions.meter import WorkMeter
 from svc.sql.functions.patterns import PATTERN_FUNCTIONS
 from svc.sql.functions.text_functions import TEXT_FUNCTIONS
 
-__all__ = ["EXACT_OF", "FUNCTIONS", "Function", "WorkMeter", "find_cast", "register"]
+__all__ = ["EXACT_OF", "FUNCTIONS", "Function", "WorkMeter", "find_cast", "find_function", "register"]
 
 EXACT_OF = "svc_exact"
 """The name in SQLite of the function that makes an exact face of a value face."""
@@ -53,6 +54,11 @@ _OWN = [_named(own) for own in chain(DATE_FUNCTIONS, TEXT_FUNCTIONS, PATTERN_FUN
 _CASTS = {own.function.name: _named(own) for own in CAST_FUNCTIONS}
 
 FUNCTIONS: Mapping[str, Function] = {function.name.upper(): function for function in chain(BUILT_IN, [own.function for own in _OWN])}
+
+
+def find_function(name: str, count: int) -> Function | None:
+    """What a call with so many arguments means; None if there is no such function. Whether it takes so many is not looked at."""
+    return DATE_WITH_MODIFIERS if name == "DATE" and count >= DATE_WITH_MODIFIERS.low else FUNCTIONS.get(name)
 
 
 def find_cast(type: str) -> Function | None:

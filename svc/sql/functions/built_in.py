@@ -77,7 +77,7 @@ BUILT_IN: tuple[Function, ...] = (
     *_rows("scalar", "UNHEX", 1, 2, "hexadecimal digits as bytes", has_bytes=True),
     *_rows("scalar", "QUOTE", 1, 1, "a value as a literal"),
     *_rows("scalar", "FORMAT PRINTF", 1, None, "values by a format: `%5.2f`", sqlite="format"),
-    # Dates as SQLite has them; `DATE` is ours.
+    # Dates as SQLite has them; `DATE` of one argument is ours.
     *_rows("scalar", "DATETIME TIME JULIANDAY UNIXEPOCH", 0, None, "a date, by modifiers"),
     *_rows("scalar", "STRFTIME", 1, None, "a date by a format, by modifiers"),
     *_rows("scalar", "TIMEDIFF", 2, 2, "the time between two dates"),
@@ -93,3 +93,6 @@ BUILT_IN: tuple[Function, ...] = (
     *_rows("scalar", "JSON_ERROR_POSITION", 1, 1, "where JSON text has a fault, 0 if it has none"),
     *_rows("table", "JSON_EACH JSON_TREE", 1, 2, "the elements of a list or members of an object as rows; at all depths"),
 )  # fmt: skip
+
+DATE_WITH_MODIFIERS = Function("DATE", 2, None, summary="a date by modifiers, `2026-01-05`", sqlite="date")
+"""What DATE is with more arguments than ours has."""

@@ -95,6 +95,8 @@ def test_paths_start_at_the_root_or_at_home(monkeypatch: pytest.MonkeyPatch) -> 
         ("http.port", 65536, "must be a port"),
         ("http.port", True, "must be a port"),
         ("instances", 0, "must be larger than or equal to 1"),
+        ("sql.maxTime", 0, "must be larger than or equal to 1$"),
+        ("sql.maxTime", "0.5", "must be larger than or equal to 1$"),
         ("instances", 1.5, "must be a whole number"),
         ("instances", float("nan"), "must be a whole number"),
         ("storage.reclamation.threshold", 2, "must be less than or equal to 1"),
@@ -115,6 +117,12 @@ def test_paths_start_at_the_root_or_at_home(monkeypatch: pytest.MonkeyPatch) -> 
 def test_each_kind_says_what_it_wants(name: str, value: object, predicate: str) -> None:
     with pytest.raises(ValueError, match=predicate):
         parse(value, BY_NAME[name], ROOT)
+
+
+def test_limits_are_in_the_unit_of_the_setting() -> None:
+    """Of numbers in ms, too: `low` of this one is 1."""
+    assert parse(1, BY_NAME["sql.maxTime"], ROOT) == 0.001
+    assert parse("1s", BY_NAME["query.maxTime"], ROOT) == 1
 
 
 @pytest.mark.parametrize(

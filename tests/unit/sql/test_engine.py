@@ -68,6 +68,13 @@ def test_statements_without_a_table(tables):
     assert tables.ask("select 2 + 2, 'a' || 'b', null, true") == [[4, "ab", None, True]]
 
 
+def test_date_with_modifiers_is_that_of_sqlite(tables):
+    plain, *others = tables.ask(
+        "SELECT DATE(made), date(made, '+1 day'), DATE(made, 'start of month', '-1 day') FROM data.Item WHERE id = 'a'"
+    )[0]
+    assert (plain, others) == ("2024-01-05T20:07:27.955+0000", ["2024-01-06", "2023-12-31"])
+
+
 @pytest.mark.parametrize(
     ("text", "given", "rows"),
     [

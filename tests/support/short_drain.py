@@ -1,0 +1,5 @@
+"""A hook of servers (SVC_TEST_HOOK): a stop hardly waits for requests in flight, so that it ends them."""
+
+from svc.server import shutdown
+
+shutdown.DRAIN_SECONDS = 0.3
