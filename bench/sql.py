@@ -394,8 +394,8 @@ def main() -> None:
         server = SqlSvc(scratch)
         server.prepare()
         with closing(Sqlite(scratch / "rows.sqlite")) as sqlite, closing(SvcTables(server.data / "root")) as svc:
+            first, later = connection_memory(svc)  # before there is memory that is free again
             print(cost_table(measure((svc, sqlite), options.rows.split(","), options.rounds, options.seconds)), flush=True)
-            first, later = connection_memory(svc)
             print(f"\nMemory for each set of rights: {first / 1024:.0f} KiB, of {MANY} more {later / 1024:.1f} KiB.", flush=True)
         if not options.without_server:
             server.start()
