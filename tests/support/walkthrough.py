@@ -39,12 +39,9 @@ def blocks(text: str) -> list[Block]:
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
-    """(command, output) of a block of commands. What stands behind `<<'EOF'` belongs to the command."""
+    """(command, output) of a block of commands."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, output = part.partition("\n")
-        if command.endswith("<<'EOF'"):
-            given, _, output = output.partition("EOF\n")
-            command = f"{command}\n{given}EOF"
         yield command, output
 
 
