@@ -61,6 +61,7 @@ _PROXY_FIELDS = frozenset(
         "x-proxyuser-ip", "x-real-ip", "x-remote-addr", "x-remote-ip", "x-rewrite-url", "x-scheme", "x-url-scheme", "x-varnish",
     )
 )  # fmt: skip
+_IDENTIFYING = frozenset(("authorization", "cookie", "origin", "sec-fetch-site"))
 _PROXY_PREFIXES = ("x-forward", "x-original-", "x-envoy-", "x-azure-", "x-appengine-", "x-arr-", "x-vercel-", "cf-", "fly-", "tailscale-")
 _CHALLENGE = (("WWW-Authenticate", 'Basic realm="svc", charset="UTF-8"'), ("WWW-Authenticate", 'Bearer realm="svc"'))
 TOKEN_CHALLENGE = _CHALLENGE[1:]
@@ -186,6 +187,21 @@ class Identifier:
         if self._authorize_local and not request.proxy and is_loopback(request.peer) and self._is_local(block):
             return self._directory.first_super_user()
         return None
+
+    @property
+    def directory(self) -> UserDirectory:
+        return self._directory
+
+    def remembered(self, block: HeaderBlock) -> tuple[int, float, User] | None:
+        """(generation of the directory, monotonic time of its end, user) that the credentials in a header block stand for, as long as both hold; None: who
+        asks is found out each time."""
+        found: tuple[int, float, User] | None = None if _TICKET_MEMO in block.memo else block.memo.get(_MEMO)
+        return found
+
+    def is_anonymous(self, block: HeaderBlock) -> bool:
+        """Whether requests with this header block are those of nobody, wherever they come from."""
+        admits_some = self._admit_socket or self._authorize_local or _TICKET_MEMO in block.memo
+        return not admits_some and _IDENTIFYING.isdisjoint(block.fields)
 
     def current(self, user: User) -> User | None:
         """The user as it is now; None if it is gone, or its logins have ended."""

@@ -95,6 +95,15 @@ class Http1Connection(SocketConnection):
                 shared.bytes_received += len(data)
                 state = self.state
                 if state is ConnectionState.IDLE:
+                    if (
+                        shared.prepared is not None
+                        and not self._flush_queued
+                        and not self._out
+                        and self.protocol.takes_any
+                        and self.peer_certificate is None
+                        and shared.prepared.answer(self, shared, data)
+                    ):
+                        return
                     self.state = ConnectionState.HEAD
                     self.deadline = shared.now() + shared.timeouts.headers
                 elif state is ConnectionState.LINGERING:
@@ -431,6 +440,12 @@ class Http1Connection(SocketConnection):
                 self._join_line()
         elif self._ended:
             self._go_on()
+
+    def send_at_once(self, data: bytes) -> None:
+        """Send a whole answer to a request that the protocol has not seen, between two others."""
+        self._out.append(data)
+        self._pending = len(data)
+        self._send()
 
     def _serve(self) -> None:
         if self._is_behind:

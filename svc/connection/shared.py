@@ -57,6 +57,13 @@ class PendingHandshake(Protocol):
     def wait(self) -> bool: ...
 
 
+class PreparedAnswers(Protocol):
+    """Answers requests that repeat others, before they are parsed: `prepared.PreparedReads`."""
+
+    def answer(self, carrier: Any, shared: SharedState, data: bytes) -> bool:
+        """Answer the one request that all that has arrived is, with `carrier.send_at_once`. False: nothing has happened."""
+
+
 class SharedState:
     """What every connection of a server reads and changes."""
 
@@ -80,6 +87,7 @@ class SharedState:
         self.limits = limits
         self.timeouts = timeouts
         self.date = date
+        self.prepared: PreparedAnswers | None = getattr(application, "prepared", None)
         self.log_error = reactor.log_error
         self.max_bodies = max_bodies
         self.http2 = http2

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from svc.connection import Exchange
 
 
-def _timing(hundredths: int) -> tuple[str, str]:
+def timing(hundredths: int) -> tuple[str, str]:
     return "Server-Timing", f"db;dur={hundredths / 100:.2f}"
 
 
-_TIMINGS_MADE = 1000  # hundredths of a millisecond: most answers take less than these 10 ms
-_TIMINGS = [_timing(hundredths) for hundredths in range(_TIMINGS_MADE)]
+TIMINGS_MADE = 1000  # hundredths of a millisecond: most answers take less than these 10 ms
+TIMINGS = [timing(hundredths) for hundredths in range(TIMINGS_MADE)]
 
 
 _WRITES = frozenset({"PUT", "PATCH", "DELETE", "OPTIONS"})  # no cache keeps answers to these
@@ -141,8 +141,17 @@ class RequestLog(Protocol):
     ) -> None: ...
 
 
+class PreparedAnswers(Protocol):
+    """Answers to requests that repeat others: `prepared.PreparedReads`."""
+
+    def consider(self, request: Request, response: Response) -> None:
+        """A GET without a query is being answered, within the turn in which it has arrived."""
+
+    def clear(self) -> None: ...
+
+
 class Dispatcher:
-    """The `Application` of a port."""
+    """The `Application` of a port. `prepared`: what answers before it, None: nothing does."""
 
     def __init__(
         self,
@@ -158,33 +167,39 @@ class Dispatcher:
         """`recorded_method`: the method in the metrics, if not that of HTTP (spec: analytics §3); requests that nothing took keep theirs."""
         self.on_sent: Callable[[Exchange, float], None] | None = None
         """Called with each exchange that is over, and the time."""
+        self.prepared: PreparedAnswers | None = None
         self._handler = handler
         self._handle = handler.handle
         self._identifier = identifier
         self._identify = identifier.identify
         self._cors = cors
         self._request_done = recorder.request_done
-        self._now = reactor.clock.monotonic
+        self.now = reactor.clock.monotonic
         self._loop = reactor.loop
         self._executor = reactor.executor
         self._log_error = reactor.log_error
         self._access = access
         self._recorded_method = recorded_method
         self._upgrades = upgrades
-        self._chain: RequestChain | None = None
+        self.chain: RequestChain | None = None
         self._defects = 0
 
     def use(self, chain: RequestChain | None) -> None:
         """From now on requests go through this chain; None: there are no listeners."""
-        self._chain = chain
+        self.chain = chain
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether more is told of an exchange than its metrics."""
+        return self._access is not None or self.on_sent is not None
 
     # --- the Application of a connection ---------------------------------------------------------------------------------------------
 
     def receive(self, exchange: Exchange) -> Any:
         """How to receive a body: a Response refuses it, a sink takes it, None or a limit has it collected. An awaitable if that has to wait."""
         request = exchange.request
-        if self._chain is not None and self._chain.concerns(request):
-            return self._receive_for_chain(self._chain, request)
+        if self.chain is not None and self.chain.concerns(request):
+            return self._receive_for_chain(self.chain, request)
         try:
             if request.method == "OPTIONS":
                 return query_limit(request)
@@ -198,7 +213,7 @@ class Dispatcher:
 
     def handle(self, exchange: Exchange) -> Response | None:
         request = exchange.request
-        chain = self._chain
+        chain = self.chain
         try:
             if chain is not None:
                 first = chain.ask_first(request) if chain.has_first else 0
@@ -230,13 +245,13 @@ class Dispatcher:
             return self.error_response(Problem(f"The protocol {request.offers[:40]} is not available here", 501), request)
         if self._upgrades is None:
             return self.handle(exchange)
-        if self._chain is not None and (self._chain.concerns(request) or not self._chain.has_rest):
+        if self.chain is not None and (self.chain.concerns(request) or not self.chain.has_rest):
             if request.offers == "websocket" and request.method == "GET" and self._upgrades.serves_websockets:
-                return self._run_websocket_chain(self._chain, exchange)
+                return self._run_websocket_chain(self.chain, exchange)
             if request.http_version[:1] == "2":
                 return self.error_response(NotFound("WebSockets are not enabled on this port"), request)
             if not self._upgrades.has_listeners:
-                return self._run_chain(self._chain, exchange)
+                return self._run_chain(self.chain, exchange)
         try:
             who = self._identify(request)
         except Problem as refusal:
@@ -278,8 +293,8 @@ class Dispatcher:
 
     def _not_upgraded(self, exchange: Exchange, refusal: Problem | None) -> Response | None:
         """No listener takes the upgrade: an ordinary request. Raises `refusal`, if there is no chain that comes to it in its turn."""
-        if self._chain is not None and self._chain.concerns(exchange.request):
-            return self._run_chain(self._chain, exchange)
+        if self.chain is not None and self.chain.concerns(exchange.request):
+            return self._run_chain(self.chain, exchange)
         if refusal is not None:
             raise refusal
         return self._run(exchange, exchange.request)
@@ -298,7 +313,7 @@ class Dispatcher:
             return self._finished(request, response)
         if request.added_headers is not None:
             response.pairs.extend(request.added_headers.pairs())
-        request.answered = self._now()
+        request.answered = self.now()
         if request.user is not None and isinstance(response, Upgrade):
             self._identifier.watch_login(request, response.receiver)
         return response
@@ -559,7 +574,10 @@ class Dispatcher:
         if request.pending_commit is not None:
             self._hold(exchange, result)
             return None
-        return self._finished(request, result)
+        response = self._finished(request, result)
+        if self.prepared is not None and request.method == "GET" and request.query is None:
+            self.prepared.consider(request, response)
+        return response
 
     def _hold(self, exchange: Exchange, response: Response) -> None:
         """Answer when the turn's commit is on disk, or has failed."""
@@ -631,9 +649,9 @@ class Dispatcher:
             and request.method not in _WRITES
         ):
             keep_from_others(pairs)
-        request.answered = now = self._now()
+        request.answered = now = self.now()
         hundredths = int((now - request.arrived) * 100_000.0)
-        pairs.append(_TIMINGS[hundredths] if hundredths < _TIMINGS_MADE else _timing(hundredths))
+        pairs.append(TIMINGS[hundredths] if hundredths < TIMINGS_MADE else timing(hundredths))
         return response
 
     def _watch_stream(self, request: Request, response: Response) -> None:
@@ -648,8 +666,8 @@ class Dispatcher:
         self._identifier.watch_login(request, body)
 
     def _timed(self, request: Request, response: Response) -> Response:
-        request.answered = self._now()
-        response.pairs.append(_timing(int((request.answered - request.arrived) * 100_000.0)))
+        request.answered = self.now()
+        response.pairs.append(timing(int((request.answered - request.arrived) * 100_000.0)))
         return response
 
     @staticmethod

@@ -452,6 +452,11 @@ class Http1:
         return self._state is _IDLE and not self._buffer
 
     @property
+    def takes_any(self) -> bool:
+        """Idle, and neither of the two lanes is preferred, nor the next answer the last: a whole request may be answered beside it."""
+        return self._state is _IDLE and not self._buffer and self._express and not self._draining and not self._skipped_line
+
+    @property
     def reading_head(self) -> bool:
         """A head has begun and is not complete."""
         return self._state is _IDLE and bool(self._buffer)

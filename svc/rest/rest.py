@@ -98,6 +98,8 @@ class Rest:
         self._responses = ResponseBuilder(self.types, compression, reactor.clock, report, options, resources)
         self._pages = Pages(self.types, compression, reactor.clock, report, options, resources, reactor.executor)
         self._streams = EventStreams(reactor.loop, reactor.clock.monotonic, report)
+        self.version = 0
+        """Grows with each change of what answers, and how."""
         self.endpoints: dict[str, Endpoint] = {}
         self.forms: dict[str, Endpoint] = {}
         """The endpoints that have errors of a form of their own, by the name in the metrics that they give to a request."""
@@ -130,6 +132,7 @@ class Rest:
 
     def configure(self, options: RestOptions, *, login: bool) -> None:
         """Take over what the applications want. `login`: whether there are `/login` and `/logout`."""
+        self.version += 1
         self._responses.options = self._pages.options = options
         self._login_paths = LOGIN_PATHS if login else frozenset()
         self._pages.has_login = login
@@ -140,6 +143,7 @@ class Rest:
 
     def serve(self, path: str, endpoint: Endpoint | None) -> None:
         """From now on this endpoint answers at the path; None: no endpoint does."""
+        self.version += 1
         if endpoint is None:
             self.endpoints.pop(path, None)
             self._resources.reserved.discard(path)
@@ -150,6 +154,15 @@ class Rest:
     def serve_sql(self, statements: Statements, store: Store, access: str) -> None:
         """From now on statements in SQL are answered. `access`: for whom, the setting `sql.access`."""
         self._fallbacks[SQL_ADDRESS] = SqlEndpoint(statements, store, access, self._bodies, self._responses, self._pages)
+
+    @property
+    def shown(self) -> RestOptions:
+        """What the applications want of answers."""
+        return self._responses.options
+
+    def answers_below(self, address: str) -> bool:
+        """Whether something else than resources answers at a path that begins with this one and a slash."""
+        return any(path.startswith(f"{address}/") for paths in (self.endpoints, self._fallbacks, self._login_paths) for path in paths)
 
     # --- entry ---------------------------------------------------------------------------------------------------------------------
 

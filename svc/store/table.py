@@ -195,6 +195,15 @@ class Table:
         # The common header has no expiry.
         return raw if raw is None or raw[0] == self._plain else self._whole(raw, txn)
 
+    def get_plain(self, stored: bytes, txn: Txn) -> bytes | None:
+        """The record under a stored key, if there is one that needs no further look: no time at which it expires, no former definition. None: `get_raw` tells
+        more."""
+        try:
+            raw = txn.get(stored, None, self.primary)
+        except LmdbError:
+            return None
+        return raw if raw is not None and raw[0] == self._plain else None
+
     def get_entry(self, stored: bytes, txn: Txn | None = None) -> bytes | None:
         """What there is under this stored key, expired or partial as it may be. Default: the turn's snapshot."""
         if txn is None:

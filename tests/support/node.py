@@ -209,7 +209,7 @@ class Node:
     @property
     def listeners(self) -> list[str]:
         """The names of the listeners of requests that code has added; those of static files are there without."""
-        chain = self.dispatcher._chain
+        chain = self.dispatcher.chain
         return [] if chain is None else [step.name for step in chain.steps if step.listener is not None and step.plain is None]
 
     def connect(self) -> Wire:

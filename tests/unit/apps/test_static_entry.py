@@ -258,7 +258,7 @@ def test_a_client_that_offers_http2_on_the_way_gets_its_file(nodes: Nodes) -> No
 
 def test_without_a_directory_no_request_looks_for_files(nodes: Nodes) -> None:
     node = nodes.load("shop", {"schema.graphql": SCHEMA})
-    assert node.dispatcher._chain is None
+    assert node.dispatcher.chain is None
     assert nodes.get("/a.txt")[0] == 404
     directory = nodes.write("shop", {"web/a.txt": "a"})
     assert nodes.get("/a.txt")[0] == 404, "nothing has told of it"
@@ -268,4 +268,4 @@ def test_without_a_directory_no_request_looks_for_files(nodes: Nodes) -> None:
     (directory / "web" / "a.txt").unlink()
     assert nodes.get("/a.txt")[0] == 404
     node.run(node.applications.remove("shop"))
-    assert node.dispatcher._chain is None
+    assert node.dispatcher.chain is None

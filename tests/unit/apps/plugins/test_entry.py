@@ -149,7 +149,7 @@ def test_a_plugin_that_fails_takes_everything_back(tmp_path: Path, seen: list[An
         app.node.settle()
         assert "closed" in seen and "cancelled" in seen
         assert app.ask("GET", "/words/")[0] == 404
-        assert app.node.dispatcher._chain is None
+        assert app.node.dispatcher.chain is None
         scope = sys.modules["seen"].scope
         with pytest.raises(RuntimeError, match="cannot register anything"):
             scope.server.http(print)
@@ -288,4 +288,4 @@ def test_the_address_of_a_plugin_that_fails_answers_with_the_reason(tmp_path: Pa
         assert app.ask("GET", "/app/other")[0] == 404
         change(app, "plugin.py", "def handle_application(scope): pass")
         assert app.node.app.status == "healthy" and app.ask("GET", "/app/words/darn")[0] == 404
-        assert app.node.dispatcher._chain is None
+        assert app.node.dispatcher.chain is None
