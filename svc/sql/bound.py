@@ -34,7 +34,8 @@ class BoundQuery:
     """`text`: in SQLite's SQL; its parameters are all numbered, `?1`, and stand for `parameters` in this order: numbers or names as the statement has them.
     `exact_parameters`: which of these, as indexes, have to be given as `Decoding.EXACT` has values: text, 64-bit integers, floats and null as they are, all
     else as `encode_payload` makes it. `tables`: those it reads. `constants`: values of further parameters, behind these, that binding has taken out of the
-    text. `declared`: what SQLite has to know of: `tables`, and tables of counts that are read in place of some of them.
+    text. `holes`: for each of `constants` the place in the text of the statement of the literal that it is the value of, if other values of its class may
+    stand there: nothing else of what is bound depends on it; else None. `declared`: what SQLite has to know of: `tables`, and tables of counts that are read in place of some of them.
     """
 
     text: str
@@ -44,6 +45,7 @@ class BoundQuery:
     constants: tuple[object, ...] = ()
     exact_parameters: frozenset[int] = frozenset()
     declared: tuple[TableView | SpecialTable, ...] = ()
+    holes: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         self.declared = self.declared or self.tables

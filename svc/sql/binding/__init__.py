@@ -62,4 +62,5 @@ def bind_query(
         tuple(printer.constants),
         frozenset(index for index, (_, is_exact) in enumerate(printer.parameters) if is_exact),
         (*statement.views, *special),
+        printer.holes,
     )
