@@ -34,8 +34,9 @@ class BoundQuery:
     """`text`: in SQLite's SQL; its parameters are all numbered, `?1`, and stand for `parameters` in this order: numbers or names as the statement has them.
     `exact_parameters`: which of these, as indexes, have to be given as `Decoding.EXACT` has values: text, 64-bit integers, floats and null as they are, all
     else as `encode_payload` makes it. `tables`: those it reads. `constants`: values of further parameters, behind these, that binding has taken out of the
-    text. `holes`: for each of `constants` the place in the text of the statement of the literal that it is the value of, if other values of its class may
-    stand there: nothing else of what is bound depends on it; else None. `declared`: what SQLite has to know of: `tables`, and tables of counts that are read in place of some of them.
+    text. `holes`: for each of these where in the text of the statement its literal is, if it is one in whose place other values of its class may stand:
+    nothing else that is here depends on it; else None. `declared`: what SQLite has to know of: `tables`, and tables of counts that are read in place of some
+    of them.
     """
 
     text: str

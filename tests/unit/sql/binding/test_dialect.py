@@ -16,7 +16,7 @@ CONDITIONS = {
     "active BETWEEN 'false' AND 'true'": "active BETWEEN 0 AND 1",
     "active = TRUE": "active = 1",
     "active = 'yes'": "active = 'yes'",
-    "name = 'true'": "name = 'true'",
+    "name = 'true'": "name = {'true'}",
     "any = 'true'": "any IN ('true', 1)",
     "'false' = any": "any IN ('false', 0)",
     "any <> 'true'": "any NOT IN ('true', 1)",
@@ -31,9 +31,9 @@ CONDITIONS = {
     "age IS NOT TRUE": "(age AND 1) IS NOT 1",
     # Numbers as texts.
     "any IN ('1', '007', '-2.5', '0', '0.5', '1e3', 'a')": "any IN ('1', 1, '007', '-2.5', -2.5, '0', 0, '0.5', 0.5, '1e3', 'a')",
-    "any = '1'": "any = '1'",
+    "any = '1'": "any = {'1'}",
     "age IN ('20', '020')": "age IN ('20', 'text 020')",
-    "name IN (1, '2')": "name IN (1, '2')",
+    "name IN (1, '2')": "name IN (1, {'2'})",
     "any IN ('1', name, ?)": "any IN ('1', 1, name, ?1)",
     "any + 0 IN ('1')": "any + 0 IN ('1')",
     "big = '5'": "big = 5",
@@ -48,7 +48,7 @@ CONDITIONS = {
     f"age > {-BIG - 1}": "age > -9e999",
     f"score < {BIG}": "score < 9.223372036854776e+18",
     f"score < {10**400}": "score < 9e999",
-    f"age IN ({BIG}, {BIG - 1}, {-BIG})": f"age IN (9e999, {BIG - 1}, {-BIG})",
+    f"age IN ({BIG}, {BIG - 1}, {-BIG})": f"age IN (9e999, {{{BIG - 1}}}, {{{-BIG}}})",
     f"CASE big WHEN {BIG} THEN 1 END": f"CASE big WHEN '{BIG}' THEN 1 END",
 }
 
