@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from svc.sql.binding.dialect import WORDS
 from svc.sql.bound import BoundQuery
 from svc.sql.tables.values import SqlValue
+from svc.store.values.conversion import is_encodable
 
 _MOST_LITERALS = 64
 _TEXT, _INTEGER, _FLOAT = "\0t", "\0i", "\0f"
@@ -49,12 +50,14 @@ class Shape:
 
 
 def shape_of(text: str) -> Shape | None:
-    """None for a text without literals, with very many, or with anything that its tokens could be cut at in another way: comments, quoted names, parameters.
-    O(length).
+    """None for a text without literals, with very many, or with anything that its tokens could be cut at in another way: comments, quoted names, parameters;
+    and for what is no Unicode text. O(length).
 
     >>> shape_of("SELECT 'it''s', 1.5 FROM t1").values
     ["it's", 1.5]
     """
+    if not is_encodable(text):
+        return None
     parts = _LITERAL.split(text)
     literals = parts[1::2]
     if not literals or len(literals) > _MOST_LITERALS:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.sql_binding import ALL, RECORDS, Rows, fault, printed
+from tests.support.sql_binding import ALL, RECORDS, Rows, bound, fault, printed
 
 ROWS = Rows(ALL, RECORDS)
 BIG = 2**63
@@ -58,6 +58,53 @@ def test_what_sqlite_gets(text):
     found = printed(f"SELECT 1 FROM data.person WHERE {text}").replace("person.", "")
     assert found == f"SELECT 1 FROM @data.person AS person WHERE {CONDITIONS[text]} ORDER BY id"
     ROWS.run_any(f"SELECT 1 FROM data.person WHERE {text}")
+
+
+GIVEN = {
+    "name = 'a' AND 'b' <> name AND name IS 'c' AND name IS NOT 'd' AND name IN ('e')":
+        "name = {'a'} AND {'b'} <> name AND name IS {'c'} AND name IS NOT {'d'} AND name IN ({'e'})",
+    "age = -1 AND age <> 1.5 AND age IN (1, NULL) AND score = 1 AND score IS 2.5":
+        "age = {-1} AND age <> {1.5} AND age IN ({1}, NULL) AND score = {1} AND score IS {2.5}",
+    "any = 1 AND any = 'x' AND any = 1.5 AND any = '1'": "any = {1} AND any = {'x'} AND any = {1.5} AND any = {'1'}",
+    "born = '2020' AND born IN ('2021')": "born = {'2020'} AND born IN ({'2021'})",
+    # By these, ways through a table are chosen.
+    "name > 'a' AND age BETWEEN 1 AND 2 AND name LIKE 'a%'": "name > 'a' AND age BETWEEN 1 AND 2 AND name LIKE 'a%'",
+    # Other classes of values, and types of columns for which some values are others.
+    "name = 1 AND age = '1' AND born = 1 AND name = x'00'": "name = 1 AND age = '1' AND born = 1 AND name = x'00'",
+    "active = 1 AND big = 1 AND raw = 'a' AND tags = 'a'": "active = 1 AND big = 1 AND raw = 'a' AND tags = 'a'",
+    "any IN ('a', 1)": "any IN ('a', 1)",
+    "name || '' = 'a' AND 'a' = 'a'": "name || '' = 'a' AND 'a' = 'a'",
+    "CASE name WHEN 'a' THEN 1 END": "CASE name WHEN 'a' THEN 1 END",
+    # Sub-selects.
+    "EXISTS (SELECT name = 'a' FROM data.pet AS p WHERE p.name = 'b' GROUP BY p.name = 'c' HAVING p.name = 'c' ORDER BY p.name = 'c')":
+        "EXISTS (SELECT p.name = 'a' FROM @data.pet AS p WHERE p.name = {'b'} GROUP BY p.name = 'c' HAVING p.name = 'c' ORDER BY p.name = 'c')",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", GIVEN)
+def test_literals_in_whose_place_others_may_stand(text):
+    found = printed(f"SELECT 1 FROM data.person WHERE {text}").replace("person.", "")
+    assert found == f"SELECT 1 FROM @data.person AS person WHERE {GIVEN[text]} ORDER BY id"
+    ROWS.run_any(f"SELECT 1 FROM data.person WHERE {text}")
+
+
+def test_how_many_literals_are_given():
+    def count(condition: str) -> int:
+        return len(bound(f"SELECT 1 FROM data.person WHERE {condition}", ALL).holes)
+
+    items = ", ".join(["1"] * 64)
+    assert count(f"age IN ({items})") == 64
+    assert count(f"age IN ({items}, 1)") == 0
+    assert count(" AND ".join([f"age IN ({items})"] * 5)) == 256
+
+
+def test_where_they_are_in_the_text():
+    text = "SELECT name = 'a' AS x FROM data.person JOIN data.pet USING (name) JOIN data.pet AS p ON p.id = 'b' WHERE x AND age = -1 AND x"
+    found = bound(text, ALL)
+    assert found.constants == ("b", "a", -1, "a")
+    # What stands in the select list too cannot be another there.
+    assert found.holes == (text.index("'b'"), None, text.index("-1"), None)
+    assert bound("SELECT id FROM data.person WHERE name = 'a\0' AND ? = '\0'", ALL).holes == (38, None)
 
 
 def test_columns_of_sub_selects_are_columns():
