@@ -76,8 +76,8 @@ GIVEN = {
     "name || '' = 'a' AND 'a' = 'a'": "name || '' = 'a' AND 'a' = 'a'",
     "CASE name WHEN 'a' THEN 1 END": "CASE name WHEN 'a' THEN 1 END",
     # Sub-selects.
-    "EXISTS (SELECT name = 'a' FROM data.pet AS p WHERE p.name = 'b' GROUP BY p.name = 'c' HAVING p.name = 'c' ORDER BY p.name = 'c')":
-        "EXISTS (SELECT p.name = 'a' FROM @data.pet AS p WHERE p.name = {'b'} GROUP BY p.name = 'c' HAVING p.name = 'c' ORDER BY p.name = 'c')",
+    "EXISTS (SELECT name = 'a' FROM data.pet AS p WHERE p.name = 'b' GROUP BY p.name, p.name = 'c' HAVING p.name = 'c' ORDER BY p.name = 'c')":
+        "EXISTS (SELECT p.name = 'a' FROM @data.pet AS p WHERE p.name = {'b'} GROUP BY p.name, p.name = 'c' HAVING p.name = 'c' ORDER BY p.name = 'c')",
 }  # fmt: skip
 
 
@@ -99,12 +99,12 @@ def test_how_many_literals_are_given():
 
 
 def test_where_they_are_in_the_text():
-    text = "SELECT name = 'a' AS x FROM data.person JOIN data.pet USING (name) JOIN data.pet AS p ON p.id = 'b' WHERE x AND age = -1 AND x"
+    text = "SELECT title = 'a' AS x FROM data.person JOIN data.pet AS p ON p.id = 'b' WHERE x AND age = -1 AND x"
     found = bound(text, ALL)
     assert found.constants == ("b", "a", -1, "a")
     # What stands in the select list too cannot be another there.
     assert found.holes == (text.index("'b'"), None, text.index("-1"), None)
-    assert bound("SELECT id FROM data.person WHERE name = 'a\0' AND ? = '\0'", ALL).holes == (38, None)
+    assert bound("SELECT id FROM data.person WHERE name = 'a\0' AND ? = '\0'", ALL).holes == (40, None)
 
 
 def test_columns_of_sub_selects_are_columns():
