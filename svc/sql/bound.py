@@ -42,8 +42,10 @@ class BoundQuery:
     """`text`: in SQLite's SQL; its parameters are all numbered, `?1`, and stand for `parameters` in this order: numbers or names as the statement has them.
     `exact_parameters`: which of these, as indexes, have to be given as `Decoding.EXACT` has values: text, 64-bit integers, floats and null as they are, all
     else as `encode_payload` makes it. `tables`: those it reads. `constants`: values of further parameters, behind these, that binding has taken out of the
-    text. `layout`: where the value of each of `columns` is found, a number is that of SQLite's column; none: they are SQLite's. `declared`: what SQLite has
-    to know of: `tables`, and tables of counts that are read in place of some of them. `is_plain`: see `tables.comparing`.
+    text. `holes`: for each of these where in the text of the statement its literal is, if it is one in whose place other values of its class may stand:
+    nothing else that is here depends on it; else None. `layout`: where the value of each of `columns` is found, a number is that of SQLite's column; none:
+    they are SQLite's. `declared`: what SQLite has to know of: `tables`, and tables of counts that are read in place of some of them. `is_plain`: see
+    `tables.comparing`.
     """
 
     text: str
@@ -55,6 +57,7 @@ class BoundQuery:
     layout: tuple[int | RecordColumn, ...] = ()
     declared: tuple[TableView | SpecialTable, ...] = ()
     is_plain: bool = False
+    holes: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         self.declared = self.declared or self.tables

@@ -3,7 +3,8 @@
     text --parser--> tree --binding--> SQLite's SQL --Connection--> rows
                          '--writing--> queries, and writes of the store
 
-What does not depend on the values of parameters is kept: a statement that was seen before for callers who see the same is neither parsed nor bound again.
+What does not depend on the values of parameters is kept: a statement that was seen before for callers who see the same is neither parsed nor bound again,
+nor is one that differs from it in values it is compared with (`shapes`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from svc.sql.parser import parse
 from svc.sql.results import named_rows_reader, rows_reader
 from svc.sql.rights import FoundTables, TableViews, UserCatalogue
 from svc.sql.running import TURN, BoundStatement, SqlRows, ThreadRun, run_in_turn
+from svc.sql.shapes import ShapeCache, shape_of
 from svc.sql.sources import Given, PrivateSource, StateHasMoved, TurnSource
+from svc.sql.tables.values import SqlValue
 from svc.sql.threads import StatementThreads
 from svc.sql.work import TurnIsOver, Work, too_many_rows
 from svc.sql.writing import AskedQuery, BoundQueries, queries_of_write, run_write
@@ -95,6 +98,7 @@ class SqlEngine:
         self._pool = ConnectionPool(self._connect)
         self._threads = StatementThreads(executor, self._pool, store.clock.monotonic)
         self._prepared: dict[tuple[str, Hashable], _Prepared] = {}
+        self._shapes: ShapeCache[_Prepared] = ShapeCache(MOST_PREPARED)
         apsw.hard_heap_limit(4 * options.max_memory)  # of the process, should the limit of a statement be passed in one step
 
     # -- for all who ask
@@ -107,12 +111,20 @@ class SqlEngine:
         catalogue = self.catalogue(caller)
         prepared = self._prepared.get((text, catalogue.key))
         if prepared is None or not prepared.is_current:
+            shape = None if parameters or caller.explain or len(text) > self.options.max_length else shape_of(text)
+            found = None if shape is None else self._shapes.find(shape, catalogue.key)
+            if found is not None:
+                found[0].parameters.check(parameters)
+                return self._query(text, found[0], parameters, caller, catalogue.key, found[1])
             prepared = self._prepare(text, parse(text, self.options.max_length), catalogue)
+            if shape is not None and type(prepared.statement) is not Explain:
+                self._shapes.learn(shape, catalogue.key, prepared)
         return self._run(text, prepared, parameters, caller, catalogue.key)
 
     def close(self) -> None:
         """Statements that are open are given up. The loop is held until no thread works for them."""
         self._prepared.clear()
+        self._shapes.clear()
         self._threads.close()
 
     async def _run_long_text(self, text: str, parameters: Any, caller: SqlCaller) -> Any:
@@ -155,10 +167,13 @@ class SqlEngine:
 
     # -- queries
 
-    def _query(self, text: str, prepared: _Prepared, parameters: Any, caller: SqlCaller, key: Hashable) -> Any:
+    def _query(
+        self, text: str, prepared: _Prepared, parameters: Any, caller: SqlCaller, key: Hashable, values: tuple[SqlValue, ...] | None = None
+    ) -> Any:
+        """`values`: of `bound.constants`, for another text of the same shape."""
         bound = prepared.bound
         assert bound is not None
-        statement = BoundStatement(bound, values_of(bound, parameters), prepared.read, text)
+        statement = BoundStatement(bound, values_of(bound, parameters) if values is None else values, prepared.read, text)
         work = Work(self.options, self.store.clock)
         joined = caller.joined
         if joined is not None and (joined.is_lasting or any(joined.has_written_to(view.table.database) for view in bound.tables)):

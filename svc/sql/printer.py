@@ -243,13 +243,19 @@ class Printer:
             self.list(node.items),
             "" if node.source is None else f"FROM {self.print(node.source)}",
             self.where(node.where),
-            f"GROUP BY {self.list(node.group_by)}" if node.group_by else "",
-            "" if node.having is None else f"HAVING {self.print(node.having)}",
+            self.grouping(node.group_by) if node.group_by else "",
+            "" if node.having is None else self.having(node.having),
             self.windows(node.windows) if node.windows else "",
         )
 
     def where(self, node: Expression | None) -> str:
         return "" if node is None else f"WHERE {self.print(node)}"
+
+    def grouping(self, terms: Iterable[Expression]) -> str:
+        return f"GROUP BY {self.list(terms)}"
+
+    def having(self, condition: Expression) -> str:
+        return f"HAVING {self.print(condition)}"
 
     def windows(self, windows: Iterable[tuple[str, Window]]) -> str:
         return "WINDOW " + self.COMMA.join(f"{self.name(name)} AS {self.window(window)}" for name, window in windows)

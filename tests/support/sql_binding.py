@@ -214,8 +214,15 @@ RECORDS: dict[tuple[str, str], list[dict[str, Any]]] = {
 
 
 def printed(text: str, catalogue: FakeCatalogue = ALL, **options: Any) -> str:
-    """The SQL that SQLite gets, with `^` for the mark of exact faces, without the quotes of plain names, and functions in upper case without `svc_`."""
-    found = re.sub(r'"([\w@^:]+)"', r"\1", bound(text, catalogue, **options).text.replace("\x1f", "^"))
+    """The SQL that SQLite gets, with `^` for the mark of exact faces, without the quotes of plain names, and functions in upper case without `svc_`,
+    and literals that are given as parameters in braces."""
+    query = bound(text, catalogue, **options)
+    found = re.sub(r'"([\w@^:]+)"', r"\1", query.text.replace("\x1f", "^"))
+    numbered = dict(enumerate(zip(query.constants, query.holes, strict=True), len(query.parameters) + 1))
+    for number in sorted(numbered, reverse=True):  # ?12 before ?1
+        value, place = numbered[number]
+        if place is not None:
+            found = found.replace(f"?{number}", f"{{{value!r}}}")
     return re.sub(r"\b(?:svc_)?([a-z]\w*)\(", lambda match: f"{match[1].upper()}(", found)
 
 

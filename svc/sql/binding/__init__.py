@@ -68,4 +68,5 @@ def bind_query(
         layout,
         (*statement.views, *special),
         is_plain(relation),
+        printer.holes,
     )

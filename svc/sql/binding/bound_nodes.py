@@ -51,5 +51,11 @@ class ExactLiteral(Literal):
     """The exact face of a constant: bytes that `encode_payload` has made."""
 
 
-PARTS[ResolvedColumn] = PARTS[BoundTable] = PARTS[ExactParameter] = PARTS[ExactLiteral] = ()
+@dataclass(slots=True)
+class GivenLiteral(Literal):
+    """A literal that SQLite gets as a parameter where it can, because other statements have other values of its class in its place: nothing that is made of
+    the statement depends on which it is."""
+
+
+PARTS[ResolvedColumn] = PARTS[BoundTable] = PARTS[ExactParameter] = PARTS[ExactLiteral] = PARTS[GivenLiteral] = ()
 PARTS[BoundCall] = PARTS[Call]

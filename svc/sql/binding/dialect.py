@@ -2,6 +2,8 @@
 
 - A text that says a boolean is one, for a column of booleans, and may be one for a column of any type.
 - A text in the list of IN that is a number finds the number too, unless it begins with a zero that counts for nothing.
+- A literal that is compared for equality, and means what it is in SQLite whatever its value is, becomes a `GivenLiteral`. Not so the ends of ranges: how
+  a table is read is chosen by them.
 - An integer beyond 64 bits, for which SQLite has no literal, is its digits where it is compared with a column that may have such numbers; for others it
   is more, or less, than all there is.
 """
@@ -11,14 +13,22 @@ from __future__ import annotations
 import re
 from math import inf
 
-from svc.sql.binding.bound_nodes import ResolvedColumn
+from svc.sql.binding.bound_nodes import GivenLiteral, ResolvedColumn
 from svc.sql.binding.faces import is_64_bits
 from svc.sql.catalogue import ColumnType
 from svc.sql.nodes import Binary, Expression, In, Literal
 
 COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">=", "IS", "IS NOT"))
 _EQUALITIES = {"=": "OR", "<>": "AND", "IS": "OR", "IS NOT": "AND"}
-_WORDS = {"true": True, "TRUE": True, "false": False, "FALSE": False}
+WORDS = {"true": True, "TRUE": True, "false": False, "FALSE": False}
+_GIVEN = {
+    ColumnType.TEXT: frozenset((str,)),
+    ColumnType.DATE: frozenset((str,)),
+    ColumnType.INTEGER: frozenset((int, float)),
+    ColumnType.REAL: frozenset((int, float)),
+    ColumnType.ANY: frozenset((str, int, float)),
+}
+_MOST_GIVEN = 64  # items of a list of IN
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?", re.ASCII)
 _ZEROS = re.compile(r"\s*[-+]?0[0-9]", re.ASCII)
 _MAX_DIGITS = 300  # of a number that a text may be
@@ -52,20 +62,29 @@ def _truth(operator: str, left: Expression, right: Literal, at: int) -> Expressi
 
 def _with_literal(operator: str, column: Expression, literal: Literal, column_type: ColumnType, at: int) -> Expression:
     found = literal_for(literal, column_type)
-    word = _WORDS.get(literal.value) if isinstance(literal.value, str) else None
-    if word is None or column_type is not ColumnType.ANY or operator not in _EQUALITIES:
+    word = WORDS.get(literal.value) if isinstance(literal.value, str) else None
+    if operator not in _EQUALITIES:
         return Binary(operator, column, found, at)
+    if word is None or column_type is not ColumnType.ANY:
+        return Binary(operator, column, _given(found, column_type) if found is literal else found, at)
     if operator in ("=", "<>"):
         return In(column, (literal, Literal(int(word))), operator == "<>")
     return Binary(_EQUALITIES[operator], Binary(operator, column, literal, at), Binary(operator, column, Literal(int(word)), at), at)
+
+
+def _given(literal: Literal, column_type: ColumnType) -> Literal:
+    """`literal`: one that `literal_for` does not change."""
+    if literal.at < 0 or type(literal.value) not in _GIVEN.get(column_type, ()):
+        return literal
+    return GivenLiteral(literal.value, literal.text, literal.at)
 
 
 def literal_for(literal: Literal, column_type: ColumnType) -> Literal:
     """What a literal is for a column that it is compared with."""
     value = literal.value
     if isinstance(value, str):
-        if column_type is ColumnType.BOOLEAN and value in _WORDS:
-            return Literal(int(_WORDS[value]), at=literal.at)
+        if column_type is ColumnType.BOOLEAN and value in WORDS:
+            return Literal(int(WORDS[value]), at=literal.at)
         if column_type is ColumnType.BIG:
             number = _number(value)
             return literal if number is None else literal_for(Literal(number, at=literal.at), column_type)
@@ -84,6 +103,7 @@ def items_for(column: Expression, items: tuple[Expression, ...]) -> tuple[Expres
     column_type = type_of_column(column)
     if column_type is None:
         return items
+    may_be_given = len(items) <= _MOST_GIVEN and column_type is not ColumnType.ANY  # there the value decides how many items it is
     found: list[Expression] = []
     for item in items:
         if not isinstance(item, Literal):
@@ -93,9 +113,10 @@ def items_for(column: Expression, items: tuple[Expression, ...]) -> tuple[Expres
         if isinstance(value, str) and column_type in (ColumnType.INTEGER, ColumnType.REAL) and _ZEROS.match(value):
             found.append(Literal(f"text {value}", at=item.at))  # SQLite would take it as a number
             continue
-        found.append(literal_for(item, column_type))
+        literal = literal_for(item, column_type)
+        found.append(_given(literal, column_type) if may_be_given and literal is item else literal)
         if isinstance(value, str) and column_type is ColumnType.ANY:
-            also = _WORDS.get(value)
+            also = WORDS.get(value)
             number = _number(value) if also is None else int(also)
             if number is not None and (isinstance(number, float) or is_64_bits(number)):
                 found.append(Literal(number, at=item.at))

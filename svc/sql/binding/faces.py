@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from svc.sql.binding.bound_nodes import BoundCall, ExactLiteral, ExactParameter, ResolvedColumn
+from svc.sql.binding.bound_nodes import BoundCall, ExactLiteral, ExactParameter, GivenLiteral, ResolvedColumn
 from svc.sql.binding.walking import walk
 from svc.sql.bound import Decoding
 from svc.sql.catalogue import PLAIN_TYPES, ColumnType
@@ -91,6 +91,7 @@ _RESULTS = {"boolean": ColumnType.BOOLEAN, "json": ColumnType.JSON}
 _TYPES: dict[type, Callable[[Any], ColumnType | None]] = {
     ResolvedColumn: lambda node: None if node.column is None else node.column.type,
     Literal: _type_of_literal,
+    GivenLiteral: _type_of_literal,
     Parameter: lambda node: ColumnType.ANY,
     Case: lambda node: _type_of_arms(_values_of(node)),
     BoundCall: _type_of_call,
@@ -203,6 +204,7 @@ def _itself(node: Expression) -> Expression:
 _EXACT: dict[type, Callable[[Any], Expression | None]] = {
     ResolvedColumn: _exact_column,
     Literal: _exact_literal,
+    GivenLiteral: _exact_literal,
     Parameter: lambda node: ExactParameter(node.name, node.at),
     Case: _exact_case,
     Call: _exact_call,

@@ -232,7 +232,7 @@ def _tell(
     is_whole = number + (limit is not None) + (offset is not None) == info.nConstraint  # nothing else decides which rows there are
     has_order = way.order is not Order.ANY
     has_limit = limit is not None and is_whole and (has_order or not info.nOrderBy)
-    has_offset = offset is not None and has_limit and way.is_exact
+    has_offset = offset is not None and has_limit and (way.is_exact or is_left)
     rows = way.rows
     if limit is not None and has_limit:
         number += 1

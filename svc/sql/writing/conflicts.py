@@ -169,7 +169,7 @@ def _compared(conflict: Conflict, target: WriteTarget) -> tuple[bool, tuple[Inde
     names = [target.resolved(name) for name in conflict.columns]
     if names == [table.primary_key]:
         return True, ()
-    if len(names) == 1 and names[0] in unique:
+    if len(names) == 1 and names[0] in unique and target.knows(names[0]):
         return False, (unique[names[0]],)
     shown = ", ".join(conflict.columns)
     raise QueryError(
@@ -207,7 +207,7 @@ class _Excluded:
         target = self._target
         name = target.resolved(column.name)
         if name not in self.views:
-            attribute = target.table.attributes.get(name)
+            attribute = target.table.attributes[name] if target.knows(name) else None
             if not attribute.stored if attribute is not None else name not in self._inserted:
                 raise unknown_column(f"excluded.{column.name}", position=column.at)
             self.views[name] = ColumnView(f"{_PREFIX}{len(self.views)}", ColumnType.ANY)

@@ -80,13 +80,20 @@ class WriteTarget:
             seen.add(name)
         return found
 
+    def knows(self, name: str) -> bool:
+        """Whether there is this attribute, and the caller has any right on it: else it is to be as if it were not there."""
+        if name not in self.table.attributes:
+            return False
+        may = self._rights.attribute(name)
+        return may.read or may.insert or may.update
+
     def resolved(self, name: str) -> str:
         """The name of the attribute that is meant: this one, else one that differs in upper and lower case only; else the name itself."""
-        if name in self.table.attributes:
+        if self.knows(name):
             return name
         if self._folded is None:
             self._folded = {}
-            for known in self.table.attributes:
+            for known in filter(self.knows, self.table.attributes):
                 self._folded.setdefault(known.casefold(), []).append(known)
         found = self._folded.get(name.casefold(), [name])
         return found[0] if len(found) == 1 else name
@@ -97,7 +104,11 @@ class WriteTarget:
 
     def shown_columns(self, count: int) -> tuple[WrittenColumn, ...]:
         """The columns that so many values are for, where none are named: those that records have, with or without the times that are set by themselves."""
-        names = [attribute.name for attribute in self.table.definition.attributes if attribute.stored and not attribute.hidden]
+        names = [
+            attribute.name
+            for attribute in self.table.definition.attributes
+            if attribute.stored and not attribute.hidden and self.knows(attribute.name)
+        ]
         if len(names) != count:
             names = [name for name in names if name not in self._times]
         if len(names) != count:

@@ -88,13 +88,18 @@ def texts(tables: SqlStore) -> list[str]:
     return [prepared.bound.text for prepared in tables.engine._prepared.values() if prepared.bound is not None]
 
 
-def column_by_column(tables: SqlStore, text: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
+def forget(tables: SqlStore) -> None:
     tables.engine._prepared.clear()
+    tables.engine._shapes.clear()
+
+
+def column_by_column(tables: SqlStore, text: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
+    forget(tables)
     with monkeypatch.context() as patch:
         patch.setattr(svc.sql.binding, "hand_on_records", lambda relation: ())
         rows = tables.ask(text, **options)
     assert not any(RECORD in each for each in texts(tables))
-    tables.engine._prepared.clear()
+    forget(tables)
     return rows
 
 

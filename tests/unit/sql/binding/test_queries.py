@@ -10,18 +10,18 @@ PRINTED = {
     # The order of the primary key, where the statement gives none.
     "SELECT name FROM data.pet": "SELECT pet.name FROM @data.pet AS pet ORDER BY pet.id",
     "SELECT name FROM data.pet WHERE name > 'a' LIMIT 2": "SELECT pet.name FROM @data.pet AS pet WHERE pet.name > 'a' ORDER BY pet.id LIMIT 2",
-    "SELECT name FROM data.pet WHERE id = 'p'": "SELECT pet.name FROM @data.pet AS pet WHERE pet.id = 'p'",
-    "SELECT name FROM data.pet WHERE ? = id AND name = 'x'": "SELECT pet.name FROM @data.pet AS pet WHERE ?1 = pet.id AND pet.name = 'x'",
+    "SELECT name FROM data.pet WHERE id = 'p'": "SELECT pet.name FROM @data.pet AS pet WHERE pet.id = {'p'}",
+    "SELECT name FROM data.pet WHERE ? = id AND name = 'x'": "SELECT pet.name FROM @data.pet AS pet WHERE ?1 = pet.id AND pet.name = {'x'}",
     "SELECT name FROM data.pet WHERE id = owner": "SELECT pet.name FROM @data.pet AS pet WHERE pet.id = pet.owner ORDER BY pet.id",
     "SELECT id FROM shop.sale WHERE person = 'a' AND amount > 1":
-        "SELECT sale.id FROM @shop.sale AS sale WHERE sale.person = 'a' AND sale.amount > 1 ORDER BY sale.id",
+        "SELECT sale.id FROM @shop.sale AS sale WHERE sale.person = {'a'} AND sale.amount > 1 ORDER BY sale.id",
     "SELECT id FROM shop.sale WHERE amount > ?": "SELECT sale.id FROM @shop.sale AS sale WHERE sale.amount > ?1 ORDER BY sale.id",
     "SELECT any FROM shop.sale WHERE at > 'x' AND amount BETWEEN 1 AND 2 ORDER BY 1 LIMIT 1":
         "SELECT sale.^any FROM @shop.sale AS sale WHERE sale.at > 'x' AND sale.amount BETWEEN 1 AND 2 ORDER BY sale.any LIMIT 1",
     "SELECT id FROM shop.sale WHERE person LIKE 'a%' LIMIT 1":
         "SELECT sale.id FROM @shop.sale AS sale WHERE sale.person LIKE 'a%' ORDER BY sale.id LIMIT 1",
     "SELECT id FROM shop.sale WHERE id > 1 AND person IN ('a', 'b')":
-        "SELECT sale.id FROM @shop.sale AS sale WHERE sale.id > 1 AND sale.person IN ('a', 'b') ORDER BY sale.id",
+        "SELECT sale.id FROM @shop.sale AS sale WHERE sale.id > 1 AND sale.person IN ({'a'}, {'b'}) ORDER BY sale.id",
     "SELECT id FROM shop.sale WHERE person IN (SELECT id FROM data.pet)":
         "SELECT sale.id FROM @shop.sale AS sale WHERE sale.person IN (SELECT pet.id FROM @data.pet AS pet) ORDER BY sale.id",
     "SELECT DISTINCT name FROM data.pet": "SELECT DISTINCT pet.name FROM @data.pet AS pet",
@@ -38,9 +38,9 @@ PRINTED = {
     "SELECT owner AS name FROM data.pet ORDER BY name": "SELECT pet.owner FROM @data.pet AS pet ORDER BY 1",
     "SELECT owner AS name FROM data.pet ORDER BY name || ''": "SELECT pet.owner FROM @data.pet AS pet ORDER BY pet.name || ''",
     "SELECT owner AS o FROM data.pet WHERE o = 'a' ORDER BY o COLLATE nocase DESC NULLS LAST":
-        "SELECT pet.owner FROM @data.pet AS pet WHERE pet.owner = 'a' ORDER BY 1 COLLATE NOCASE DESC NULLS LAST",
+        "SELECT pet.owner FROM @data.pet AS pet WHERE pet.owner = {'a'} ORDER BY 1 COLLATE NOCASE DESC NULLS LAST",
     "SELECT owner AS name FROM data.pet WHERE name = 'a' ORDER BY 1":
-        "SELECT pet.owner FROM @data.pet AS pet WHERE pet.name = 'a' ORDER BY 1",
+        "SELECT pet.owner FROM @data.pet AS pet WHERE pet.name = {'a'} ORDER BY 1",
     "SELECT owner AS o, COUNT(*) AS n FROM data.pet GROUP BY o HAVING n > 1 ORDER BY n":
         "SELECT pet.owner, COUNT(*) FROM @data.pet AS pet GROUP BY pet.owner HAVING COUNT(*) > 1 ORDER BY 2",
     "SELECT owner AS name, COUNT(*) FROM data.pet GROUP BY owner, name":

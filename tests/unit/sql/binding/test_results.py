@@ -140,7 +140,7 @@ def test_order_groups_and_distinct_go_by_values():
         "SELECT person.^any, person.^active FROM @data.person AS person ORDER BY person.any, person.active DESC, person.any COLLATE NOCASE"
     )
     assert printed("SELECT any FROM data.person WHERE any = 1 GROUP BY any HAVING any > 0") == (
-        "SELECT person.^any FROM @data.person AS person WHERE person.any = 1 GROUP BY person.any HAVING person.any > 0"
+        "SELECT person.^any FROM @data.person AS person WHERE person.any = {1} GROUP BY person.any HAVING person.any > 0"
     )
     assert printed("SELECT DISTINCT any, RANDOM(), 1 FROM data.person") == (
         "SELECT person.^any, RANDOM(), 1 FROM @data.person AS person GROUP BY person.any, 2"

@@ -20,7 +20,7 @@ PRINTED = {
         'SELECT (SELECT +person.id FROM @data.person AS person WHERE person.id IS NOT NULL ORDER BY person.id DESC LIMIT 1)'
         ' WHERE (SELECT +person.n FROM @data.person^count AS person) > 0'
         ' ORDER BY (SELECT +person.n FROM @data.person^count AS person)',
-    "SELECT COUNT(*) FROM data.person WHERE age = 20": f'SELECT {TOTAL} FROM @data.person^groups^age AS person WHERE person.value = 20',
+    "SELECT COUNT(*) FROM data.person WHERE age = 20": f'SELECT {TOTAL} FROM @data.person^groups^age AS person WHERE person.value = {{20}}',
     "SELECT COUNT(age) FROM data.person":
         'SELECT COALESCE(SUM(person.n) FILTER (WHERE person.value IS NOT NULL), 0) FROM @data.person^groups^age AS person',
     "SELECT COUNT(age) FILTER (WHERE age > 1), COUNT(DISTINCT age) FROM data.person WHERE age < 50":
@@ -49,7 +49,7 @@ PRINTED = {
         "SELECT MAX(person.age) FILTER (WHERE person.age < 9) FROM @data.person AS person",
     "SELECT COUNT(*), SUM(age) FROM data.person": "SELECT COUNT(*), SUM(person.age) FROM @data.person AS person",
     "SELECT COUNT(*) FROM data.person WHERE age = 1 AND name = 'x'":
-        "SELECT COUNT(*) FROM @data.person AS person WHERE person.age = 1 AND person.name = 'x'",
+        "SELECT COUNT(*) FROM @data.person AS person WHERE person.age = {1} AND person.name = {'x'}",
     "SELECT COUNT(*), MIN(score) FROM data.person": "SELECT COUNT(*), MIN(person.score) FROM @data.person AS person",
     "SELECT tags, COUNT(*) FROM data.person GROUP BY tags": "SELECT person.tags, COUNT(*) FROM @data.person AS person GROUP BY person.tags",
     "SELECT COUNT(*) FROM data.person WHERE RANDOM() > 0": "SELECT COUNT(*) FROM @data.person AS person WHERE RANDOM() > 0",
