@@ -203,6 +203,10 @@ class Identifier:
         admits_some = self._admit_socket or self._authorize_local or _TICKET_MEMO in block.memo
         return not admits_some and _IDENTIFYING.isdisjoint(block.fields)
 
+    def is_local(self, block: HeaderBlock) -> bool:
+        """Whether requests with this header block are those of the first super user, if they come from this machine."""
+        return self._authorize_local and _TICKET_MEMO not in block.memo and _IDENTIFYING.isdisjoint(block.fields) and self._is_local(block)
+
     def current(self, user: User) -> User | None:
         """The user as it is now; None if it is gone, or its logins have ended."""
         found = self._directory.get_user(user.username)

@@ -147,8 +147,6 @@ class PreparedAnswers(Protocol):
     def consider(self, request: Request, response: Response) -> None:
         """A GET without a query is being answered, within the turn in which it has arrived."""
 
-    def clear(self) -> None: ...
-
 
 class Dispatcher:
     """The `Application` of a port. `prepared`: what answers before it, None: nothing does."""

@@ -31,6 +31,7 @@ from svc.listeners.scopes import ListenerScopes
 from svc.listeners.upgrade_chain import UpgradeChain
 from svc.mounted import Mounts
 from svc.mqtt.listeners import ClientListeners
+from svc.prepared import PreparedReads
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.reactor import Reactor
@@ -116,8 +117,15 @@ class Node:
     """Requests from 127.0.0.1 with a local Host are the super user's, as under `svc dev`."""
 
     def __init__(
-        self, path: Path, app: Path = APP, clock: FakeClock | None = None, make_dispatcher: Callable[..., Dispatcher] = Dispatcher
+        self,
+        path: Path,
+        app: Path = APP,
+        clock: FakeClock | None = None,
+        make_dispatcher: Callable[..., Dispatcher] = Dispatcher,
+        *,
+        local: bool = True,
     ) -> None:
+        """`local`: programs on this machine need no credentials."""
         self._path = path
         self.clock = FakeClock() if clock is None else clock
         self.store = open_prepared(path, clock=self.clock, make_helper=Pool)
@@ -134,7 +142,7 @@ class Node:
         def log_error(where: str, error: BaseException | None) -> None:
             self.errors.append((where, error))
 
-        identifier = make_identifier(users, clock=self.clock, local=True)
+        identifier = make_identifier(users, clock=self.clock, local=local)
 
         self.recorder = Recorder()
         reactor = Reactor(self._loop, self.clock, self._executor, log_error)
@@ -145,6 +153,10 @@ class Node:
         upgrades = UpgradeChain(self.sockets)
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, reactor.report_stream))
         self.dispatcher = make_dispatcher(rest, identifier, Cors(OriginPolicy()), self.recorder, reactor, upgrades=upgrades)
+        self.prepared = PreparedReads(self.dispatcher, rest, self.resources, identifier, self.recorder)
+        if type(self.dispatcher) is Dispatcher:
+            self.dispatcher.prepared = self.prepared
+        self.users = users
         listeners = PortListeners(
             self.dispatcher, upgrades, serves_resources=True, scopes=ListenerScopes(entered, partial(Transaction, self.store))
         )
@@ -205,6 +217,7 @@ class Node:
     def as_user(self, user: User | None) -> None:
         """From now on every request is this user's."""
         self.dispatcher._identify = lambda request: user  # type: ignore[method-assign]
+        self.connections.prepared = None  # what is prepared knows of credentials only
 
     @property
     def listeners(self) -> list[str]:

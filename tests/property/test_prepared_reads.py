@@ -1,0 +1,249 @@
+"""Prepared reads beside the general path: the same bytes, whatever has changed in between (spec: architecture §5).
+
+One node, whose clock stands still while it answers, is asked each request twice: with what is prepared, and without. The answers are compared as a whole.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svc.auth.passwords import hash_password
+from svc.content.json_type import JsonType
+from svc.messages import Response
+from svc.resources import Resource
+from svc.rest import RestOptions
+from svc.store.schema import Attribute
+from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from tests.support.node import Node, Wire
+
+PASSWORD = "a password"
+KEYS = ["k1", "k-2", "K_3", "none", "k.4", "a%20b", "k1.csv", "", "k1/name", "k" * 401]
+TABLES = ["Product", "Brand", "counters", "Strict", "Fleeting", "Doc"]
+USERS = ["root", "reader", "few", "nobody"]
+FIELDS: list[dict[str, str]] = [
+    {},
+    {"Accept": "application/cbor"},
+    {"Accept": "application/x-msgpack"},
+    {"Accept": "text/csv"},
+    {"Accept": "text/html"},
+    {"Accept": "image/png"},
+    {"Accept-Encoding": "gzip, br"},
+    {"If-None-Match": "*"},
+    {"If-Match": '"other"'},
+    {"Origin": "https://elsewhere.example"},
+    {"Cookie": "a=b"},
+    {"Connection": "close"},
+    {"Content-Length": "0"},
+    {"Prefer": "explain"},
+]
+
+
+class Beside:
+    """A node and two connections to it. `hits`: answers of what is prepared."""
+
+    def __init__(self, path: Path) -> None:
+        self.node = Node(path, local=False)
+        self.hits = 0
+        self._count_hits()
+        for name, permission in (
+            ("root", {"super_user": True}),
+            (
+                "reader",
+                {"data": {"tables": {table: self.reads() for table in ("Product", "Brand", "Counter", "Strict", "Fleeting", "Doc")}}},
+            ),
+            ("few", {"data": {"tables": {"Product": self.reads("id", "name")}}}),
+            ("nobody", {}),
+        ):
+            self.put(ROLE_TABLE, name, {"role": name, "permission": permission}, SYSTEM)
+            hashed = {"password": hash_password(PASSWORD, "sha256"), "hash_function": "sha256"}
+            self.put(USER_TABLE, name, {"role": name, "active": True, **hashed}, SYSTEM)
+        self.wires: list[Wire] = []
+        self.connect()
+
+    def _count_hits(self) -> None:
+        answer = self.node.prepared.answer
+
+        def counted(*args: Any) -> bool:
+            found = answer(*args)
+            self.hits += found
+            return found
+
+        self.node.prepared.answer = counted  # type: ignore[method-assign]
+
+    @staticmethod
+    def reads(*names: str) -> dict[str, Any]:
+        no = {"insert": False, "update": False}
+        return {
+            "read": True,
+            **no,
+            "delete": False,
+            "attribute_permissions": [{"attribute_name": name, "read": True, **no} for name in names],
+        }
+
+    def connect(self) -> None:
+        self.wires = [self.node.connect(), self.node.connect()]
+
+    def put(self, table: str, key: str, record: dict[str, Any] | None, database: str = "data", **options: Any) -> None:
+        store = self.node.store
+        found = store.databases[database].tables[table]
+        transaction = store.begin()
+        if record is None:
+            transaction.delete(found, key)
+        else:
+            transaction.put(found, key, {found.primary_key: key, **record}, **options)
+        transaction.apply()
+        self.node.settle()
+
+    def get(self, path: str, fields: dict[str, str]) -> bytes:
+        """The answer; the same from both paths."""
+        lines = [f"GET {path} HTTP/1.1", "Host: a.example", *[f"{name}: {value}" for name, value in fields.items()]]
+        data = "\r\n".join(lines).encode() + b"\r\n\r\n"
+        if any(wire.connection.closed for wire in self.wires):
+            self.connect()
+        fast, slow = self.wires
+        answers = []
+        for wire, prepared in ((slow, None), (fast, self.node.prepared), (slow, None)):  # the first time, pages of errors are made
+            if wire.connection.closed:
+                break
+            wire.sock.sent = b""
+            self.node.connections.prepared = prepared
+            answers.append(wire.send(data))
+        if not all(answers):  # wrong logins have to wait
+            assert not any(answer.startswith(b"HTTP/1.1 200") for answer in answers), data
+            self.node.pass_time(60)
+            self.connect()
+            return b""
+        assert answers[1] == answers[-1], data
+        assert [wire.connection.closed for wire in self.wires] in ([True, True], [False, False])
+        return answers[0]
+
+    def close(self) -> None:
+        self.node.connections.prepared = self.node.prepared
+        self.node.close()
+
+
+def authorization(user: str | None) -> dict[str, str]:
+    return {} if user is None else {"Authorization": "Basic " + base64.b64encode(f"{user}:{PASSWORD}".encode()).decode()}
+
+
+class Special(Resource):
+    name = "special"
+
+    @classmethod
+    def authorize(cls, verb: str, target: Any, data: Any, request: Any) -> None:
+        pass
+
+    @classmethod
+    def on_get(cls, target: Any, data: Any, request: Any) -> Any:
+        return {"special": target.id_text}
+
+
+class Endpoint:
+    methods = ("GET",)
+
+    def handle(self, request: Any) -> Response:
+        return Response(b"an endpoint", 200)
+
+
+def add_attribute(beside: Beside, number: int) -> None:
+    table = beside.node.store.databases["data"].tables["Product"]
+    if f"new{number}" not in table.attributes:
+        attributes = (*table.definition.attributes, Attribute(f"new{number}", "String", hidden=number % 2 == 0))
+        table.database.define_table(replace(table.definition, attributes=attributes))
+
+
+def change_role(beside: Beside, number: int) -> None:
+    names = [("id", "name"), ("id", "name", "price"), ()][number % 3]
+    permission = {"data": {"tables": {"Product": beside.reads(*names)}}} if number < 3 else {"super_user": number % 2 == 0}
+    beside.put(ROLE_TABLE, "few", {"role": "few", "permission": permission}, SYSTEM)
+
+
+def set_active(beside: Beside, number: int) -> None:
+    found = beside.node.store.databases[SYSTEM].tables[USER_TABLE]
+    raw = found.get_raw("reader")
+    assert raw is not None
+    from svc.store.values.records import decode
+
+    beside.put(USER_TABLE, "reader", {**decode(raw), "active": number % 2 == 0}, SYSTEM)
+
+
+def set_type(beside: Beside, number: int) -> None:
+    class Other(JsonType):
+        def encode_stored(self, raw: bytes) -> bytes:
+            return b'"other"'
+
+    beside.node.types.set("application/json", Other() if number % 2 else JsonType())
+
+
+CHANGES: list[Callable[[Beside, int], object]] = [
+    lambda beside, number: beside.put("Product", f"k{number}", {"name": "a" * (number * 300), "price": number / 2}),
+    lambda beside, number: beside.put("Product", "k-2", {"name": "b", "tags": ["x"] * number, "undeclared": {"a": [number]}}),
+    lambda beside, number: beside.put("Product", "K_3", {"contentType": "text/plain", "data": "text"} if number % 2 else {"name": "c"}),
+    lambda beside, number: beside.put("Product", f"k{number}", None),
+    lambda beside, number: beside.put("Product", "k1", {"name": "d"}, expires_at=beside.node.clock.wall() * 1000 + number * 10_000),
+    lambda beside, number: beside.put("Brand", "k1", {"name": f"n{number}"}),
+    lambda beside, number: beside.put("Doc", "k1", {"n": number}),
+    add_attribute,
+    change_role,
+    set_active,
+    lambda beside, number: beside.node.pass_time(number * 8),
+    lambda beside, number: beside.node.rest.configure(RestOptions(last_modified=number % 2 == 0), login=number % 3 == 0),
+    lambda beside, number: beside.node.rest.serve("/Product/k1", Endpoint() if number % 2 else None),
+    lambda beside, number: beside.node.resources.set("Product/k-2", Special) if number % 2 else beside.node.resources.remove("Product/k-2"),
+    lambda beside, number: setattr(beside.node.dispatcher, "on_sent", (lambda exchange, now: None) if number % 2 else None),
+    lambda beside, number: beside.connect(),
+]
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(CHANGES), st.integers(0, 6)),
+        st.tuples(
+            st.none(), st.tuples(st.sampled_from(TABLES), st.sampled_from(KEYS), st.sampled_from([None, *USERS]), st.sampled_from(FIELDS))
+        ),
+        st.tuples(
+            st.none(), st.tuples(st.just("Product"), st.sampled_from(KEYS[:3]), st.sampled_from(USERS[:3]), st.sampled_from(FIELDS[:3]))
+        ),
+    ),
+    max_size=40,
+)
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Iterator[Beside]:
+    made = Beside(tmp_path)
+    yield made
+    made.close()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(STEPS)
+def test_the_same_bytes(tmp_path_factory, steps):
+    beside = Beside(tmp_path_factory.mktemp("node"))
+    try:
+        for change, what in steps:
+            if change is not None:
+                change(beside, what)
+                beside.node.settle()
+                continue
+            table, key, user, fields = what
+            for _ in range(3):  # the third time it is prepared
+                beside.get(f"/{table}/{key}", {**authorization(user), **fields})
+    finally:
+        beside.close()
+
+
+@pytest.mark.parametrize("user", ["root", "reader"])
+@pytest.mark.parametrize("fields", FIELDS[:3])
+def test_what_is_prepared(beside: Beside, user: str, fields: dict[str, str]) -> None:
+    beside.put("Product", "k1", {"name": "a"})
+    for _ in range(5):  # the first request of a connection is not looked at, two are answered by the general path
+        assert beside.get("/Product/k1", {**authorization(user), **fields}).startswith(b"HTTP/1.1 200 ")
+    assert beside.hits == 2 and len(beside.node.prepared) == 1
