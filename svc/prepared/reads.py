@@ -3,7 +3,7 @@
     (header block, address before the key) -> a function of the key, which answers or declines
 
 It is found by the bytes of the request, before anything is parsed: `GET /Product/42 HTTP/1.1`, where only the key has not been seen before. It is made when
-the general path has answered the same block at the same address with a record for the second time (spec: architecture §5).
+the general path has answered the same block at the same address with a record for the second time (spec: architecture §7).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prepared reads beside the general path: the same bytes, whatever has changed in between (spec: architecture §5).
+"""Prepared reads beside the general path: the same bytes, whatever has changed in between (spec: architecture §7).
 
 One node, whose clock stands still while it answers, is asked each request twice: with what is prepared, and without. The answers are compared as a whole.
 """
