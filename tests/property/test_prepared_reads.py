@@ -5,7 +5,6 @@ One node, whose clock stands still while it answers, is asked each request twice
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from svc.auth.passwords import hash_password
 from svc.content.json_type import JsonType
 from svc.messages import Response
 from svc.resources import Resource
 from svc.rest import RestOptions
 from svc.store.schema import Attribute
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
-from tests.support.node import Node, Wire
+from tests.support.prepared_reads import Beside, authorization
 from tests.support.profile import examples
 
-PASSWORD = "a password"
 KEYS = ["k1", "k-2", "K_3", "none", "k.4", "a%20b", "k1.csv", "", "k1/name", "k" * 401]
 TABLES = ["Product", "Brand", "counters", "Strict", "Fleeting", "Doc"]
 USERS = ["root", "reader", "few", "nobody"]
@@ -45,99 +42,6 @@ FIELDS: list[dict[str, str]] = [
     {"Content-Length": "0"},
     {"Prefer": "explain"},
 ]
-
-
-class Beside:
-    """A node and two connections to it. `hits`: answers of what is prepared."""
-
-    def __init__(self, path: Path) -> None:
-        self.node = Node(path, local=False)
-        self.hits = 0
-        self._count_hits()
-        for name, permission in (
-            ("root", {"super_user": True}),
-            (
-                "reader",
-                {"data": {"tables": {table: self.reads() for table in ("Product", "Brand", "Counter", "Strict", "Fleeting", "Doc")}}},
-            ),
-            ("few", {"data": {"tables": {"Product": self.reads("id", "name")}}}),
-            ("nobody", {}),
-        ):
-            self.put(ROLE_TABLE, name, {"role": name, "permission": permission}, SYSTEM)
-            hashed = {"password": hash_password(PASSWORD, "sha256"), "hash_function": "sha256"}
-            self.put(USER_TABLE, name, {"role": name, "active": True, **hashed}, SYSTEM)
-        for table in ("Product", "Brand", "Doc", "Strict"):
-            for key in KEYS[:3]:
-                self.put(table, key, {"name": f"{table} {key}"} if table != "Strict" else {"size": 1})
-        self.wires: list[Wire] = []
-        self.connect()
-
-    def _count_hits(self) -> None:
-        answer = self.node.prepared.answer
-
-        def counted(*args: Any) -> bool:
-            found = answer(*args)
-            self.hits += found
-            return found
-
-        self.node.prepared.answer = counted  # type: ignore[method-assign]
-
-    @staticmethod
-    def reads(*names: str) -> dict[str, Any]:
-        no = {"insert": False, "update": False}
-        return {
-            "read": True,
-            **no,
-            "delete": False,
-            "attribute_permissions": [{"attribute_name": name, "read": True, **no} for name in names],
-        }
-
-    def connect(self) -> None:
-        self.wires = [self.node.connect(), self.node.connect()]
-        for wire in self.wires:
-            wire.send(b"GET /Doc/none HTTP/1.1\r\nHost: a.example\r\n\r\n")  # the first request of a connection is not looked at
-
-    def put(self, table: str, key: str, record: dict[str, Any] | None, database: str = "data", **options: Any) -> None:
-        store = self.node.store
-        found = store.databases[database].tables[table]
-        transaction = store.begin()
-        if record is None:
-            transaction.delete(found, key)
-        else:
-            transaction.put(found, key, {found.primary_key: key, **record}, **options)
-        transaction.apply()
-        self.node.settle()
-
-    def get(self, path: str, fields: dict[str, str]) -> bytes:
-        """The answer; the same from both paths."""
-        lines = [f"GET {path} HTTP/1.1", "Host: a.example", *[f"{name}: {value}" for name, value in fields.items()]]
-        data = "\r\n".join(lines).encode() + b"\r\n\r\n"
-        if any(wire.connection.closed for wire in self.wires):
-            self.connect()
-        fast, slow = self.wires
-        answers = []
-        for wire, prepared in ((slow, None), (fast, self.node.prepared), (slow, None)):  # the first time, pages of errors are made
-            if wire.connection.closed:
-                break
-            wire.sock.sent = b""
-            self.node.connections.prepared = prepared
-            answers.append(wire.send(data))
-        if not all(answers):  # wrong logins have to wait
-            assert not any(answer.startswith(b"HTTP/1.1 200") for answer in answers), data
-            self.node.pass_time(60)
-            self.connect()
-            return b""
-        assert answers[1] == answers[-1], data
-        assert [wire.connection.closed for wire in self.wires] in ([True, True], [False, False])
-        return answers[0]
-
-    def close(self) -> None:
-        self.node.connections.prepared = self.node.prepared
-        self.node.close()
-
-
-def authorization(user: str | None) -> dict[str, str]:
-    return {} if user is None else {"Authorization": "Basic " + base64.b64encode(f"{user}:{PASSWORD}".encode()).decode()}
 
 
 class Special(Resource):
