@@ -185,7 +185,7 @@ class SvcTables:
         from svc.sql.engine import SqlEngine
 
         self._loop = asyncio.new_event_loop()
-        self._executor = ThreadPoolExecutor(2)
+        self._executor = ThreadPoolExecutor(64)
         self._store = Store(root / "database")
         self._engine = SqlEngine(self._store, self._executor)
 

@@ -62,7 +62,7 @@ from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
 
 HELPER_THREADS = 2
-SQL_THREADS = 2  # statements that work at one time, beside those of the loop
+SQL_THREADS = 64  # one for each open statement, which work in turns (`svc.sql.threads`)
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 
 

@@ -90,11 +90,20 @@ class Connection:
 
     def _is_over(self) -> bool:
         work = self._work
-        return work is not None and work.is_over()
+        if work is None:
+            return False
+        self._let_others(work)
+        return work.is_over()
 
     def _count_rows(self, number: int) -> None:
         if self._work is not None:
+            self._let_others(self._work)
             self._work.check()
+
+    def _let_others(self, work: Work) -> None:
+        waited = work.let_others()
+        if waited:
+            self._meter.extend(waited)
 
     def declare(self, views: Sequence[TableView | SpecialTable], given: Mapping[str, tuple[ColumnView, ...]] | None = None) -> None:
         """Make these tables known. On the loop."""

@@ -9,7 +9,6 @@ nor is one that differs from it in values it is compared with (`shapes`).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Hashable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -134,13 +133,12 @@ class SqlEngine:
                 " and read it with json_each(?)",
                 budget="statement",
             )
-        on_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads.executor)
-        statement = await on_thread(parse, text, self.options.max_length)
+        statement = await self._threads.run(partial(parse, text, self.options.max_length))
         catalogue = self.catalogue(caller)
         query = statement.statement if isinstance(statement, Explain) else statement
         bound = None
         if isinstance(query, Query):
-            bound = await on_thread(bind_query, query, FoundTables(catalogue, query), text)
+            bound = await self._threads.run(partial(bind_query, query, FoundTables(catalogue, query), text))
         prepared = self._keep(text, _Prepared(statement, bound), catalogue.key)
         result = self._run(text, prepared, parameters, caller, catalogue.key)
         return await result if is_waiting(result) else result

@@ -15,12 +15,13 @@ from typing import Any
 
 import apsw
 
-from svc.errors import Overloaded, SnapshotLost
+from svc.errors import SnapshotLost
 from svc.sql.bound import BoundQuery
 from svc.sql.connections import Connection
 from svc.sql.faults import problem_of
 from svc.sql.loop_calls import work_for
 from svc.sql.results import RowsReader
+from svc.sql.run_slot import RunTurn
 from svc.sql.sources import PrivateSource, TurnSource
 from svc.sql.threads import StatementThreads
 from svc.sql.work import TurnIsOver, Work
@@ -108,7 +109,7 @@ class ThreadRun:
         self.used = self._threads.now()
         try:
             self._source.begin()
-            self.running = running = self._threads.executor.submit(self._step, loop, self.used)
+            self.running = running = self._threads.executor.submit(self._step, loop)
             running.add_done_callback(lambda _: loop.is_closed() or loop.call_soon_threadsafe(self.end_step))
         except BaseException:
             self.close()
@@ -124,20 +125,20 @@ class ThreadRun:
             self.close()
         return found
 
-    def _step(self, loop: asyncio.AbstractEventLoop, asked: float) -> list[Any]:
+    def _step(self, loop: asyncio.AbstractEventLoop) -> list[Any]:
         """On a thread."""
         connection, statement, work = self._connection, self._statement, self._work
         assert connection is not None
+        turn = work.turn = RunTurn(self._threads.slot, work.now, lambda: work.is_left)
+        turn.begin()
         work.begin()
         connection.work = work
         work_for(loop, work)
         found: list[Any] = []
         size = 0
         try:
+            work.check()
             if self._cursor is None:
-                if work.began - asked > work.options.max_time:
-                    raise Overloaded("Other statements take long, and no thread was free for this one")
-                work.check()
                 self._cursor = connection.db.execute(statement.text, statement.values)
             for row in self._cursor:
                 found.append(row)
@@ -152,7 +153,8 @@ class ThreadRun:
         finally:
             work_for(None, None)
             work.end()
-            connection.work = None
+            connection.work = work.turn = None
+            turn.end()
 
     def end_step(self) -> None:
         """On the loop: a thread has ended its step. Harmless when done."""

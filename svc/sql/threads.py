@@ -1,24 +1,29 @@
 """The threads for statements that take longer than a turn, and the statements that are open on them (spec: sql §8).
 
+There may be a thread for each open statement, but one of them works at a time (`run_slot`).
+
 A statement is open from its begin to its last row, or until it is given up: it holds a connection, memory and read transactions. So there are not more than
 MOST_OPEN at one time: a new one takes the place of one that nobody has read for STALLED seconds, or is refused.
 """
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from svc.errors import Overloaded
 from svc.sql.connections import ConnectionPool
+from svc.sql.run_slot import RunSlot, RunTurn
 
 if TYPE_CHECKING:
     from svc.sql.running import ThreadRun
 
 MOST_OPEN = 64
 STALLED = 5.0  # seconds
+T = TypeVar("T")
 _ENDING = 5.0  # seconds that a thread may take to notice that it should end
 
 
@@ -29,7 +34,21 @@ class StatementThreads:
         self.executor = executor
         self.pool = pool
         self.now = now
+        self.slot = RunSlot()
         self.open: weakref.WeakSet[ThreadRun] = weakref.WeakSet()
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """What a function gives that takes some milliseconds and needs nothing of the loop."""
+        turn = RunTurn(self.slot, self.now, lambda: False)
+
+        def run() -> T:
+            turn.begin()
+            try:
+                return function()
+            finally:
+                turn.end()
+
+        return await asyncio.get_running_loop().run_in_executor(self.executor, run)
 
     def make_room(self) -> None:
         """For one more. Raises Overloaded."""

@@ -7,6 +7,7 @@ import apsw
 from svc.clock import Clock
 from svc.errors import Problem, QueryTooLarge
 from svc.sql.options import SqlOptions
+from svc.sql.run_slot import RunTurn
 
 CHECKED = 200  # instructions of SQLite's virtual machine between two looks at the clock; with columns of tables that is less than 0.5 ms
 
@@ -21,7 +22,21 @@ class Work:
     `deadline`: monotonic, s, of the piece of work under way. `is_turn`: it is that of the turn, not of the statement.
     """
 
-    __slots__ = ("_before", "_options", "began", "deadline", "held", "is_left", "is_turn", "now", "options", "reason", "wall_ms", "worked")
+    __slots__ = (
+        "_before",
+        "_options",
+        "began",
+        "deadline",
+        "held",
+        "is_left",
+        "is_turn",
+        "now",
+        "options",
+        "reason",
+        "turn",
+        "wall_ms",
+        "worked",
+    )
 
     def __init__(self, options: SqlOptions, clock: Clock) -> None:
         self.options = options
@@ -35,6 +50,20 @@ class Work:
         self.is_turn = False
         self.is_left = False  # nobody waits for it any more
         self.reason: Exception | None = None
+        self.turn: RunTurn | None = None  # on a thread
+
+    def let_others(self) -> float:
+        """On a thread: let others work, if it is time for that. The seconds that it took, which do not count as work, nor does the memory that they have
+        got."""
+        if self.turn is None:
+            return 0.0
+        used = apsw.memory_used()
+        waited = self.turn.let_others()
+        if waited:
+            self.began += waited
+            self.deadline += waited
+            self._before += apsw.memory_used() - used
+        return waited
 
     def begin(self, seconds: float | None = None) -> None:
         """A piece of work begins; `seconds`: that it may take, None: all that is left."""

@@ -39,7 +39,7 @@ SHORT = "500"  # ms
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 ENDLESS = f"{NUMBERS} SELECT COUNT(*) AS n FROM n"
 ENDLESS_ROWS = f"{NUMBERS} SELECT i FROM n"
-THREADS = 2  # for statements that take long
+THREADS = 2
 
 Rows = list[dict[str, Any]]
 

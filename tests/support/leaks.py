@@ -14,7 +14,7 @@ import lmdb
 import psutil
 
 LIMIT = 120.0  # seconds for a server to release what a test made it hold; an idle connection may live for 30
-THREADS_MAX = 12  # of helpers, which are made when they are first needed and stay; among them two for SQL, and one of pyarrow's memory
+THREADS_MAX = 24  # of helpers, which are made when they are first needed and stay; among them those of long statements in SQL, and one of pyarrow's memory
 SLOTS_MAX = 8  # reader slots of a database that are kept for the next readers
 
 

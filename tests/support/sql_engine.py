@@ -34,7 +34,7 @@ class SqlStore:
         self.tables: dict[str, Table] = {}
         for definition in definitions:
             self.tables[definition.name] = self.store.open_database(definition.database).define_table(definition)
-        self.executor = ThreadPoolExecutor(2)
+        self.executor = ThreadPoolExecutor(8)
         self.engine = SqlEngine(self.store, self.executor, options)
 
     def put(self, table: str, records: Iterable[dict[str, Any]]) -> None:

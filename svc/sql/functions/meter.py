@@ -40,6 +40,10 @@ class WorkMeter:
         self._deadline = self._clock.monotonic() + seconds
         self._late = late or (lambda: out_of_time(seconds))
 
+    def extend(self, seconds: float) -> None:
+        """The statement has waited for so long, which does not count."""
+        self._deadline += seconds
+
     def remaining(self) -> float:
         """Seconds, at least 0."""
         return max(0.0, self._deadline - self._clock.monotonic())

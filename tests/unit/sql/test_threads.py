@@ -84,29 +84,43 @@ def test_one_whose_snapshot_is_given_up_holds_nothing(tables):
     asyncio.run(run())
 
 
-def test_one_that_waited_too_long_for_a_thread(tables, monkeypatch):
+def is_working(tables: SqlStore) -> int:
+    return sum([run.running is not None for run in tables.engine._threads.open])
+
+
+def test_a_short_one_does_not_wait_for_the_end_of_long_ones(tables):
     async def run() -> None:
-        may_go = threading.Event()
-        others = [tables.executor.submit(may_go.wait, 60) for _ in range(2)]
-        task = asyncio.ensure_future(tables.answer(ALL_ROWS, None, tables.caller()))
-        while not tables.engine._threads.open:  # noqa: ASYNC110 - it begins after some turns
+        endless = [asyncio.ensure_future(tables.answer(ENDLESS, None, tables.caller())) for _ in range(4)]
+        while is_working(tables) < len(endless):  # noqa: ASYNC110 - they begin after some turns
             await asyncio.sleep(0.001)
-        (waiting,) = tables.engine._threads.open
-        monkeypatch.setattr(waiting._work, "now", lambda: waiting.used + 61)
-        may_go.set()
-        with pytest.raises(Overloaded, match="no thread was free"):
-            await task
-        assert all(other.result() for other in others)
+        for _ in range(3):
+            assert len(await tables.answer(f"{ALL_ROWS[:-5]}2000", None, tables.caller())) == 2000
+        assert not any(task.done() for task in endless)
+        tables.engine.close()
+        await asyncio.gather(*endless, return_exceptions=True)
 
     asyncio.run(run())
-    assert open_things(tables) == (0, 0, 0)
+
+
+def test_what_others_hold_is_not_counted(tmp_path):
+    tables = SqlStore(tmp_path, [ITEM], SqlOptions(max_memory=12 << 20))
+    numbers = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 60000)"
+    text = f"{numbers} SELECT COUNT(*) FROM (SELECT DISTINCT n || '{'x' * 100}' AS x FROM r) AS t"  # holds about 8 MB
+
+    async def run() -> list[Any]:
+        return await asyncio.gather(*[tables.answer(text, None, tables.caller()) for _ in range(4)])
+
+    try:
+        assert asyncio.run(run()) == [[[60000]]] * 4
+    finally:
+        tables.close()
 
 
 def test_the_engine_ends_with_open_statements(tables):
     async def run() -> None:
         found = await begun(tables)
         tasks = [asyncio.ensure_future(tables.answer(text, None, tables.caller())) for text in (ENDLESS, ENDLESS, ALL_ROWS)]
-        while sum([run.running is not None for run in tables.engine._threads.open]) < len(tasks):  # noqa: ASYNC110
+        while is_working(tables) < len(tasks):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         tables.engine.close()
         assert open_things(tables) == (0, 0, 0) and len(tables.engine._pool) == 0
