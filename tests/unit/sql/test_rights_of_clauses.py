@@ -234,8 +234,8 @@ def test_an_attribute_that_is_hidden_does_not_exist(twins: Twins, clause: str) -
         found = outcome(twins.ask(CLAUSES[clause].replace("{}", name)))
         assert isinstance(found, str), found
         assert found == outcome(twins.ask(CLAUSES[clause].replace("{}", "no_such"))).replace("no_such", name)
-        assert found.startswith("unknown column"), found
-        assert found.partition(" (")[0].endswith(name), found
+        if clause != "union, order by":
+            assert found.startswith("unknown column") and found.partition(" (")[0].endswith(name), found
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
@@ -249,3 +249,271 @@ def test_the_plan_of_it_is_refused_alike(twins: Twins, clause: str) -> None:
         text = CLAUSES[clause].replace("{}", name)
         assert outcome(twins.ask(f"EXPLAIN {text}")).replace(" EXPLAIN", "") == outcome(twins.ask(text))
         assert outcome(twins.ask(text, explain=True)) == outcome(twins.ask(text))
+
+
+# --- what a user without these attributes sees ----------------------------------------------------------------------------------------------
+
+KNOWN = [["i0", "a", 5, "note 0", None], ["i1", "b", 1, "note 1", ["p"]], ["i2", "c", 3, "note 2", ["p", "q"]], ["i3", "a", 1, "note 3", None]]
+KNOWN[0][4] = KNOWN[3][4] = []
+ANSWERS: dict[str, tuple[str, Any]] = {
+    "*": ("SELECT * FROM data.Item", KNOWN),
+    "* of an alias": ("SELECT i.* FROM data.Item i", KNOWN),
+    "* of a sub-select": ("SELECT * FROM (SELECT * FROM data.Item)", KNOWN),
+    "* of a common table": ("WITH w AS (SELECT * FROM data.Item) SELECT * FROM w", KNOWN),
+    "* beside a replaced name": ("SELECT *, 1 AS NAME FROM data.Item WHERE id = 'i0'", [[*KNOWN[0], 1]]),
+    "another case": ("SELECT NAME, Name, Item.nAME FROM data.Item WHERE id = 'i0'", [["a", "a", "a"]]),
+    "another case, quoted": ('SELECT "NAME", [NAME], `NAME` FROM data.Item WHERE id = \'i0\'', [["a", "a", "a"]]),
+    "another case, where": ("SELECT id FROM data.Item WHERE NAME = 'b'", [["i1"]]),
+    "another case of the table": ("SELECT COUNT(*) FROM data.item", [[4]]),
+    "another case of a table that is hidden": ("SELECT COUNT(*) FROM data.PET", [[5]]),
+    "another case of two tables": ("SELECT COUNT(*) FROM data.pet", [[5]]),
+    "a text in single quotes": ("SELECT 'secret', MAX('grade') FROM data.Item WHERE 'secret' > 'a'", [["secret", "grade"]]),
+    "a name of one's own": ("SELECT name AS secret FROM data.Item ORDER BY secret, id LIMIT 1", [["a"]]),
+    "a column of one's own": ("WITH w(secret) AS (VALUES ('s1')) SELECT secret FROM w, data.Item WHERE id = 'i0'", [["s1"]]),
+    "a column of one's own, natural join": ("WITH w(secret, name) AS (VALUES ('s1', 'b')) SELECT * FROM data.Item NATURAL JOIN w", [[*KNOWN[1], "s1"]]),
+    "natural join": ("SELECT COUNT(*) FROM data.Item NATURAL JOIN data.Pet", [[0]]),
+    "natural full join": ("SELECT COUNT(*) FROM data.Item NATURAL FULL JOIN data.Pet", [[9]]),
+    "count": ("SELECT COUNT(*) FROM data.Item", [[4]]),
+    "count by index": ("SELECT name, COUNT(*) FROM data.Item GROUP BY name", [["a", 2], ["b", 1], ["c", 1]]),
+    "min and max by index": ("SELECT MIN(n), MAX(name) FROM data.Item", [[1, "c"]]),
+    "distinct *": ("SELECT COUNT(*) FROM (SELECT DISTINCT n, name FROM data.Item)", [[4]]),
+    "union of *": ("SELECT COUNT(*) FROM (SELECT * FROM data.Pet UNION SELECT * FROM data.Pet)", [[5]]),
+    "the order of records": ("SELECT id FROM data.Item WHERE n < 5", [["i1"], ["i2"], ["i3"]]),
+    "the order of equal ones": ("SELECT id FROM data.Item ORDER BY n DESC LIMIT 3", [["i0"], ["i2"], ["i3"]]),
+    "json_object of what is known": ("SELECT JSON_OBJECT('secret', name) FROM data.Item LIMIT 1", [[{"secret": "a"}]]),
+    "insert": (
+        "INSERT INTO data.Item (id, name, code) VALUES ('x', 'y', 'z')",
+        {"message": "inserted 1 of 1 records", "inserted_hashes": ["x"], "skipped_hashes": []},
+    ),
+    "insert, another case": (
+        "INSERT INTO data.Item (id, NAME) VALUES ('x', 'y') RETURNING *",
+        [{"id": "x", "name": "y", "n": None, "note": None, "tags": None}],
+    ),
+    "insert, into a table without read": (
+        "INSERT INTO data.Log (id, line) SELECT id, name FROM data.Item",
+        {"message": "inserted 4 of 4 records", "inserted_hashes": ["i0", "i1", "i2", "i3"], "skipped_hashes": []},
+    ),
+    "insert, without columns": (
+        "INSERT INTO data.Log VALUES ('x', 'y')",
+        {"message": "inserted 1 of 1 records", "inserted_hashes": ["x"], "skipped_hashes": []},
+    ),
+    "insert, what exists": (
+        "INSERT INTO data.Item (id, name) VALUES ('i1', 'y')",
+        {"message": "inserted 0 of 1 records", "inserted_hashes": [], "skipped_hashes": ["i1"]},
+    ),
+    "do nothing": (
+        "INSERT INTO data.Item (id, name) VALUES ('i1', 'y') ON CONFLICT DO NOTHING RETURNING *",
+        [],
+    ),
+    "do update": (
+        "INSERT INTO data.Item (id, NAME) VALUES ('i1', 'y') ON CONFLICT DO UPDATE SET NAME = excluded.NAME || Item.NAME RETURNING *",
+        [{"id": "i1", "name": "yb", "n": 1, "note": "note 1", "tags": ["p"]}],
+    ),
+    "do update, what may only be written": (
+        "INSERT INTO data.Item (id, code) VALUES ('i1', 'y') ON CONFLICT (id) DO UPDATE SET code = 'y' || id RETURNING id",
+        [{"id": "i1"}],
+    ),
+    "update": (
+        "UPDATE data.Item SET NAME = Name || note, code = id RETURNING *",
+        [{"id": key, "name": name + note, "n": n, "note": note, "tags": tags} for key, name, n, note, tags in KNOWN],
+    ),
+    "update, without a record": (
+        "UPDATE data.Item SET name = 'x' WHERE NAME = 'N1'",
+        {"message": "updated 0 of 0 records", "update_hashes": [], "skipped_hashes": []},
+    ),
+    "delete, returning *": (
+        "DELETE FROM data.Item WHERE NAME = 'b' RETURNING *",
+        [{"id": "i1", "name": "b", "n": 1, "note": "note 1", "tags": ["p"]}],
+    ),
+    "delete": (
+        "DELETE FROM data.Item ORDER BY NAME DESC LIMIT 1",
+        {"message": "1 of 1 record successfully deleted", "deleted_hashes": ["i2"], "skipped_hashes": []},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("clause", ANSWERS)
+def test_what_may_be_read_is_answered(twins: Twins, clause: str) -> None:
+    text, expected = ANSWERS[clause]
+    assert outcome(twins.ask(text)) == expected
+
+
+@pytest.mark.parametrize("clause", ANSWERS)
+def test_plans_tell_of_nothing_else(twins: Twins, clause: str) -> None:
+    plan = twins.ask(ANSWERS[clause][0], explain=True)["plan"].lower()
+    assert not any(name in plan for name in ("grade", "rowid", "hints", "code", "vault", "\x1f", "\x1d")), plan
+    assert "secret" not in plan or "secret" in ANSWERS[clause][0], plan
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    # tables without any right are told as ones that do not exist: with the name that the statement has
+    "SELECT * FROM data.Vault": "no read data.Vault",
+    "SELECT * FROM data.VAULT": "no read data.VAULT",
+    "SELECT * FROM data.vaul": "no read data.vaul",
+    "SELECT * FROM dat.Vault": "no read dat.Vault",
+    "SELECT gold FROM `data`.[Vault]": "no read data.Vault",
+    'SELECT 1 FROM "data"."Vault"': "no read data.Vault",
+    "SELECT Vault.gold FROM data.Item": "unknown column Vault.gold",
+    "SELECT data.Vault.gold FROM data.Item": "unknown column data.Vault.gold",
+    "SELECT 1 FROM data.Item JOIN data.Vault USING (id)": "no read data.Vault",
+    "SELECT 1 FROM data.Item NATURAL JOIN data.Vault": "no read data.Vault",
+    "SELECT (SELECT COUNT(*) FROM data.Vault)": "no read data.Vault",
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM data.Vault)": "no read data.Vault",
+    "SELECT id FROM data.Item WHERE id IN (SELECT id FROM data.Vault)": "no read data.Vault",
+    "SELECT 1 FROM (SELECT * FROM data.Vault)": "no read data.Vault",
+    "WITH w AS (SELECT * FROM data.Vault) SELECT 1": "no read data.Vault",
+    "WITH RECURSIVE w AS (SELECT 1 UNION SELECT 1 FROM data.Vault, w) SELECT 1": "no read data.Vault",
+    "SELECT id FROM data.Item UNION SELECT id FROM data.Vault": "no read data.Vault",
+    "SELECT id FROM data.Item EXCEPT SELECT id FROM data.Vault": "no read data.Vault",
+    "SELECT id FROM data.Item INTERSECT SELECT id FROM data.Vault": "no read data.Vault",
+    "SELECT id FROM data.Item ORDER BY (SELECT COUNT(*) FROM data.Vault)": "no read data.Vault",
+    "SELECT id FROM data.Item LIMIT (SELECT COUNT(*) FROM data.Vault)": "no read data.Vault",
+    "SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM data.Vault)) FROM data.Item": "no read data.Vault",
+    "SELECT value FROM json_each((SELECT ARRAY(gold) FROM data.Vault))": "no read data.Vault",
+    "INSERT INTO data.Vault (id) VALUES ('x')": "no read data.Vault",
+    "INSERT INTO data.VAULT (id) VALUES ('x')": "no read data.VAULT",
+    "INSERT INTO data.Vault DEFAULT VALUES": "no read data.Vault",
+    "UPDATE data.Vault SET gold = 1": "no read data.Vault",
+    "DELETE FROM data.Vault": "no read data.Vault",
+    "DELETE FROM data.vault RETURNING *": "no read data.vault",
+    "INSERT INTO data.Item (id, name) SELECT id, name FROM data.Vault": "no read data.Vault",
+    "INSERT INTO data.Log (id) VALUES ((SELECT MAX(id) FROM data.Vault))": "no read data.Vault",
+    "INSERT INTO data.Item (id) VALUES ('i1') ON CONFLICT DO UPDATE SET name = (SELECT MAX(name) FROM data.Vault)": "no read data.Vault",
+    "INSERT INTO data.Item (id) VALUES ('x') RETURNING (SELECT COUNT(*) FROM data.Vault)": "no read data.Vault",
+    "UPDATE data.Item SET name = (SELECT MAX(name) FROM data.Vault)": "no read data.Vault",
+    "UPDATE data.Item SET name = 'x' FROM data.Vault WHERE Vault.id = Item.id": "no read data.Vault",
+    "UPDATE data.Item SET name = 'x' WHERE EXISTS (SELECT 1 FROM data.Vault)": "no read data.Vault",
+    "DELETE FROM data.Item WHERE id IN (SELECT id FROM data.Vault)": "no read data.Vault",
+    "SELECT * FROM system.svc_user": "no read system.svc_user",
+    "SELECT * FROM system.svc_usr": "no read system.svc_usr",
+    # tables with another right
+    "SELECT line FROM data.Log": "read data.Log",
+    "SELECT line FROM data.log": "read data.Log",
+    "SELECT COUNT(*) FROM data.Log": "read data.Log",
+    "INSERT INTO data.Log (id, line) VALUES ('x', 'y') RETURNING id": "read data.Log",
+    "INSERT INTO data.Log (id, line) VALUES ('x', 'y') ON CONFLICT DO UPDATE SET line = 'z'": "update data.Log",
+    "UPDATE data.Log SET line = 'x'": "update data.Log",
+    "DELETE FROM data.Log": "delete data.Log",
+    "INSERT INTO data.Pet (id) VALUES ('x')": "insert data.Pet",
+    "UPDATE data.Pet SET owner = 'x'": "update data.Pet",
+    "DELETE FROM data.Pet": "delete data.Pet",
+    # columns that are written
+    "INSERT INTO data.Item (id, note) VALUES ('x', 'y')": "insert data.Item.note",
+    "INSERT INTO data.Item (id, tags) VALUES ('x', '[]')": "insert data.Item.tags",
+    "INSERT INTO data.Item (id, secret) VALUES ('x', 'y')": "no insert data.Item.secret",
+    "INSERT INTO data.Item (id, SECRET) VALUES ('x', 'y')": "no insert data.Item.SECRET",
+    "INSERT INTO data.Item (id, [secret]) SELECT 'x', 'y'": "no insert data.Item.secret",
+    "INSERT INTO data.Item (id, seecret) VALUES ('x', 'y')": "no insert data.Item.seecret",
+    "INSERT INTO data.Item VALUES ('x', 'a', 1, 'n', NULL, 'c')": "two: note, tags",
+    "INSERT INTO data.Item VALUES ('x', 'a', 1, 'n', NULL, 'c', 's', 1, 'N', 1, NULL)": (
+        "There was a problem performing this insert. Please check the logs and try again."
+    ),
+    "INSERT INTO data.Item (id, name) VALUES ('i1', 'x') ON CONFLICT (id) DO UPDATE SET n = 1": "update data.Item.n",
+    "INSERT INTO data.Item (id, name) VALUES ('i1', 'x') ON CONFLICT (id) DO UPDATE SET secret = 1": "no update data.Item.secret",
+    "INSERT INTO data.Item (id, code) VALUES ('x', 'c1') ON CONFLICT (code) DO NOTHING": "read data.Item.code",
+    "INSERT INTO data.Item (id, code) VALUES ('x', 'c1') ON CONFLICT (CODE) DO UPDATE SET name = 'x'": "read data.Item.code",
+    "INSERT INTO data.Item (id) VALUES ('x') ON CONFLICT (secret) DO NOTHING": (
+        "ON CONFLICT (secret) needs the primary key of the table, or one of its attributes that are @unique"
+    ),
+    "INSERT INTO data.Item (id) VALUES ('x') ON CONFLICT (nothing) DO NOTHING": (
+        "ON CONFLICT (nothing) needs the primary key of the table, or one of its attributes that are @unique"
+    ),
+    "UPDATE data.Item SET n = 1": "update data.Item.n",
+    "UPDATE data.Item SET secret = NULL": "no update data.Item.secret",
+    "UPDATE data.Item SET Secret = NULL": "no update data.Item.Secret",
+    "UPDATE data.Item SET nothing = NULL": "no update data.Item.nothing",
+    "UPDATE data.Item SET rowid = 5": "no update data.Item.rowid",
+    # joins by name
+    "SELECT 1 FROM data.Item JOIN data.Pet USING (secret)": "unknown column secret (USING takes columns that both sides have)",
+    "SELECT 1 FROM data.Item JOIN data.Item i USING (code)": "read data.Item.code",
+    "WITH w(secret) AS (VALUES (1)) SELECT 1 FROM w JOIN data.Item USING (secret)": "unknown column secret (USING takes columns that both sides have)",
+    # no name is suggested that is hidden
+    "SELECT secre FROM data.Item": "unknown column secre",
+    "SELECT Item.gradee FROM data.Item": "unknown column Item.gradee",
+    "SELECT hintz FROM data.Item": "unknown column hintz",
+    "SELECT cod FROM data.Item": "unknown column cod",
+    "SELECT CODE FROM data.Item": "read data.Item.code",
+    "SELECT nmae FROM data.Item": 'unknown column nmae (did you mean "name"?)',
+    "SELECT Valt.id FROM data.Item": "unknown column Valt.id",
+    "SELECT 1 FROM data.Pets": "no read data.Pets",
+    # what SQLite has of its own
+    "SELECT rowid FROM data.Item": "unknown column rowid",
+    "SELECT ROWID FROM data.Pet": "unknown column ROWID",
+    "SELECT oid FROM data.Item": 'unknown column oid (did you mean "id"?)',
+    "SELECT _rowid_ FROM data.Item": "unknown column _rowid_",
+    "SELECT i._rowid_ FROM data.Item i": "unknown column i._rowid_",
+    "SELECT * FROM sqlite_master": "schema not defined for table sqlite_master",
+    "SELECT * FROM sqlite_schema": "schema not defined for table sqlite_schema",
+    "SELECT * FROM sqlite_temp_master": "schema not defined for table sqlite_temp_master",
+    "SELECT * FROM `sqlite_schema`": "schema not defined for table sqlite_schema",
+    "SELECT * FROM main.sqlite_master": "no read main.sqlite_master",
+    "SELECT * FROM temp.sqlite_schema": "no read temp.sqlite_schema",
+    "SELECT * FROM data.sqlite_master": "no read data.sqlite_master",
+    'SELECT * FROM "@data".sqlite_master': "no read @data.sqlite_master",
+    'SELECT * FROM "@data".Item': "no read @data.Item",
+    "SELECT * FROM dbstat": "schema not defined for table dbstat",
+    "SELECT * FROM sqlite_dbpage": "schema not defined for table sqlite_dbpage",
+    "SELECT * FROM sqlite_stmt": "schema not defined for table sqlite_stmt",
+    "SELECT * FROM bytecode": "schema not defined for table bytecode",
+    "SELECT * FROM pragma_table_list": "schema not defined for table pragma_table_list",
+    "SELECT * FROM pragma_table_info('Item')": "unknown table function pragma_table_info",
+    "SELECT * FROM pragma_table_xinfo('Item', '@data')": "unknown table function pragma_table_xinfo",
+    "SELECT * FROM dbstat('main')": "unknown table function dbstat",
+    "SELECT * FROM bytecode('SELECT 1')": "unknown table function bytecode",
+    "SELECT * FROM generate_series(1, 3)": "unknown table function generate_series",
+    "SELECT * FROM json_each": "schema not defined for table json_each",
+    "SELECT json FROM json_each('[1]')": "unknown column json",
+    "SELECT root FROM json_tree('[1]')": "unknown column root",
+    # names that binding gives
+    'SELECT "\x1fname" FROM data.Item': 'unknown column \x1fname (did you mean "name"?)',
+    'SELECT "\x1fsecret" FROM data.Item': "unknown column \x1fsecret (texts stand in single quotes)",
+    'SELECT "\x1fcolumn8" FROM data.Item': "unknown column \x1fcolumn8 (texts stand in single quotes)",
+    'SELECT "column\x1f8" FROM data.Item': "unknown column column\x1f8 (texts stand in single quotes)",
+    'SELECT * FROM "\x1dexcluded"': "schema not defined for table \x1dexcluded",
+    'SELECT * FROM "\x1dwritten"': "schema not defined for table \x1dwritten",
+    'SELECT * FROM data."table\x1f1"': "no read data.table\x1f1",
+}  # fmt: skip
+
+
+def _outcome(answer: Any) -> Any:
+    if isinstance(answer, MissingRights) and len(answer.missing) > 1:
+        return f"two: {', '.join([attribute for _, _, _, attribute in answer.missing])}"
+    return outcome(answer)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused(twins: Twins, text: str) -> None:
+    assert _outcome(twins.ask(text)) == REFUSED[text]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_it_is_refused_before_it_is_run(twins: Twins, text: str) -> None:
+    """A long text is parsed and bound by a thread."""
+    assert _outcome(twins.ask(text, explain=True)) == REFUSED[text]
+    assert _outcome(twins.ask(text + " " * 5000)) == REFUSED[text]
+
+
+def test_pragmas_are_no_statements(twins: Twins) -> None:
+    for text in ("PRAGMA table_info(Item)", "ATTACH 'x' AS y", "VACUUM INTO 'x'", "CREATE VIEW v AS SELECT 1"):
+        assert outcome(twins.ask(text)).startswith("unsupported SQL type")
+
+
+# --- values that no two records share -------------------------------------------------------------------------------------------------------
+
+
+def test_a_value_that_another_record_has(twins: Twins) -> None:
+    """That it is there is told as everywhere, of an attribute that the user may write; not which record has it, and not of any other."""
+    store, user = twins.stores["one"], twins.users["one"]
+    for text in (
+        "INSERT INTO data.Item (id, code) VALUES ('x', 'c2')",
+        "INSERT INTO data.Item (id, code) VALUES ('x', 'c2') ON CONFLICT DO NOTHING",
+        "INSERT INTO data.Item (id, code) VALUES ('x', 'c2') ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO data.Item (id, code) VALUES ('x', 'c2') ON CONFLICT DO UPDATE SET name = 'taken' RETURNING *",
+        "UPDATE data.Item SET code = 'c2' WHERE id = 'i0'",
+    ):
+        with pytest.raises(Problem, match='Value "c2" in property code is that of another record') as caught:
+            store.ask(text, user=user)
+        assert (caught.value.status_code, caught.value.code) == (409, "NOT_UNIQUE")
+        assert not any(key in told for key in ("i1", "i2", "i3") for told in (caught.value.message, repr(caught.value.faults))), text
