@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, Role, TableRights
@@ -14,7 +14,7 @@ from svc.sql.catalogue import TableView
 from svc.sql.errors import MissingRights, unknown_column
 from svc.sql.nodes import TableRef
 from svc.sql.tables.views import table_view
-from svc.store import Database, Store, Table
+from svc.store import Store, Table
 from svc.store.schema import TableDefinition
 from svc.store.system import SYSTEM
 
@@ -62,18 +62,21 @@ class UserCatalogue:
         found = self._find(database, table, at)
         may = self.rights(found)
         if not may.read:
-            raise self._lacks(found, "read", "", is_hidden=not may.any)
+            raise self._lacks(found, "read", "")
         return self._views.view(found, may.readable)
 
     def table(self, database: str, table: str, at: int = -1) -> Table:
-        found = self._find(database, table, at)
-        if not self.rights(found).any:
-            raise self._lacks(found, "read", "", is_hidden=True)
-        return found
+        return self._find(database, table, at)
 
     def _find(self, database: str, table: str, at: int) -> Table:
+        """A table that the caller has any right on: for the names of statements there are no others."""
         owner = self._store.find_database(database)
-        found = None if owner is None else _in_any_case(owner, table)
+        found = None
+        if owner is not None:
+            found = owner.tables.get(table)
+            if found is None or not self.rights(found).any:
+                name = _in_any_case(table, [each.name for each in owner.tables.values() if self.rights(each).any])
+                found = owner.tables.get(name)
         if found is None:
             if self._sees_all(database):
                 if owner is None:
@@ -100,16 +103,21 @@ class UserCatalogue:
 
     def column_missing(self, view: TableView, name: str, at: int) -> Exception:
         table = view.table
-        attribute = table.attributes.get(name)
-        if attribute is not None and attribute.relationship is None and name not in view.by_name:
-            given = self.rights(table).attribute(name)
-            if given.insert or given.update:  # else it is not known to the caller, and is told of as one that does not exist
-                return self._lacks(table, "read", name, is_hidden=False)
+        others = [
+            attribute.name
+            for attribute in table.definition.attributes
+            if attribute.relationship is None and attribute.name not in view.by_name
+        ]
+        given = {other: self.rights(table).attribute(other) for other in others}
+        # What the caller may not write either is not known to it, and is told of as one that does not exist.
+        meant = _in_any_case(name, [other for other, right in given.items() if right.insert or right.update])
+        if meant:
+            return self._lacks(table, "read", meant)
         shown = view.table.name
         return unknown_column(f"{shown}.{name}", did_you_mean(name, view.by_name), at)
 
-    def _lacks(self, table: Table, right: str, attribute: str, *, is_hidden: bool) -> MissingRights:
-        return MissingRights(self._user, [(table.database.name, table.name, right, attribute)], is_hidden=is_hidden)
+    def _lacks(self, table: Table, right: str, attribute: str) -> MissingRights:
+        return MissingRights(self._user, [(table.database.name, table.name, right, attribute)])
 
     def databases(self) -> list[str]:
         return sorted(
@@ -142,11 +150,10 @@ class FoundTables:
         return self.view(database, table, at).table
 
 
-def _in_any_case(database: Database, name: str) -> Table | None:
-    """The table of this name, else the only one that differs from it in upper and lower case only."""
-    found = database.tables.get(name)
-    if found is None:
-        folded = name.casefold()
-        others = [table for known, table in database.tables.items() if known.casefold() == folded]
-        found = others[0] if len(others) == 1 else None
-    return found
+def _in_any_case(name: str, names: Collection[str]) -> str:
+    """The one of these names that is meant: this one, else the only one that differs from it in upper and lower case only; "" if there is none."""
+    if name in names:
+        return name
+    folded = name.casefold()
+    others = [known for known in names if known.casefold() == folded]
+    return others[0] if len(others) == 1 else ""

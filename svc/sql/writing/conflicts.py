@@ -159,18 +159,22 @@ class _Clause:
 
 
 def _compared(conflict: Conflict, target: WriteTarget) -> tuple[bool, tuple[Index, ...]]:
-    """Whether the primary key is compared, and the indexes of unique attributes that are."""
+    """Whether the primary key is compared, and the indexes of unique attributes that are. What is compared tells which record has a value, so the caller has to
+    have the right to read it."""
     table = target.table
     if conflict.target_where is not None:
         raise QueryError("ON CONFLICT takes no WHERE behind its column: it concerns all records", code="QUERY_SYNTAX", position=conflict.at)
     unique = {index.attribute: index for index in table.index_list if index.unique}
     if not conflict.columns:
-        return True, tuple(unique.values())
+        return True, tuple([index for name, index in unique.items() if target.may_read(name)])
     names = [target.resolved(name) for name in conflict.columns]
     if names == [table.primary_key]:
         return True, ()
-    if len(names) == 1 and names[0] in unique and target.knows(names[0]):
-        return False, (unique[names[0]],)
+    if len(names) == 1 and names[0] in unique:
+        if target.may_read(names[0]):
+            return False, (unique[names[0]],)
+        if (fault := target.lacks_read(names[0])) is not None:
+            raise fault
     shown = ", ".join(conflict.columns)
     raise QueryError(
         f"ON CONFLICT ({shown}) needs the primary key of the table, or one of its attributes that are @unique",
@@ -207,9 +211,11 @@ class _Excluded:
         target = self._target
         name = target.resolved(column.name)
         if name not in self.views:
-            attribute = target.table.attributes[name] if target.knows(name) else None
+            attribute = target.table.attributes.get(name)
             if not attribute.stored if attribute is not None else name not in self._inserted:
                 raise unknown_column(f"excluded.{column.name}", position=column.at)
+            if not target.may_read(name):  # the value may be a default
+                raise target.lacks_read(name) or unknown_column(f"excluded.{column.name}", position=column.at)
             self.views[name] = ColumnView(f"{_PREFIX}{len(self.views)}", ColumnType.ANY)
         return replace(column, name=self.views[name].name, table=EXCLUDED)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from svc.auth.roles import TableRights
@@ -80,20 +81,31 @@ class WriteTarget:
             seen.add(name)
         return found
 
-    def knows(self, name: str) -> bool:
-        """Whether there is this attribute, and the caller has any right on it: else it is to be as if it were not there."""
-        if name not in self.table.attributes:
-            return False
-        may = self._rights.attribute(name)
-        return may.read or may.insert or may.update
+    @cached_property
+    def _known(self) -> Collection[str]:
+        """The attributes that the caller has any right on: others do not exist for it."""
+        may, names = self._rights, self.table.attributes
+        if (may.read and may.readable is None) or (may.attributes is None and (may.insert or may.update)):
+            return names
+        given = {name: may.attribute(name) for name in names}
+        return [name for name, right in given.items() if right.read or right.insert or right.update or name in self._times]
+
+    def may_read(self, name: str) -> bool:
+        return self._rights.attribute(name).read
+
+    def lacks_read(self, name: str) -> MissingRights | None:
+        """The error for an attribute that the caller may write, but not read; None for one that does not exist for it."""
+        if name not in self._known:
+            return None
+        return MissingRights(self._user, [(self.table.database.name, self.table.name, "read", name)])
 
     def resolved(self, name: str) -> str:
         """The name of the attribute that is meant: this one, else one that differs in upper and lower case only; else the name itself."""
-        if self.knows(name):
+        if name in self._known:
             return name
         if self._folded is None:
             self._folded = {}
-            for known in filter(self.knows, self.table.attributes):
+            for known in self._known:
                 self._folded.setdefault(known.casefold(), []).append(known)
         found = self._folded.get(name.casefold(), [name])
         return found[0] if len(found) == 1 else name
@@ -103,12 +115,10 @@ class WriteTarget:
         return WrittenColumn(name, converter_of(attribute), name == self.table.primary_key, name in self._times)
 
     def shown_columns(self, count: int) -> tuple[WrittenColumn, ...]:
-        """The columns that so many values are for, where none are named: those that records have, with or without the times that are set by themselves."""
-        names = [
-            attribute.name
-            for attribute in self.table.definition.attributes
-            if attribute.stored and not attribute.hidden and self.knows(attribute.name)
-        ]
+        """The columns that so many values are for, where none are named: those that records have, as far as the caller has any right on them, with or without
+        the times that are set by themselves."""
+        shown = [attribute.name for attribute in self.table.definition.attributes if attribute.stored and not attribute.hidden]
+        names = [name for name in shown if name in self._known]
         if len(names) != count:
             names = [name for name in names if name not in self._times]
         if len(names) != count:
