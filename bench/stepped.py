@@ -23,11 +23,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+from unittest import mock
 
 from bench import records
 from bench.measure import Request
 from bench.rows import find_fault, pick_numbers
 from bench.servers import HERE, Maker, Svc, dump
+from svc.clock import Clock
 
 BEGIN, END = "getpriority", "getsid"
 PASSWORD = "as-long-as-others"
@@ -47,18 +49,27 @@ ROWS = (*TABLE_ROWS[:1], "http2", *TABLE_ROWS[1:], "sql")
 Answer = tuple[int, dict[str, str], bytes]
 
 
-class SteppedClock:
-    """The `svc.clock.Clock` of a server: its functions are C functions, as those of the system are."""
+class Seconds:
+    """A time that stands still until it is advanced. `read`: a C function, as those are that read the time of the system."""
 
-    def __init__(self) -> None:
-        self._monotonic = [1000.0]
-        self._wall = [time.time() + 60]  # later than what the records were written at
-        self.monotonic = self.cpu = functools.partial(operator.getitem, self._monotonic, 0)
-        self.wall = functools.partial(operator.getitem, self._wall, 0)
+    def __init__(self, start: float) -> None:
+        self._value = [start]
+        self.read: Any = functools.partial(operator.getitem, self._value, 0)
 
     def advance(self, seconds: float) -> None:
-        self._monotonic[0] += seconds
-        self._wall[0] += seconds
+        self._value[0] += seconds
+
+
+class SteppedClock(Clock):
+    def __init__(self) -> None:
+        self._monotonic = Seconds(1000.0)
+        self._wall = Seconds(time.time() + 60)  # later than what the records were written at
+        self.monotonic = self.cpu = self._monotonic.read
+        self.wall = self._wall.read
+
+    def advance(self, seconds: float) -> None:
+        self._monotonic.advance(seconds)
+        self._wall.advance(seconds)
 
 
 class Client(Protocol):
@@ -114,22 +125,20 @@ class SteppedSvc(Svc):
 
     def __init__(self, data: Path) -> None:
         from svc.config import load_config
-        from svc.server import InstanceOptions
-        from svc.server import building
+        from svc.server import InstanceOptions, building
         from svc.server.serving import GC_THRESHOLD, Server
         from svc.store import StoreSettings
 
         super().__init__(data)
         self.set_password(PASSWORD)
         self._clock = SteppedClock()
-        clock: Any = self._clock
         config = load_config(self.data / "root", environ=self.environment())
-        building.StoreSettings = functools.partial(StoreSettings, map_bytes=MAP_BYTES)  # type: ignore[attr-defined]
-        self._server = Server(config, (HERE / "app",), clock=clock, options=InstanceOptions(watches=False))
+        with mock.patch.object(building, "StoreSettings", functools.partial(StoreSettings, map_bytes=MAP_BYTES)):
+            self._server = Server(config, (HERE / "app",), clock=self._clock, options=InstanceOptions(watches=False))
         self._instance = self._server.instance
-        self._loop = self._server.loop
-        self._ahead = [self._clock.monotonic()]
-        self._loop.time = functools.partial(operator.getitem, self._ahead, 0)  # type: ignore[method-assign]
+        self._loop: Any = self._server.loop
+        self._due = Seconds(self._clock.monotonic())  # up to which timers have been run
+        self._loop.time = self._due.read
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._instance.load())
         gc.collect()
@@ -138,7 +147,7 @@ class SteppedSvc(Svc):
         self._instance.begin()
         self._instance.logs.thread = "http"
         self._events = select.poll()  # what the loop waits for
-        self._events.register(self._server.loop._selector.fileno(), select.POLLIN)  # type: ignore[attr-defined]
+        self._events.register(self._loop._selector.fileno(), select.POLLIN)
         self._one = self.connect(1, Http1Client)
 
     def connect(self, count: int, make: Callable[[socket.socket], Client]) -> Clients:
@@ -159,7 +168,7 @@ class SteppedSvc(Svc):
         """REST seconds pass, and what is due then is done."""
         for _ in range(REST_STEPS):
             self._clock.advance(REST / REST_STEPS)
-            self._ahead[0] += REST / REST_STEPS
+            self._due.advance(REST / REST_STEPS)
             self.step()
         gc.collect()
 
@@ -170,7 +179,7 @@ class SteppedSvc(Svc):
         self.step()  # sends what has been answered, as each turn does before it reads
         patience = PATIENCE / PAUSE
         while not clients.have_all():
-            if not self._loop._ready and not self._events.poll(PAUSE * 1000):  # type: ignore[attr-defined]
+            if not self._loop._ready and not self._events.poll(PAUSE * 1000):
                 patience -= 1
                 if patience < 0:
                     raise RuntimeError(f"no answer in {PATIENCE} s")
