@@ -119,7 +119,7 @@ class Http2Client:
 
 
 class SteppedSvc(Svc):
-    """The server, without a process of its own. `load` once, then any number of `turn`; `close`."""
+    """The server, without a process of its own: any number of `turn`, then `close`."""
 
     name = "svc"
 
@@ -138,7 +138,7 @@ class SteppedSvc(Svc):
         self._instance = self._server.instance
         self._loop: Any = self._server.loop
         self._due = Seconds(self._clock.monotonic())  # up to which timers have been run
-        self._loop.time = self._due.read
+        self._loop.time = self._due.read  # type: ignore[method-assign]
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._instance.load())
         gc.collect()
@@ -147,7 +147,7 @@ class SteppedSvc(Svc):
         self._instance.begin()
         self._instance.logs.thread = "http"
         self._events = select.poll()  # what the loop waits for
-        self._events.register(self._loop._selector.fileno(), select.POLLIN)
+        self._events.register(self._loop._selector.fileno(), select.POLLIN)  # type: ignore[attr-defined]
         self._one = self.connect(1, Http1Client)
 
     def connect(self, count: int, make: Callable[[socket.socket], Client]) -> Clients:
