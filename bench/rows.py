@@ -75,12 +75,16 @@ def make_requests(row: str, maker: Maker, round_: int, rounds: int) -> list[Requ
     if row == "delete":  # each record only once: every round has its share
         share = records.SPARES // rounds
         return [maker(n) for n in range(round_ * share, (round_ + 1) * share)]
-    dice = random.Random(row)
-    # One record of each category, so that queries for a category are all different too.
-    numbers = [n + dice.randrange(records.ROWS) * records.CATEGORIES for n in dice.sample(range(records.CATEGORIES), VARIETY)]
+    numbers = pick_numbers(row, VARIETY)
     if row == "put":
         return [maker(n + pass_ * records.RECORDS) for pass_ in range(PASSES) for n in numbers]
     return [maker(n) for n in numbers]
+
+
+def pick_numbers(row: str, count: int) -> list[int]:
+    """Of the records that a row asks for, the same at each run: one record of each category, so that queries for a category are all different too."""
+    dice = random.Random(row)
+    return [n + dice.randrange(records.ROWS) * records.CATEGORIES for n in dice.sample(range(records.CATEGORIES), count)]
 
 
 def find_fault(server: Server, row: str, request: Request) -> str | None:

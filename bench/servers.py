@@ -59,10 +59,14 @@ class Server(ABC):
     def __init__(self, data: Path) -> None:
         self.data = data / self.name
         self.port = free_port()
-        self.password = secrets.token_urlsafe(12)
+        self.set_password(secrets.token_urlsafe(12))
         self.process: subprocess.Popen[bytes] | None = None
         self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        credentials = base64.b64encode(f"{USER}:{self.password}".encode()).decode()
+
+    def set_password(self, password: str) -> None:
+        """Of USER; before `prepare()`."""
+        self.password = password
+        credentials = base64.b64encode(f"{USER}:{password}".encode()).decode()
         self.fields: tuple[tuple[str, str], ...] = (("Accept", "application/json"), ("Authorization", f"Basic {credentials}"))
 
     @classmethod

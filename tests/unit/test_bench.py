@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import applications, mqtt, records, reload, static
+from bench import applications, instructions, mqtt, records, reload, static
 from bench.compare import ratio_table
 from bench.measure import Sample
 from bench.report import cpu_table, insert
 from bench.rows import PASSES, VARIETY, make_requests
 from bench.servers import Svc
+from bench.stepped import CONNECTIONS, COUNTED, READY, ROWS, WARM_UP, numbers_of
 from svc.protocol.mqtt_topics import covers
 
 SAMPLE = Sample(requests=100, cpu=10.0, rate=1.0, p50=1.0, p99=1.0, worst=1.0, errors=0, utilisation=1.0)
@@ -146,3 +147,112 @@ def test_a_figure_of_mqtt_is_held_against_its_target_within_the_rounds() -> None
     for row in mqtt.ROWS.values():
         assert next(iter(row.contestants)) == mqtt.SVC
         assert row.targets.keys() < row.contestants.keys()
+
+
+DUMP = """\
+# callgrind format
+version: 1
+part: 2
+
+positions: line
+events: Ir
+summary: 999
+
+ob=(1) /opt/python/lib/libpython3.11.so.1.0
+fl=(4) ceval.c
+fn=(10) _PyEval_EvalFrameDefault
+12 100
+cob=(2) /opt/python/lib/python3.11/site-packages/msgspec/_core.cpython-311-x86_64-linux-gnu.so
+cfi=(5) _core.c
+cfn=(11) encode
+calls=3 7
++2 5000
++1 20
+* 3
+
+ob=(2)
+fl=(5)
+fn=(11)
+-4 40
+cob=(3) /usr/lib/x86_64-linux-gnu/libc.so.6
+cfn=(12) memcpy
+calls=1 0
+* 900
+
+ob=(3)
+fn=(12)
+0 900
+
+ob=(4) ???
+fn=(13) 0x1
+0 1
+
+totals: 1064
+"""
+
+
+def test_what_a_function_has_called_is_not_counted_twice() -> None:
+    costs = instructions.read_costs(DUMP.splitlines(keepends=True))
+    assert list(costs.values()) == [123, 40, 900, 1]
+    assert costs.total() == 1064, "as the dump says itself"
+    assert instructions.by_part(costs) == {"interpreter": 123, "msgspec": 40, "lmdb": 0, "libc": 900, "other": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("/usr/bin/python3.11", "interpreter"),
+        ("/usr/lib/python3.11/lib-dynload/_asyncio.cpython-311-x86_64-linux-gnu.so", "interpreter"),
+        ("/x/site-packages/lmdb/cpython.cpython-311-x86_64-linux-gnu.so", "lmdb"),
+        ("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "libc"),
+        ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "other"),
+    ],
+)
+def test_the_modules_of_python_are_of_the_interpreter(path: str, part: str) -> None:
+    assert instructions.part_of(path) == part
+
+
+def test_a_turn_that_is_unlike_the_others_does_not_move_the_figure() -> None:
+    quiet = {"interpreter": 3000, "msgspec": 100, "lmdb": 50, "libc": 40, "other": 10}
+    found = instructions.summarise([quiet, quiet | {"libc": 4840}, quiet], 32)
+    assert found["total"] == 100
+    assert found["spread"] == 0.75
+    assert found["parts"] == {"interpreter": 94, "msgspec": 3, "lmdb": 2, "libc": 1, "other": 0}
+
+
+def counted(**totals: int) -> dict[str, dict[str, object]]:
+    parts = dict.fromkeys(instructions.PARTS, 0)
+    return {row: {"total": total, "spread": 0.001, "parts": parts | {"interpreter": total}} for row, total in totals.items()}
+
+
+def test_a_row_is_worse_beyond_the_tolerance_and_not_within_it() -> None:
+    text, worse = instructions.compare(counted(get=1000, put=1000, post=2000), counted(get=1030, put=1031, post=1000, delete=5), 3)
+    assert worse == ["put"]
+    assert text.splitlines()[2:] == [
+        "| GET one record | 1,000 | 1,030 | 1.030 | +30 interpreter |",
+        "| PUT one record | 1,000 | 1,031 | 1.031 worse | +31 interpreter |",
+        "| POST one record | 2,000 | 1,000 | 0.500 | -1,000 interpreter |",
+        "| DELETE one record | – | 5 | – |  |",
+    ]
+
+
+@pytest.mark.parametrize(("tolerance", "status"), [("3", 1), ("6", 0)])
+def test_the_exit_status_says_that_a_row_has_become_worse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tolerance: str, status: int
+) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.write_text(json.dumps({"facts": {"python": "3.11"}, "rows": counted(get=1000)}))
+    after.write_text(json.dumps({"facts": {"python": "3.12"}, "rows": counted(get=1050)}))
+    assert instructions.main(["--read", str(after), "--compare", str(before), "--tolerance", tolerance]) == status
+    told = capsys.readouterr()
+    assert "| GET one record | 1,000 | 1,050 |" in told.out
+    assert "python was 3.11 before" in told.err
+    assert ("worse: get" in told.err) == bool(status)
+
+
+def test_every_row_that_is_counted_has_a_title_and_records_of_its_own() -> None:
+    assert instructions.ROW_TITLES.keys() >= set(ROWS)
+    count = (WARM_UP + READY + COUNTED) * CONNECTIONS + 1
+    for row in ROWS:
+        assert len(set(numbers_of(row, count))) == count
+    assert max(numbers_of("delete", count)) < instructions.SPARES
