@@ -103,7 +103,11 @@ class UserCatalogue:
 
     def column_missing(self, view: TableView, name: str, at: int) -> Exception:
         table = view.table
-        others = [attribute.name for attribute in table.definition.attributes if attribute.relationship is None and attribute.name not in view.by_name]
+        others = [
+            attribute.name
+            for attribute in table.definition.attributes
+            if attribute.relationship is None and attribute.name not in view.by_name
+        ]
         given = {other: self.rights(table).attribute(other) for other in others}
         # What the caller may not write either is not known to it, and is told of as one that does not exist.
         meant = _in_any_case(name, [other for other, right in given.items() if right.insert or right.update])

@@ -27,7 +27,7 @@ class Context:
 
 
 class SqlStore:
-    """Tables and who asks for them. Every turn ends with the statement."""
+    """Tables and who asks for them. Every turn ends with the statement, or when it waits for something."""
 
     def __init__(self, path: Path, definitions: Sequence[TableDefinition], options: SqlOptions = DEFAULT_OPTIONS) -> None:
         self.store = Store(path)
@@ -66,7 +66,11 @@ class SqlStore:
         try:
             found = self.engine.run(text, parameters, caller)
             if is_waiting(found):
-                found = await found
+                turns = asyncio.ensure_future(self._end_turns())
+                try:
+                    found = await found
+                finally:
+                    turns.cancel()
             if not isinstance(found, SqlRows):
                 return found
             rows = list(found.found)
@@ -75,6 +79,13 @@ class SqlStore:
             return [list(row.values()) for row in rows]
         finally:
             self.end_turn()
+
+    async def _end_turns(self) -> None:
+        """A long write waits for the end of the turn."""
+        while True:
+            await asyncio.sleep(0)
+            if self.store.has_pending:
+                self.end_turn()
 
     def close(self) -> None:
         self.engine.close()

@@ -36,8 +36,12 @@ class Twins:
         self, path: Path, definitions: Sequence[TableDefinition], hidden: Mapping[str, Any], permissions: Mapping[str, Any]
     ) -> None:
         self._hidden = hidden
-        known = [_without(definition, hidden.get(definition.name, ())) for definition in definitions if hidden.get(definition.name) is not ...]
-        self.stores = {name: SqlStore(path / name, definitions) for name in ("one", "other")} | {"without": SqlStore(path / "without", known)}
+        known = [
+            _without(definition, hidden.get(definition.name, ())) for definition in definitions if hidden.get(definition.name) is not ...
+        ]
+        self.stores = {name: SqlStore(path / name, definitions) for name in ("one", "other")} | {
+            "without": SqlStore(path / "without", known)
+        }
         self._permissions = dict(permissions)
         self.users: dict[str, User] = {name: store.user(self._permissions) for name, store in self.stores.items()}
         self._records: dict[str, Records] = {}

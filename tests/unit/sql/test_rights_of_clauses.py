@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from svc.errors import Problem, QueryError
+from svc.sql.engine import SqlEngine
 from svc.sql.errors import MissingRights
+from svc.sql.work import TurnIsOver
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.sql_rights import Twins, twins_of
 
@@ -60,7 +62,13 @@ def _items(number: int) -> list[dict[str, Any]]:
         hidden = {"secret": f"s{turned}", "grade": turned, "NAME": f"N{turned}", "rowid": turned * number, "hints": ["x"] * turned}
         if turned == number:
             hidden = {"code": None}
-        known = {"id": f"i{place}", "name": "abca"[place], "n": (5, 1, 3, 1)[place], "note": f"note {place}", "tags": ["p", "q"][: place % 3]}
+        known = {
+            "id": f"i{place}",
+            "name": "abca"[place],
+            "n": (5, 1, 3, 1)[place],
+            "note": f"note {place}",
+            "tags": ["p", "q"][: place % 3],
+        }
         found.append(known | {"code": f"c{turned}"} | hidden)
     return [{name: value for name, value in record.items() if value is not None} for record in found]
 
@@ -102,7 +110,12 @@ def outcome(answer: Any) -> Any:
 
 def test_the_stores_differ(twins: Twins) -> None:
     """Else nothing here could fail."""
-    for statement in ("SELECT id, secret FROM data.Item", "SELECT COUNT(*) FROM data.Vault", "SELECT id, code FROM data.Item", "SELECT grade FROM data.Item"):
+    for statement in (
+        "SELECT id, secret FROM data.Item",
+        "SELECT COUNT(*) FROM data.Vault",
+        "SELECT id, code FROM data.Item",
+        "SELECT grade FROM data.Item",
+    ):
         one, other = (twins.stores[name].ask(statement) for name in ("one", "other"))
         assert one != other, statement
 
@@ -253,7 +266,12 @@ def test_the_plan_of_it_is_refused_alike(twins: Twins, clause: str) -> None:
 
 # --- what a user without these attributes sees ----------------------------------------------------------------------------------------------
 
-KNOWN = [["i0", "a", 5, "note 0", None], ["i1", "b", 1, "note 1", ["p"]], ["i2", "c", 3, "note 2", ["p", "q"]], ["i3", "a", 1, "note 3", None]]
+KNOWN = [
+    ["i0", "a", 5, "note 0", None],
+    ["i1", "b", 1, "note 1", ["p"]],
+    ["i2", "c", 3, "note 2", ["p", "q"]],
+    ["i3", "a", 1, "note 3", None],
+]
 KNOWN[0][4] = KNOWN[3][4] = []
 ANSWERS: dict[str, tuple[str, Any]] = {
     "*": ("SELECT * FROM data.Item", KNOWN),
@@ -334,6 +352,18 @@ ANSWERS: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("clause", ANSWERS)
 def test_what_may_be_read_is_answered(twins: Twins, clause: str) -> None:
+    text, expected = ANSWERS[clause]
+    assert outcome(twins.ask(text)) == expected
+
+
+@pytest.mark.parametrize("clause", ANSWERS)
+def test_what_takes_long_is_answered_alike(twins: Twins, clause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a thread, and by a long write."""
+
+    def is_over(*arguments: Any, **options: Any) -> Any:
+        raise TurnIsOver
+
+    monkeypatch.setattr(SqlEngine, "_run_in_turn", is_over)
     text, expected = ANSWERS[clause]
     assert outcome(twins.ask(text)) == expected
 
