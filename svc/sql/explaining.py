@@ -7,7 +7,6 @@ from typing import Any
 
 from svc.sql.tables.plans import explained as words_of
 
-
 _RIGHT_JOIN = "RIGHT-JOIN "  # the one step that SQLite names by the table, and not by its alias
 
 

@@ -61,27 +61,29 @@ class RestrictedStatements(Statements):
 
     def write(self) -> str:
         """One that writes to a table of which some may be read."""
-        table = self.pick(("Author", "Author", "Book", "Loose"))
-        names = self.pick((READ.get(table, ("a",)), NAMES))
+        table = self.pick(("Author", "Book")) if self.chance(95) else "Loose"
         scope = Scope([(f"{table}.{name}", "any") for name in (*READ.get(table, ("a", "b")), "id")])
-        key = self.pick(("0", "1", "9")) if table == "Book" else self.pick(("'k0'", "'k1'", "'k9'"))
-        returning = self.pick(("", "", " RETURNING *", f" RETURNING {self.pick(NAMES)}", f" RETURNING {self.text(scope, 1)}"))
+        returning = self.pick(("", "", " RETURNING *", f" RETURNING {self.written(table)}", f" RETURNING {self.text(scope, 1)}"))
         where = f" WHERE {self.condition(scope, 2)}" if self.chance(70) else ""
         kind = self.count(0, 4)
         if kind == 0:
             return f"DELETE FROM data.{table}{where}{returning}"
-        value = self.text(scope, 1) if self.chance(50) else f"{table}.{self.pick(NAMES)}"
+        column = self.written(table)
+        value = f"{table}.{column}" if self.chance(50) else self.pick(("NULL", "1", f"LENGTH({table}.{self.written(table)})"))
         if kind == 1:
-            return f"UPDATE data.{table} SET {self.pick(names)} = {value}{where}{returning}"
+            return f"UPDATE data.{table} SET {column} = {value}{where}{returning}"
         if kind == 2:
-            query, kinds = self.plain(1)
-            return f"INSERT INTO data.{table} ({', '.join(['id', *names][: len(kinds)])}) {query}{returning}"
-        values = self.pick(("NULL", "'a'", "1"))
-        text = f"INSERT INTO data.{table} (id, {self.pick(names)}) VALUES ({key}, {values})"
+            key = "10 + id" if table == "Book" else "'x' || id"
+            return f"INSERT INTO data.{table} (id, {column}) SELECT {key}, {column} FROM data.{table} {where}{returning}"
+        key = self.pick(("0", "1", "9")) if table == "Book" else self.pick(("'k0'", "'k1'", "'k9'"))
+        text = f"INSERT INTO data.{table} (id, {column}) VALUES ({key}, NULL)"
         if kind == 3:
             return text + self.pick(("", " ON CONFLICT DO NOTHING", f" ON CONFLICT ({self.pick(NAMES)}) DO NOTHING")) + returning
-        met = self.pick((f"excluded.{self.pick(NAMES)}", value))
-        return f"{text} ON CONFLICT DO UPDATE SET {self.pick(names)} = {met}{where}{returning}"
+        met = f"excluded.{column}" if self.chance(50) else value
+        return f"{text} ON CONFLICT DO UPDATE SET {column} = {met}{where}{returning}"
+
+    def written(self, table: str) -> str:
+        return str(self.pick(READ.get(table, ("a",)) if self.chance(92) else NAMES))
 
 
 @st.composite
