@@ -286,7 +286,9 @@ class SqlEngine:
         rows: list[Any] = []
         names = {view.sql_name: view.table.name for bound, _ in asked for view in bound.tables}
         for bound, columns in asked:
-            query = BoundStatement(replace(bound, text=f"EXPLAIN QUERY PLAN {bound.text}"), values_of(bound, parameters), list, text)
+            query = BoundStatement(
+                replace(bound, text=f"EXPLAIN QUERY PLAN {bound.text}"), values_of(bound, parameters), list, text, is_kept=False
+            )
             work = Work(self.options, self.store.clock)
             source = TurnSource(work.wall_ms, None, dict.fromkeys(columns, ()))
             rows += self._run_in_turn(key, query, source, work, columns, self.options.max_time)

@@ -35,16 +35,18 @@ _COUNTED = 16  # rows between two looks at their size
 
 
 class BoundStatement:
-    """What is to be run. `read`: makes rows of the result of those of SQLite. `shown`: the statement as sent, for the log."""
+    """What is to be run. `read`: makes rows of the result of those of SQLite. `shown`: the statement as sent, for the log. `is_kept`: SQLite may run it as it
+    was prepared for the tables as they were."""
 
-    __slots__ = ("bound", "read", "shown", "text", "values")
+    __slots__ = ("bound", "is_kept", "read", "shown", "text", "values")
 
-    def __init__(self, bound: BoundQuery, values: Sequence[Any], read: RowsReader, shown: str) -> None:
+    def __init__(self, bound: BoundQuery, values: Sequence[Any], read: RowsReader, shown: str, *, is_kept: bool = True) -> None:
         self.bound = bound
         self.text = bound.text
         self.values = values
         self.read = read
         self.shown = shown
+        self.is_kept = is_kept
 
     def fault(self, error: apsw.Error | UnicodeError, work: Work) -> Exception:
         """What is raised for an error of SQLite."""
@@ -59,7 +61,7 @@ def run_in_turn(connection: Connection, statement: BoundStatement, work: Work, s
     connection.work = work
     cursor = None
     try:
-        cursor = connection.db.execute(statement.text, statement.values)
+        cursor = connection.db.execute(statement.text, statement.values, can_cache=statement.is_kept)
         found = list(islice(cursor, most + 1))
         if len(found) > most:
             raise TurnIsOver

@@ -27,7 +27,7 @@ class Context:
 
 
 class SqlStore:
-    """Tables and who asks for them. Every turn ends with the statement."""
+    """Tables and who asks for them. Every turn ends with the statement, or when it waits for something."""
 
     def __init__(self, path: Path, definitions: Sequence[TableDefinition], options: SqlOptions = DEFAULT_OPTIONS) -> None:
         self.store = Store(path)

@@ -16,6 +16,7 @@ from typing import Any
 
 from svc.auth.users import User
 from svc.errors import Problem
+from svc.sql.engine import SqlEngine
 from svc.store.schema import TableDefinition
 from svc.store.values.records import decode
 from tests.support.sql_engine import SqlStore
@@ -57,9 +58,11 @@ class Twins:
         self.restore()
 
     def restore(self) -> None:
-        """What `fill` has written, and nothing else."""
+        """What `fill` has written, and nothing else. What engines have kept for the records as they were is forgotten: it may not be the same."""
         for name, records in self._records.items():
             store = self.stores[name]
+            store.engine.close()
+            store.engine = SqlEngine(store.store, store.executor)
             transaction = store.store.begin()
             for table in store.tables.values():
                 for stored in list(table.scan(table.database.snapshot())):

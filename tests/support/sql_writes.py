@@ -36,6 +36,9 @@ class RightsCatalogue(UserCatalogue):
     def rights(self, table: Table) -> TableRights:
         return self._given.get(table.name, ALL_RIGHTS)
 
+    def _sees_all(self, database: str) -> bool:
+        return not self._given
+
 
 class WatchedEngine(SqlEngine):
     """Time does not count. `most_rows`: a query with more is too long for a turn. `on_batch`: called in the middle of a long one. `reads`: the long ones that

@@ -313,3 +313,11 @@ def test_plans(tables):
     assert [list(step) for step in answer["steps"]] == [["step"]]
     with pytest.raises(QueryError, match="unknown column secret"):
         tables.ask("EXPLAIN SELECT secret FROM data.Item", user=tables.user({"Item": reads("id")}))
+
+
+def test_a_plan_is_that_of_now(tables):
+    asked = "SELECT * FROM data.Item"
+    count = len(tables.ask("SELECT id FROM data.Item"))
+    assert f"about {count} rows" in tables.ask(asked, explain=True)["plan"]
+    tables.ask("DELETE FROM data.Item LIMIT 1")
+    assert f"about {count - 1} rows" in tables.ask(asked, explain=True)["plan"]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from svc.errors import Problem, QueryError
+from svc.sql.engine import SqlEngine
 from svc.sql.errors import MissingRights
+from svc.sql.work import TurnIsOver
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.sql_rights import Twins, twins_of
 
@@ -350,6 +352,18 @@ ANSWERS: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("clause", ANSWERS)
 def test_what_may_be_read_is_answered(twins: Twins, clause: str) -> None:
+    text, expected = ANSWERS[clause]
+    assert outcome(twins.ask(text)) == expected
+
+
+@pytest.mark.parametrize("clause", ANSWERS)
+def test_what_takes_long_is_answered_alike(twins: Twins, clause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a thread, and by a long write."""
+
+    def is_over(*arguments: Any, **options: Any) -> Any:
+        raise TurnIsOver
+
+    monkeypatch.setattr(SqlEngine, "_run_in_turn", is_over)
     text, expected = ANSWERS[clause]
     assert outcome(twins.ask(text)) == expected
 
