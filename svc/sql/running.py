@@ -31,8 +31,8 @@ _COUNTED = 16  # rows between two looks at their size
 
 
 class BoundStatement:
-    """What is to be run. `read`: makes a row of the result of one of SQLite. `shown`: the statement as sent, for the log. `is_kept`: SQLite may run it as it was
-    prepared for the tables as they were."""
+    """What is to be run. `read`: makes a row of the result of one of SQLite. `shown`: the statement as sent, for the log. `is_kept`: SQLite may run it as it
+    was prepared for the tables as they were."""
 
     __slots__ = ("bound", "is_kept", "read", "shown", "text", "values")
 
