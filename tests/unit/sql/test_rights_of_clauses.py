@@ -547,3 +547,40 @@ def test_a_value_that_another_record_has(twins: Twins) -> None:
             store.ask(text, user=user)
         assert (caught.value.status_code, caught.value.code) == (409, "NOT_UNIQUE")
         assert not any(key in told for key in ("i1", "i2", "i3") for told in (caught.value.message, repr(caught.value.faults))), text
+
+
+# --- the primary key ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM data.Item",
+        "UPDATE data.Item SET code = 'x'",
+        "INSERT INTO data.Item DEFAULT VALUES RETURNING 1",
+        "INSERT INTO data.Item (code) VALUES ('x') RETURNING *",
+        "INSERT INTO data.Item (code) VALUES ('x') ON CONFLICT DO UPDATE SET code = 'y'",
+    ],
+)
+def test_writes_that_read_the_primary_key(twins: Twins, text: str) -> None:
+    """Of a user who may read nothing, or only write to some: a key that is hidden is not named."""
+    store = twins.stores["one"]
+    for given, expected in ((_may("code", "iu"), "read data.Item.id"), (_may("code", ""), "read data.Item")):
+        if expected == "read data.Item" and "code" in text:
+            expected = f"no {'update' if text.startswith('UPDATE') else 'insert'} data.Item.code"
+        user = store.user({"Item": _EVERYTHING | {"attribute_permissions": [given]}})
+        with pytest.raises(MissingRights) as caught:
+            store.ask(text, user=user)
+        assert outcome(caught.value) == expected
+
+
+def test_what_a_user_may_count_that_may_read_no_attribute(twins: Twins) -> None:
+    store = twins.stores["one"]
+    user = store.user({"Item": _EVERYTHING | {"attribute_permissions": [_may("name", "")]}})
+    for text in ("SELECT COUNT(*) FROM data.Item", "SELECT COUNT(*) FROM data.Item WHERE 1 + 1", "SELECT SUM(1) FROM data.Item"):
+        assert store.ask(text, user=user) == [[4]]
+    for text in ("SELECT * FROM data.Item", "WITH w AS (SELECT * FROM data.Item) SELECT COUNT(*) FROM w"):
+        with pytest.raises(QueryError, match=r"^\* stands for no column here$"):
+            store.ask(text, user=user)
+    with pytest.raises(QueryError, match="^unknown column id$"):
+        store.ask("SELECT id FROM data.Item", user=user)
