@@ -17,6 +17,7 @@ from typing import Any
 from svc.auth.users import User
 from svc.errors import Problem
 from svc.sql.engine import SqlEngine
+from svc.sql.options import DEFAULT_OPTIONS, SqlOptions
 from svc.store.schema import TableDefinition
 from svc.store.values.records import decode
 from tests.support.sql_engine import SqlStore
@@ -34,9 +35,15 @@ class Twins:
     """`hidden`: table -> attributes that the user has no right on, `...` for a table without any. `unread`: those that may be written only."""
 
     def __init__(
-        self, path: Path, definitions: Sequence[TableDefinition], hidden: Mapping[str, Any], permissions: Mapping[str, Any]
+        self,
+        path: Path,
+        definitions: Sequence[TableDefinition],
+        hidden: Mapping[str, Any],
+        permissions: Mapping[str, Any],
+        options: SqlOptions = DEFAULT_OPTIONS,
     ) -> None:
         self._hidden = hidden
+        self._options = options
         known = [
             _without(definition, hidden.get(definition.name, ())) for definition in definitions if hidden.get(definition.name) is not ...
         ]
@@ -62,7 +69,7 @@ class Twins:
         for name, records in self._records.items():
             store = self.stores[name]
             store.engine.close()
-            store.engine = SqlEngine(store.store, store.executor)
+            store.engine = SqlEngine(store.store, store.executor, self._options)
             transaction = store.store.begin()
             for table in store.tables.values():
                 for stored in list(table.scan(table.database.snapshot())):
@@ -75,12 +82,16 @@ class Twins:
 
     def ask(self, text: str, parameters: Any = None, **options: Any) -> Any:
         """The answer, or the Problem: the same of all."""
-        found = {name: self._answer(name, text, parameters, options) for name in self.stores}
+        found = self.answers(text, parameters, **options)
         shown = {name: told(answer) if isinstance(answer, Problem) else repr(answer) for name, answer in found.items()}
         assert shown["one"] == shown["other"] == shown["without"], f"{text}\n{shown}"
         known = {name: self._known(name) for name in self.stores}
         assert known["one"] == known["other"] == known["without"], f"{text}\n{known}"
         return found["one"]
+
+    def answers(self, text: str, parameters: Any = None, **options: Any) -> dict[str, Any]:
+        """The answer of each, or its Problem."""
+        return {name: self._answer(name, text, parameters, options) for name in self.stores}
 
     def _answer(self, name: str, text: str, parameters: Any, options: Mapping[str, Any]) -> Any:
         try:

@@ -76,12 +76,9 @@ def _bound(items: Items, target: WriteTarget, context: WriteContext) -> tuple[Bo
 
 def key_view(target: WriteTarget, context: WriteContext) -> ColumnView:
     """The column of the primary key. Raises MissingRights if the caller may not read it."""
+    target.require_key()
     ref = target.ref
-    view = context.catalogue.view(ref.database, ref.name, ref.at)
-    found = view.by_name.get(target.table.primary_key)
-    if found is None:
-        raise context.catalogue.column_missing(view, target.table.primary_key, ref.at)
-    return found
+    return context.catalogue.view(ref.database, ref.name, ref.at).by_name[target.table.primary_key]
 
 
 def as_value(key: Key) -> Any:

@@ -99,6 +99,13 @@ class WriteTarget:
             return None
         return MissingRights(self._user, [(self.table.database.name, self.table.name, "read", name)])
 
+    def require_key(self) -> None:
+        """Raise MissingRights unless the caller may read the primary key, whose name is told only to those who have a right on it."""
+        table, key = self.table, self.table.primary_key
+        if not self.may_read(key):
+            told = key if self._rights.read and key in self._known else ""
+            raise MissingRights(self._user, [(table.database.name, table.name, "read", told)])
+
     def resolved(self, name: str) -> str:
         """The name of the attribute that is meant: this one, else one that differs in upper and lower case only; else the name itself."""
         if name in self._known:

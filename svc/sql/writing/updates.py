@@ -35,6 +35,7 @@ class UpdatePlan:
     def __init__(self, statement: Update, target: WriteTarget, context: WriteContext) -> None:
         self.target = target
         self._assignments = Assignments(statement.assignments, target, context, "update")
+        target.require_key()
         key = SelectItem(target.column(target.table.primary_key))
         source = target.ref if statement.source is None else Join(target.ref, statement.source, ",")
         self._query = context.once(
@@ -93,6 +94,7 @@ class DeletePlan:
 
     def __init__(self, statement: Delete, target: WriteTarget, context: WriteContext) -> None:
         target.require("delete")
+        target.require_key()
         self.target = target
         items = tuple([target.star if type(item) is Star else item for item in statement.returning])
         key = SelectItem(target.column(target.table.primary_key))  # behind the others, whose names it does not change there

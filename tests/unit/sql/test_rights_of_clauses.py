@@ -436,7 +436,7 @@ REFUSED = {
     "INSERT INTO data.Item (id, SECRET) VALUES ('x', 'y')": "no insert data.Item.SECRET",
     "INSERT INTO data.Item (id, [secret]) SELECT 'x', 'y'": "no insert data.Item.secret",
     "INSERT INTO data.Item (id, seecret) VALUES ('x', 'y')": "no insert data.Item.seecret",
-    "INSERT INTO data.Item VALUES ('x', 'a', 1, 'n', NULL, 'c')": "two: note, tags",
+    "INSERT INTO data.Item VALUES ('x', 'a', 1, 'n', NULL, 'c')": "2: note, tags",
     "INSERT INTO data.Item VALUES ('x', 'a', 1, 'n', NULL, 'c', 's', 1, 'N', 1, NULL)": (
         "There was a problem performing this insert. Please check the logs and try again."
     ),
@@ -455,6 +455,7 @@ REFUSED = {
     "UPDATE data.Item SET Secret = NULL": "no update data.Item.Secret",
     "UPDATE data.Item SET nothing = NULL": "no update data.Item.nothing",
     "UPDATE data.Item SET rowid = 5": "no update data.Item.rowid",
+    "UPDATE data.Item SET n = 1, secret = 'x', nothing = 1": "3: n, secret, nothing",
     # joins by name
     "SELECT 1 FROM data.Item JOIN data.Pet USING (secret)": "unknown column secret (USING takes columns that both sides have)",
     "SELECT 1 FROM data.Item JOIN data.Item i USING (code)": "read data.Item.code",
@@ -509,7 +510,7 @@ REFUSED = {
 
 def _outcome(answer: Any) -> Any:
     if isinstance(answer, MissingRights) and len(answer.missing) > 1:
-        return f"two: {', '.join([attribute for _, _, _, attribute in answer.missing])}"
+        return f"{len(answer.missing)}: {', '.join([attribute for _, _, _, attribute in answer.missing])}"
     return outcome(answer)
 
 
@@ -543,7 +544,44 @@ def test_a_value_that_another_record_has(twins: Twins) -> None:
         "INSERT INTO data.Item (id, code) VALUES ('x', 'c2') ON CONFLICT DO UPDATE SET name = 'taken' RETURNING *",
         "UPDATE data.Item SET code = 'c2' WHERE id = 'i0'",
     ):
-        with pytest.raises(Problem, match='Value "c2" in property code is that of another record') as caught:
+        with pytest.raises(Problem, match=r'^Value "c2" in property code is that of another record') as caught:
             store.ask(text, user=user)
         assert (caught.value.status_code, caught.value.code) == (409, "NOT_UNIQUE")
         assert not any(key in told for key in ("i1", "i2", "i3") for told in (caught.value.message, repr(caught.value.faults))), text
+
+
+# --- the primary key ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM data.Item",
+        "UPDATE data.Item SET code = 'x'",
+        "INSERT INTO data.Item DEFAULT VALUES RETURNING 1",
+        "INSERT INTO data.Item (code) VALUES ('x') RETURNING *",
+        "INSERT INTO data.Item (code) VALUES ('x') ON CONFLICT DO UPDATE SET code = 'y'",
+    ],
+)
+def test_writes_that_read_the_primary_key(twins: Twins, text: str) -> None:
+    """Of a user who may read nothing, or only write to some: a key that is hidden is not named."""
+    store = twins.stores["one"]
+    for given, expected in ((_may("code", "iu"), "read data.Item.id"), (_may("code", ""), "read data.Item")):
+        if expected == "read data.Item" and "code" in text:
+            expected = f"no {'update' if text.startswith('UPDATE') else 'insert'} data.Item.code"
+        user = store.user({"Item": _EVERYTHING | {"attribute_permissions": [given]}})
+        with pytest.raises(MissingRights) as caught:
+            store.ask(text, user=user)
+        assert outcome(caught.value) == expected
+
+
+def test_what_a_user_may_count_that_may_read_no_attribute(twins: Twins) -> None:
+    store = twins.stores["one"]
+    user = store.user({"Item": _EVERYTHING | {"attribute_permissions": [_may("name", "")]}})
+    for text in ("SELECT COUNT(*) FROM data.Item", "SELECT COUNT(*) FROM data.Item WHERE 1 + 1", "SELECT SUM(1) FROM data.Item"):
+        assert store.ask(text, user=user) == [[4]]
+    for text in ("SELECT * FROM data.Item", "WITH w AS (SELECT * FROM data.Item) SELECT COUNT(*) FROM w"):
+        with pytest.raises(QueryError, match=r"^\* stands for no column here$"):
+            store.ask(text, user=user)
+    with pytest.raises(QueryError, match=r"^unknown column id$"):
+        store.ask("SELECT id FROM data.Item", user=user)
