@@ -15,8 +15,6 @@ logins.
 from __future__ import annotations
 
 import asyncio
-import http.client
-import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,43 +26,6 @@ from svc.clock import Clock
 from svc.logs import Logger
 from svc.tls.peer import PeerCertificate
 from svc.tls.revocation_settings import NoAnswer, RevocationSettings
-
-MAX_SIZE = 32 * 1024 * 1024  # bytes: the largest lists of public authorities have some
-_PIECE = 64 * 1024
-
-_opener = urllib.request.OpenerDirector()
-for _handler in (
-    urllib.request.HTTPHandler,
-    urllib.request.HTTPSHandler,
-    urllib.request.HTTPErrorProcessor,
-    urllib.request.HTTPDefaultErrorHandler,
-):
-    _opener.add_handler(_handler())
-
-
-def fetch(address: str, timeout: float, now: Callable[[], float], body: bytes | None = None, content_type: str = "") -> bytes:
-    """The body of the answer. Raises NoAnswer, also if it is not complete after `timeout` seconds. Blocks."""
-    if not address.lower().startswith(("http://", "https://")):
-        raise NoAnswer("addresses of this kind are not fetched")
-    deadline = now() + timeout
-    pieces, size = [], 0
-    try:
-        request = urllib.request.Request(address, body, {"Content-Type": content_type} if content_type else {})
-        response = _opener.open(request, timeout=timeout)
-        if response is None:
-            raise NoAnswer("there is nothing")
-        with response:
-            while piece := response.read1(_PIECE):
-                pieces.append(piece)
-                size += len(piece)
-                if size > MAX_SIZE:
-                    raise NoAnswer(f"what is there has more than {MAX_SIZE} bytes")
-                if now() > deadline:
-                    raise NoAnswer(f"it takes longer than {timeout:g} s")
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise NoAnswer(str(error) or type(error).__name__) from None
-    return b"".join(pieces)
-
 
 THREADS = 4
 MAX_VERDICTS = 10_000  # certificates whose answer is remembered; the oldest is forgotten first
@@ -260,7 +221,7 @@ def _nothing() -> None:
     pass
 
 
-# Run on threads; `cryptography` is loaded there, by the first check.
+# Run on threads; `cryptography` and `urllib.request` are loaded there, by the first check.
 
 
 def _find_issuer(der: bytes, authorities: Sequence[bytes]) -> bytes:
@@ -270,8 +231,8 @@ def _find_issuer(der: bytes, authorities: Sequence[bytes]) -> bytes:
 
 
 def _fetch_list(address: str, issuer: bytes, timeout: float, now: Callable[[], float], wall: Callable[[], float]) -> RevocationList:
-    from svc.tls.revocation import fetch
     from svc.tls.revocation_answers import read_list
+    from svc.tls.revocation_fetch import fetch
 
     serials, ends = read_list(fetch(address, timeout, now), issuer, wall())
     return RevocationList(serials, ends)
@@ -281,8 +242,8 @@ def _ask(
     address: str, der: bytes, issuer: bytes, timeout: float, now: Callable[[], float], wall: Callable[[], float]
 ) -> tuple[bool, float]:
     """Whether it is good, and for how many seconds that holds."""
-    from svc.tls.revocation import fetch
     from svc.tls.revocation_answers import make_question, read_answer
+    from svc.tls.revocation_fetch import fetch
 
     question = make_question(der, issuer)
     return read_answer(fetch(address, timeout, now, question, "application/ocsp-request"), der, issuer, wall())
