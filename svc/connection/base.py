@@ -152,15 +152,20 @@ class SocketConnection:
                 self._hold(0)
             self._on_all_sent(shared.now())
             return True
+        self._wait_for_room(data, sent, shared.now())
+        return True
+
+    def _wait_for_room(self, data: bytes | memoryview, sent: int, now: float) -> None:
+        """The socket has taken so many bytes of `data`, which is all that there is."""
+        shared = self._shared
         self._out = [memoryview(data)[sent:]]  # no copy: of a large output the rest is offered many times
         self._pending = len(data) - sent
         if not self._writing:
             self._writing = True
             shared.loop.add_writer(self.sock, self.on_writable)
-        self.deadline = shared.now() + shared.timeouts.request
+        self.deadline = now + shared.timeouts.request
         self._hold(self._pending)
         self._on_unsent()
-        return True
 
     @property
     def held(self) -> int:

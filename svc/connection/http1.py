@@ -55,15 +55,32 @@ class ConnectionState(IntEnum):
     LINGERING = 5
 
 
+# The members of an enumeration are slow to get at by its name.
+_HEAD, _BODY, _HANDLING, _SENDING, _IDLE, _LINGERING = ConnectionState
+
+
 class Http1Connection(SocketConnection):
     """An HTTP/1.1 connection: the `Carrier` of one exchange at a time."""
 
-    __slots__ = ("_ahead", "_current", "_holds_back", "_intake", "_is_behind", "_sending", "_unread", "_unsent", "protocol", "state")
+    __slots__ = (
+        "_ahead",
+        "_current",
+        "_holds_back",
+        "_intake",
+        "_is_behind",
+        "_sending",
+        "_unread",
+        "_unsent",
+        "prepared",
+        "protocol",
+        "state",
+    )
 
     def __init__(self, shared: SharedState, sock: socket.socket, peer: str, scheme: str) -> None:
         super().__init__(shared, sock, peer, scheme, shared.now() + shared.timeouts.headers)
         self.protocol = Http1(shared.limits, prior_knowledge=shared.http2)
-        self.state = ConnectionState.HEAD
+        self.state = _HEAD
+        self.prepared: Any = None  # what has answered the last request beside the protocol, for `svc.prepared`
         self._current: Exchange | None = None
         self._unsent: list[Exchange] = []  # answered, but not yet taken by the socket
         self._intake: BodyIntake | None = None  # of the current request's body, until all of it is here
@@ -94,21 +111,23 @@ class Http1Connection(SocketConnection):
             if data:
                 shared.bytes_received += len(data)
                 state = self.state
-                if state is ConnectionState.IDLE:
+                if state is _IDLE or state is _HEAD:
                     if (
                         shared.prepared is not None
                         and not self._flush_queued
                         and not self._out
-                        and self.protocol.takes_any
                         and self.peer_certificate is None
+                        and self.protocol.takes_any
                         and shared.prepared.answer(self, shared, data)
                     ):
+                        if state is _HEAD:
+                            self.protocol.begin()
                         return
-                    self.state = ConnectionState.HEAD
-                    self.deadline = shared.now() + shared.timeouts.headers
-                elif state is ConnectionState.LINGERING:
+                    if state is _IDLE:
+                        self._enter(_HEAD, shared.timeouts.headers)
+                elif state is _LINGERING:
                     return
-                elif state is ConnectionState.HANDLING or state is ConnectionState.SENDING:
+                elif state is _HANDLING or state is _SENDING:
                     if self._unread:
                         return  # the rest of a body that is not needed; nothing can follow it
                     self._ahead += len(data)
@@ -122,10 +141,10 @@ class Http1Connection(SocketConnection):
             else:
                 self._stop_reading()
                 self._ended = True
-                if self.state is ConnectionState.LINGERING:
+                if self.state is _LINGERING:
                     self.close_now()
                     return
-                if self.state is ConnectionState.SENDING:
+                if self.state is _SENDING:
                     self.deadline = shared.now() + shared.timeouts.request
                 self._on_events(self.protocol.receive_eof())
                 self.touch()
@@ -186,7 +205,7 @@ class Http1Connection(SocketConnection):
         exchange = self._current = Exchange(self, event.stream_id, request)
         self.deadline = now + shared.timeouts.request
         if body is not None:
-            self.state = ConnectionState.HANDLING
+            self.state = _HANDLING
             if event.upgrade:
                 request.offers = event.upgrade
                 response = shared.application.upgrade(exchange)
@@ -195,7 +214,7 @@ class Http1Connection(SocketConnection):
             if response is not None:
                 self.answer(exchange, response)
             return
-        self.state = ConnectionState.BODY
+        self.state = _BODY
         self._intake = BodyIntake(shared, exchange)
         self._intake.begin()
 
@@ -218,7 +237,7 @@ class Http1Connection(SocketConnection):
         self.touch()
 
     def on_body_end(self, exchange: Exchange) -> None:
-        self._enter(ConnectionState.HANDLING, self._shared.timeouts.request)
+        self._enter(_HANDLING, self._shared.timeouts.request)
 
     def on_body_progress(self, exchange: Exchange) -> None:
         self.deadline = self._shared.now() + self._shared.timeouts.request
@@ -272,7 +291,7 @@ class Http1Connection(SocketConnection):
                 # What `_finish` does, for the usual case.
                 self._current = None
                 self._unsent.append(exchange)
-                self.state = ConnectionState.IDLE
+                self.state = _IDLE
                 if not self._flush_queued:
                     self._flush_queued = True
                     shared.to_flush.append(self)
@@ -286,7 +305,7 @@ class Http1Connection(SocketConnection):
         self._current = None
         self._sending = None
         self._unsent.append(exchange)
-        self.state = ConnectionState.IDLE  # its deadline follows when all is sent
+        self.state = _IDLE  # its deadline follows when all is sent
         self._refuse_body()
         if self._ahead:
             self._ahead = 0
@@ -313,7 +332,7 @@ class Http1Connection(SocketConnection):
         self.protocol.begin_response(exchange.stream_id, response.status, response.pairs, shared.date(), length)
         self._collect()  # the head; the pieces of the body are put behind it by `send_body`
         self._sending = sending
-        self._enter(ConnectionState.SENDING, shared.timeouts.request)
+        self._enter(_SENDING, shared.timeouts.request)
         self.touch()
         sending.start()
 
@@ -408,7 +427,7 @@ class Http1Connection(SocketConnection):
         if self._holds_back:
             self._holds_back = False
             self._read_again()
-        if self.state is ConnectionState.IDLE:
+        if self.state is _IDLE:
             self.deadline = now + shared.timeouts.keep_alive
         elif self._sending is not None:
             # The peer has taken all output. If it has ended its half it may have closed entirely, which only a further write would show.
@@ -441,11 +460,24 @@ class Http1Connection(SocketConnection):
         elif self._ended:
             self._go_on()
 
-    def send_at_once(self, data: bytes) -> None:
-        """Send a whole answer to a request that the protocol has not seen, between two others."""
-        self._out.append(data)
-        self._pending = len(data)
-        self._send()
+    def send_at_once(self, data: bytes) -> float:
+        """Send a whole answer to a request that the protocol has not seen, between two others. Returns the time behind it."""
+        shared = self._shared
+        try:
+            sent = self.sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self.close_now()
+            return shared.now()
+        now = shared.now()
+        shared.bytes_sent += sent
+        self.state = _IDLE
+        if sent == len(data):
+            self.deadline = now + shared.timeouts.keep_alive
+        else:
+            self._wait_for_room(data, sent, now)
+        return now
 
     def _serve(self) -> None:
         if self._is_behind:
@@ -470,8 +502,8 @@ class Http1Connection(SocketConnection):
         if self._current is None and not self._flush_queued and not self.closed:
             if self._ended:
                 self.close_now()
-            elif self.protocol.reading_head and self.state is ConnectionState.IDLE:
-                self._enter(ConnectionState.HEAD, self._shared.timeouts.headers)
+            elif self.protocol.reading_head and self.state is _IDLE:
+                self._enter(_HEAD, self._shared.timeouts.headers)
 
     def _end(self) -> None:
         """Everything is sent and nothing follows. To close while the peer is still sending would reset the connection, and the peer
@@ -481,7 +513,7 @@ class Http1Connection(SocketConnection):
             return
         self._unread = False
         self._read_again()
-        self._enter(ConnectionState.LINGERING, LINGER_SECONDS)
+        self._enter(_LINGERING, LINGER_SECONDS)
         try:
             self.sock.shutdown(socket.SHUT_WR)
         except OSError:
@@ -498,9 +530,9 @@ class Http1Connection(SocketConnection):
         application = self._shared.application
         if self._in_line and not self._out:
             return  # what it waits for may be here
-        if self._out or state in (ConnectionState.SENDING, ConnectionState.IDLE, ConnectionState.LINGERING):
+        if self._out or state in (_SENDING, _IDLE, _LINGERING):
             self.close_now()
-        elif state is ConnectionState.HANDLING:
+        elif state is _HANDLING:
             exchange = self._current
             assert exchange is not None
             error: Problem = ServerError("The request was not answered in time", 503, "TIMEOUT")
@@ -516,10 +548,10 @@ class Http1Connection(SocketConnection):
             self._intake.drop_sink()
             application.cancelled(self._current)
             self.answer(self._current, application.error_response(error, self._current.request))
-        elif state is ConnectionState.HEAD and not self.protocol.reading_head:
+        elif state is _HEAD and not self.protocol.reading_head:
             self.close_now()  # connected and sent nothing
         else:
-            what = "headers" if state is ConnectionState.HEAD else "body"
+            what = "headers" if state is _HEAD else "body"
             self._on_failure(PeerError(f"The request's {what} did not arrive in time", 408))
 
     def drain(self) -> None:
@@ -530,12 +562,12 @@ class Http1Connection(SocketConnection):
             self.on_readable(True)  # requests that have just arrived are still answered
         if self._waits_for_request:
             self.close_soon()
-        elif self.state is ConnectionState.SENDING:
+        elif self.state is _SENDING:
             self._closing = True  # the head of this answer has been sent without `Connection: close`
 
     @property
     def _waits_for_request(self) -> bool:
-        return self.state is ConnectionState.IDLE or (self.state is ConnectionState.HEAD and not self.protocol.reading_head)
+        return self.state is _IDLE or (self.state is _HEAD and not self.protocol.reading_head)
 
     def _abandon(self, exchange: Exchange) -> None:
         sending, self._sending = self._sending, None

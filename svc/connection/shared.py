@@ -58,7 +58,7 @@ class PendingHandshake(Protocol):
 
 
 class PreparedAnswers(Protocol):
-    """Answers requests that repeat others, before they are parsed: `prepared.PreparedReads`."""
+    """Answers requests that repeat others, before they are parsed: `prepared.PreparedRequests`."""
 
     def answer(self, carrier: Any, shared: SharedState, data: bytes) -> bool:
         """Answer the one request that all that has arrived is, with `carrier.send_at_once`. False: nothing has happened."""

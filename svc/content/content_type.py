@@ -138,6 +138,11 @@ class ContentType:
         """The same of one stored record (svc.store.values.records), undecoded: the fast path of `encode`."""
         return self.encode(decode(raw) if self.native else decode_json(raw))
 
+    def plain_steps(self) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]] | None:
+        """The two steps of `encode_stored` for a record of the plain format: its payload to a value, and that to bytes. They raise DAMAGE as it is. None: there
+        are no such steps."""
+        return None
+
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> RowWriter:
         """`count`: the number of rows that will follow, where `needs_count`."""
         raise NotImplementedError

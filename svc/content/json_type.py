@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,7 @@ from svc.errors import BadBody
 from svc.store.schema import Attribute
 from svc.store.values.records import decode_json as decode_stored
 from svc.store.values.records import decode_json_many as decode_stored_many
+from svc.store.values.records import stored_decoders
 
 MAX_EXACT = 2**53  # beyond it a whole float is not one integer
 
@@ -142,6 +143,9 @@ class JsonType(ContentType):
 
     def encode_stored(self, raw: bytes) -> bytes:
         return encode_plain(decode_stored(raw))
+
+    def plain_steps(self) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
+        return stored_decoders(json=True)[1], encode_plain
 
     def row_writer(self, shape: Shape = ANY_SHAPE, count: int | None = None) -> JsonRows:
         return JsonRows()

@@ -142,7 +142,7 @@ class RequestLog(Protocol):
 
 
 class PreparedAnswers(Protocol):
-    """Answers to requests that repeat others: `prepared.PreparedReads`."""
+    """Answers to requests that repeat others: `prepared.PreparedRequests`."""
 
     def consider(self, request: Request, response: Response) -> None:
         """A GET without a query is being answered, within the turn in which it has arrived."""

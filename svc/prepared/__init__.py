@@ -4,9 +4,13 @@ Invariant: *a prepared answer is byte for byte what the general path would have 
 callers, rights, definitions and content types it takes from the objects of the general path when it is made, with their versions, and it ends when one of
 these has moved. It declines, with nothing sent, whatever it does not know for sure: then the general path answers, as if nothing had been tried.
 
-    PreparedReads   reads: GET of one record
+    requests       finds what is prepared by the bytes of a request, behind `recv`, and has it made when the general path has answered the same
+    kept           what is kept, and when it is made: bounded
+    premises       what a preparation rests on: the caller, the rights, the table at an address, and whether they still hold
+    answers        what they answer with: a connection, pieces of a head
+    record_reads   GET of one record
 """
 
-from svc.prepared.reads import PreparedReads
+from svc.prepared.requests import PreparedRequests
 
-__all__ = ["PreparedReads"]
+__all__ = ["PreparedRequests"]

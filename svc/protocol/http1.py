@@ -456,6 +456,10 @@ class Http1:
         """Idle, and neither of the two lanes is preferred, nor the next answer the last: a whole request may be answered beside it."""
         return self._state is _IDLE and not self._buffer and self._express and not self._draining and not self._skipped_line
 
+    def begin(self) -> None:
+        """A request has been answered beside it: none that follows is the first of the connection."""
+        self._prior_knowledge = False
+
     @property
     def reading_head(self) -> bool:
         """A head has begun and is not complete."""

@@ -46,7 +46,7 @@ from svc.rest.ticket import TICKET_PATH, TicketEndpoint
 from svc.rest.uploads import receive, refuse_range, upload_name, uploaded_record
 from svc.rest.viewer import PATHS as VIEWER_PATHS
 from svc.rest.viewer import Viewer
-from svc.store import Store
+from svc.store import Store, Table
 
 UNKNOWN_METHOD = 501
 
@@ -163,6 +163,11 @@ class Rest:
     def answers_below(self, address: str) -> bool:
         """Whether something else than resources answers at a path that begins with this one and a slash."""
         return any(path.startswith(f"{address}/") for paths in (self.endpoints, self._fallbacks, self._login_paths) for path in paths)
+
+    def no_record(self, table: Table) -> NotFound:
+        """What is raised for a record that is not there, unless `last_modified` is shown."""
+        assert not self.shown.last_modified
+        return self._responses.no_record(table, "")
 
     # --- entry ---------------------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from svc.logs import AccessLog
 from svc.logs.core import SectionLog
 from svc.messages import Request, Response
 from svc.mqtt.listeners import ClientListeners
-from svc.prepared import PreparedReads
+from svc.prepared import PreparedRequests
 from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.rest import Rest, RestOptions
@@ -249,7 +249,7 @@ class PortDispatchers:
         )
         dispatcher.on_sent = self.on_sent
         if resources is not None and type(dispatcher) is Dispatcher:  # not one that traces
-            dispatcher.prepared = PreparedReads(dispatcher, interfaces.rest, resources, interfaces.identifier, self._recorder)
+            dispatcher.prepared = PreparedRequests(dispatcher, interfaces.rest, resources, interfaces.identifier, self._recorder)
         return dispatcher, upgrades
 
 

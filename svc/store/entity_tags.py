@@ -17,7 +17,7 @@ from typing import Literal
 from svc.errors import PreconditionFailed, RecordExists
 from svc.store.values.records import version_of
 
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _VERSION = 11  # characters of a tag
 _VIEW = 20  # ... and of one with a view
 _pack_version = Struct(">d").pack
@@ -29,7 +29,7 @@ def etag_of(raw: bytes) -> str:
     >>> etag_of_version(1767225600000.0)
     'Qnm3baqAAAA'
     """
-    return b2a_base64(raw[1:9]).translate(_URL_SAFE, b"=\n").decode()
+    return b2a_base64(raw[1:9]).translate(URL_SAFE, b"=\n").decode()
 
 
 @lru_cache(1024)
@@ -54,7 +54,7 @@ def version_tag(tag: str) -> str:
 
 
 def etag_of_version(version: float) -> str:
-    return b2a_base64(_pack_version(version)).translate(_URL_SAFE, b"=\n").decode()
+    return b2a_base64(_pack_version(version)).translate(URL_SAFE, b"=\n").decode()
 
 
 Tags = tuple[str, ...] | Literal["*"]

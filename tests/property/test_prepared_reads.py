@@ -20,7 +20,7 @@ from svc.resources import Resource
 from svc.rest import RestOptions
 from svc.store.schema import Attribute
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
-from tests.support.prepared_reads import Beside, authorization
+from tests.support.prepared_reads import TAG, Beside, authorization
 from tests.support.profile import examples
 
 KEYS = ["k1", "k-2", "K_3", "none", "k.4", "a%20b", "k1.csv", "", "k1/name", "k" * 401]
@@ -35,6 +35,13 @@ FIELDS: list[dict[str, str]] = [
     {"Accept": "image/png"},
     {"Accept-Encoding": "gzip, br"},
     {"If-None-Match": "*"},
+    {"If-None-Match": TAG},
+    {"if-none-match": TAG, "Accept-Encoding": "gzip"},
+    {"If-None-Match": TAG, "If-Modified-Since": "Thu, 01 Jan 2026 00:00:00 GMT"},
+    {"If-None-Match": f"W/{TAG}"},
+    {"If-None-Match": '"Qnm3baqAAAA"'},
+    {"If-None-Match": '"a", *, "bcd"'},
+    {"If-None-Match": '"aaaaaa\x7faaaa"'},
     {"If-Match": '"other"'},
     {"Origin": "https://elsewhere.example"},
     {"Cookie": "a=b"},
@@ -157,4 +164,25 @@ def test_what_is_prepared(beside: Beside, user: str, fields: dict[str, str]) -> 
     beside.put("Product", "k1", {"name": "a"})
     for _ in range(4):  # two are answered by the general path
         assert beside.get("/Product/k1", {**authorization(user), **fields}).startswith(b"HTTP/1.1 200 ")
-    assert beside.hits == 2 and len(beside.node.prepared) == 1
+    assert beside.hits == 2 and len(beside.node.prepared.reads) == 1
+
+
+@pytest.mark.parametrize("user", ["root", "reader"])
+@pytest.mark.parametrize("fields", [{"If-None-Match": TAG}, {"if-none-match": TAG, "Accept-Encoding": "gzip"}])
+def test_what_has_not_changed(beside: Beside, user: str, fields: dict[str, str]) -> None:
+    for number in range(4):
+        beside.put("Product", "k1", {"name": f"n{number}"})
+        for key in ("k1", "k-2"):
+            assert beside.get(f"/Product/{key}", {**authorization(user), **fields}).startswith(b"HTTP/1.1 304 ")
+    assert beside.hits == 6 and len(beside.node.prepared.reads) == 1
+    other = {name: value.replace(TAG, '"AAAAAAAAAAA"') for name, value in fields.items()}
+    assert beside.get("/Product/k1", {**authorization(user), **other}).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("fields", [{}, {"Accept": "application/cbor"}, {"If-None-Match": TAG}])
+def test_what_is_not_there(beside: Beside, fields: dict[str, str]) -> None:
+    for _ in range(2):
+        beside.get("/Product/k1", {**authorization("root"), **fields})
+    for number in range(3):
+        assert beside.get(f"/Product/none{number}", {**authorization("root"), **fields}).startswith(b"HTTP/1.1 404 ")
+        assert beside.hits == number + 1

@@ -31,7 +31,7 @@ from svc.listeners.scopes import ListenerScopes
 from svc.listeners.upgrade_chain import UpgradeChain
 from svc.mounted import Mounts
 from svc.mqtt.listeners import ClientListeners
-from svc.prepared import PreparedReads
+from svc.prepared import PreparedRequests
 from svc.protocol.http1 import Limits
 from svc.query import QueryCache
 from svc.reactor import Reactor
@@ -153,7 +153,7 @@ class Node:
         upgrades = UpgradeChain(self.sockets)
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, reactor.report_stream))
         self.dispatcher = make_dispatcher(rest, identifier, Cors(OriginPolicy()), self.recorder, reactor, upgrades=upgrades)
-        self.prepared = PreparedReads(self.dispatcher, rest, self.resources, identifier, self.recorder)
+        self.prepared = PreparedRequests(self.dispatcher, rest, self.resources, identifier, self.recorder)
         if type(self.dispatcher) is Dispatcher:
             self.dispatcher.prepared = self.prepared
         self.users = users

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from svc.auth.passwords import hash_password
+from svc.store.entity_tags import etag_of
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from tests.support.node import Node, Wire
 
 PASSWORD = "a password"
 KEYS = ["k1", "k-2", "K_3"]
 """Of the records that are there at first, in the tables Product, Brand, Doc, Strict."""
+
+TAG = '"THE TAG"'
+"""In fields: the entity tag of the record that is asked for, if there is one."""
 
 
 class Beside:
@@ -62,8 +66,6 @@ class Beside:
 
     def connect(self) -> None:
         self.wires = [self.node.connect(), self.node.connect()]
-        for wire in self.wires:
-            wire.send(b"GET /Doc/none HTTP/1.1\r\nHost: a.example\r\n\r\n")  # the first request of a connection is not looked at
 
     def put(self, table: str, key: str, record: dict[str, Any] | None, database: str = "data", **options: Any) -> None:
         store = self.node.store
@@ -76,9 +78,16 @@ class Beside:
         transaction.apply()
         self.node.settle()
 
+    def _tag(self, path: str) -> str:
+        table, _, key = path[1:].partition("/")
+        found = self.node.store.databases["data"].tables.get(table)
+        raw = None if found is None or not key or found.definition.attribute(found.primary_key).type != "ID" else found.get_raw(key)
+        return '"AAAAAAAAAAA"' if raw is None else f'"{etag_of(raw)}"'
+
     def get(self, path: str, fields: dict[str, str]) -> bytes:
         """The answer; the same from both paths."""
         lines = [f"GET {path} HTTP/1.1", "Host: a.example", *[f"{name}: {value}" for name, value in fields.items()]]
+        lines = [line.replace(TAG, self._tag(path)) for line in lines]
         data = "\r\n".join(lines).encode() + b"\r\n\r\n"
         if any(wire.connection.closed for wire in self.wires):
             self.connect()

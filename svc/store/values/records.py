@@ -84,7 +84,7 @@ _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 _REMEMBERED = 1024  # entries of each of the memos below; when one is full, it is cleared
 
 # What reading damaged bytes may raise, the conversions of extensions included.
-_DAMAGE = (msgspec.MsgspecError, StructError, ZstdError, ValueError, TypeError, OverflowError, IndexError, RecursionError, MemoryError)
+DAMAGE = (msgspec.MsgspecError, StructError, ZstdError, ValueError, TypeError, OverflowError, IndexError, RecursionError, MemoryError)
 
 _encode_msgpack = Encoder().encode
 _compress = ZstdCompressor(level=_COMPRESSION_LEVEL).compress
@@ -229,7 +229,7 @@ def decode(raw: bytes) -> Record:
     # The common format is tested here, which saves a call: a tenth of the whole.
     try:
         return _decode_record(raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw))
-    except _DAMAGE:
+    except DAMAGE:
         raise _damaged()
 
 
@@ -237,7 +237,7 @@ def decode_json(raw: bytes) -> Record:
     """The same, ready for `msgspec.json.encode`: dates as ISO text with ms and Z, sets as lists, keys of objects as text."""
     try:
         return _decode_record_json(raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw))
-    except _DAMAGE:
+    except DAMAGE:
         raise _damaged()
 
 
@@ -247,7 +247,7 @@ def decode_json_many(raws: list[bytes]) -> list[Record]:
         payloads = [raw[PAYLOAD_AT:] for raw in raws if raw[0] == FORMAT]
         if len(payloads) == len(raws):
             return _decode_records_json(_ARRAY_HEADER(0xDD, len(raws)) + b"".join(payloads))
-    except _DAMAGE:
+    except DAMAGE:
         pass
     # One by one: some have another header, or one is damaged, and this says so.
     return [decode_json(raw) for raw in raws]
@@ -257,7 +257,7 @@ def decode_payload(payload: bytes) -> Any:
     """The value that `encode_payload` took."""
     try:
         return _decode_value(payload)
-    except _DAMAGE:
+    except DAMAGE:
         raise _damaged()
 
 
@@ -265,7 +265,7 @@ def decode_payload_json(payload: bytes) -> Any:
     """The value that `encode_payload` took, as `decode_json` gives it."""
     try:
         return _decode_value_json(payload)
-    except _DAMAGE:
+    except DAMAGE:
         raise _damaged()
 
 
@@ -385,7 +385,7 @@ def _make_projection(names: tuple[str, ...], json: bool, default: Any) -> Callab
     def project(raw: bytes) -> tuple[Any, ...]:
         try:
             return as_tuple(decode_struct(raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw)))
-        except _DAMAGE:
+        except DAMAGE:
             raise _damaged()
 
     if different == names:
@@ -418,7 +418,7 @@ def _make_selector(
         try:
             payloads = [raw[PAYLOAD_AT:] if raw[0] == FORMAT else raw_payload(raw) for raw in raws]
             structs = decode_structs(_ARRAY_HEADER(0xDD, len(raws)) + b"".join(payloads))
-        except _DAMAGE:
+        except DAMAGE:
             raise _damaged()
         if not given_fields:
             return to_builtins(structs, builtin_types=(bytes,))  # type: ignore[no-any-return]
@@ -454,7 +454,7 @@ def _make_struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[
             return decode_structs(_ARRAY_HEADER(0xDD, len(raws)) + b"".join(payloads))
         except msgspec.ValidationError:
             return None
-        except _DAMAGE:
+        except DAMAGE:
             raise _damaged()
 
     return read

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from svc.prepared import reads
+from svc.prepared import kept, requests
+from svc.rest import RestOptions
 from tests.support.prepared_reads import Beside, authorization
 
 
@@ -16,7 +17,7 @@ def beside(tmp_path: Path) -> Iterator[Beside]:
     made = Beside(tmp_path)
     for _ in range(2):
         made.get("/Product/k1", authorization("root"))
-    assert len(made.node.prepared) == 1
+    assert len(made.node.prepared.reads) == 1
     yield made
     made.close()
 
@@ -152,21 +153,21 @@ def test_they_use_up_the_share_of_input(beside: Beside) -> None:
 
 
 def test_their_number_is_bounded(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "MOST", 8)
+    monkeypatch.setattr(kept, "MOST", 8)
     for number in range(40):
         for _ in range(3):
             beside.get("/Product/k1", {**authorization("root"), "X-Number": str(number)})
-    assert 0 < len(beside.node.prepared) <= 16
+    assert 0 < len(beside.node.prepared.reads) <= 16
     hits = beside.hits
     beside.get("/Product/k1", {**authorization("root"), "X-Number": "39"})
     assert beside.hits == hits + 1
 
 
 def test_long_header_blocks_are_not_kept(beside: Beside) -> None:
-    count = len(beside.node.prepared)
+    count = len(beside.node.prepared.reads)
     for _ in range(4):
-        beside.get("/Product/k1", {**authorization("root"), "X-Long": "x" * reads.BLOCK_MAX})
-    assert len(beside.node.prepared) == count
+        beside.get("/Product/k1", {**authorization("root"), "X-Long": "x" * requests.BLOCK_MAX})
+    assert len(beside.node.prepared.reads) == count
 
 
 def test_a_listener_comes_first(beside: Beside) -> None:
@@ -190,3 +191,69 @@ def test_a_record_is_read_as_of_the_turn(beside: Beside) -> None:
         hits = beside.hits
         assert f'"n{number}"'.encode() in beside.get("/Product/k1", authorization("root"))
         assert beside.hits == hits + 1
+
+
+def test_the_first_request_of_a_connection(beside: Beside) -> None:
+    whole, hits = beside.get("/Product/k1", authorization("root")), beside.hits
+    beside.connect()
+    assert beside.get("/Product/k1", authorization("root")) == whole and beside.hits == hits + 1
+
+
+def test_http2_does_not_begin_behind_it(beside: Beside) -> None:
+    beside.node.connections.http2 = True
+    beside.connect()
+    answers = []
+    for wire, prepared in zip(beside.wires, (beside.node.prepared, None), strict=True):
+        beside.node.connections.prepared = prepared
+        wire.send(request())
+        wire.sock.sent = b""
+        answers.append(wire.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+    assert answers[0] == answers[1] and answers[0].startswith(b"HTTP/1.1 ")
+
+
+def test_a_connection_that_asks_by_turns(beside: Beside) -> None:
+    """What has answered the last request is tried first, and is not the only one."""
+    paths = ("/Product/k1", "/Brand/k1")
+    for path in paths * 2:
+        beside.get(path, authorization("root"))
+        beside.get(path, authorization("reader"))
+    hits = beside.hits
+    for number in range(1, 4):
+        for path in paths:
+            beside.get(path, authorization("root"))
+            beside.get(path, authorization("reader"))
+        assert beside.hits == hits + 4 * number
+
+
+def test_what_has_ended_is_made_anew(beside: Beside) -> None:
+    """At the next answer of the general path, for each connection."""
+    for number in range(3):
+        beside.connect()
+        beside.get("/Product/k1", authorization("root"))
+        beside.node.rest.configure(RestOptions(pages=number % 2 == 0), login=True)
+        hits = beside.hits
+        beside.get("/Product/k1", authorization("root"))
+        assert beside.hits == hits
+        beside.get("/Product/k1", authorization("root"))
+        assert beside.hits == hits + 1
+
+
+def test_what_declines_is_not_made_again_and_again(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    prepare = beside.node.prepared._record_reads.prepare
+    monkeypatch.setattr(beside.node.prepared._record_reads, "prepare", lambda *args: made.append(args) or prepare(*args))
+    beside.put("Product", "k1", {"contentType": "text/plain", "data": "text"})
+    for _ in range(5):
+        beside.get("/Product/k1", authorization("root"))
+    assert not made
+    for _ in range(9):
+        beside.get("/Product/k1?", authorization("root"))
+        beside.get("/Fleeting/k1", {**authorization("root"), "Cookie": "a=b"})
+    assert len(made) <= 4
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b" HTTP/1.1\r\nHost: a\r\n\r\n", b' HTTP/1.1\r\nIf-None-Match: "short"\r\n\r\n', b'\r\nIf-None-Match: "']
+)
+def test_no_tag_to_cut(head: bytes) -> None:
+    assert requests.cut_tag(head) == (b"", b"", head)

@@ -1,0 +1,124 @@
+"""GET of one record by its key, the request that almost all traffic is: the record, that it has not changed (304), or that there is none (404)."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Callable
+from string import ascii_letters, digits
+
+from svc.analytics import Recorder
+from svc.auth.users import user_of
+from svc.connection.shared import SharedState
+from svc.content.cbor_type import CborType
+from svc.content.json_type import JsonType
+from svc.content.long_records import LONG
+from svc.content.msgpack_type import MsgpackType
+from svc.errors import Problem
+from svc.http.compression import VARY
+from svc.http.conditional import READ_CONDITIONS
+from svc.http.dispatch import TIMINGS_MADE, Dispatcher
+from svc.http.preferences import Preferences
+from svc.http.response_parts import PRIVATE, PUBLIC
+from svc.messages import Request
+from svc.prepared.answers import PLACE, TIMING_LINES, Carrier, charge, encode_head, timing_line
+from svc.prepared.premises import Premises
+from svc.rest import Rest
+from svc.store.entity_tags import URL_SAFE
+from svc.store.values.records import DAMAGE, PAYLOAD_AT
+
+_STEPS = ("handle", "authorize", "on_get", "bind")  # what application code may have instead
+_WRITERS = (JsonType, CborType, MsgpackType)
+_TAG_ONLY = frozenset(("if-none-match",))
+_TAG_CHARACTERS = b"-_" + (digits + ascii_letters).encode()
+_WHOLE = b"%b%b%b%bDate: %b\r\nContent-Length: %d\r\n\r\n%b"
+_UNCHANGED = b"%b%b%b%bDate: %b\r\n\r\n"
+
+Read = Callable[[Carrier, SharedState, bytes, bytes], bool | None]
+"""Answers GET of the record with this key to a client that has it with this entity tag, b"": it has none. False: it declines, and nothing has happened. None:
+the same, and what it rests on holds no more."""
+
+
+class RecordReads:
+    """Prepares reads of the tables of one port."""
+
+    def __init__(self, premises: Premises, dispatcher: Dispatcher, rest: Rest, recorder: Recorder) -> None:
+        self._premises = premises
+        self._dispatcher = dispatcher
+        self._rest = rest
+        self._recorder = recorder
+
+    def prepare(self, request: Request, address: str, tag: str) -> Read | None:
+        """For requests at `address` with the header block of this one, which the general path has answered; `tag`: that of its `If-None-Match`, "" without.
+        None: they cannot be prepared."""
+        premises = self._premises
+        if not premises.can_be_prepared(request):
+            return None
+        resource, preferences = premises.table_resource(request, address, *_STEPS), premises.preferences(request)
+        if resource is None or preferences is None or not _is_whole_record(request, preferences, tag) or self._rest.shown.last_modified:
+            return None
+        table, may = resource.table, premises.rights(request, resource)
+        holds = premises.premise(request, table, may)
+        if holds is None or not may.read or may.readable is not None or table.has_enumerable:
+            return None
+        assert preferences.writer is not None
+        environment, now, record, path = table.database.env, self._dispatcher.now, self._recorder.request_done, request.handler_path
+        writer, threshold = preferences.writer, preferences.threshold
+        steps = writer.plain_steps()
+        decode, encode = (None, writer.encode_stored) if steps is None else steps
+        fields = [("ETag", f'"{PLACE}"'), VARY, PUBLIC if user_of(request) is None else PRIVATE]
+        whole = encode_head(200, [preferences.type_pair, *fields])
+        unchanged = encode_head(304, fields)
+        problem = premises.template(request, self._rest.no_record(table))
+        missing = encode_head(404, problem.pairs)[0]
+        missing_body = problem.body if type(problem.body) is bytes else b""
+
+        def read(carrier: Carrier, shared: SharedState, key: bytes, tag: bytes) -> bool | None:
+            arrived = now()
+            try:
+                txn = environment.snapshot()
+                if not holds(carrier, arrived):
+                    return None
+                stored = b"\x10" + key + b"\0"
+                raw = table.get_plain(stored, txn)
+                if raw is None:
+                    if table.get_entry(stored, txn) is not None:
+                        return False
+                    status, before, own, behind, body = 404, missing, b"", b"", missing_body
+                else:
+                    own = b2a_base64(raw[1:9]).translate(URL_SAFE, b"=\n")
+                    if tag == own:
+                        status, (before, behind), body = 304, unchanged, b""
+                    else:
+                        if len(raw) > LONG or b"contentType" in raw or (tag and tag.translate(None, _TAG_CHARACTERS)):
+                            return False
+                        status, (before, behind) = 200, whole
+                        body = encode(raw) if decode is None else encode(decode(raw[PAYLOAD_AT:]))
+                        if len(body) > threshold:
+                            return False
+            except Problem:  # the general path says it
+                return False
+            except DAMAGE:
+                return False
+            size = len(body)
+            answered = now()
+            hundredths = int((answered - arrived) * 100_000.0)
+            line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
+            date = shared.date().encode()
+            head = before, own, behind, line, date
+            sent = carrier.send_at_once(_UNCHANGED % head if status == 304 else _WHOLE % (*head, size, body))
+            record(path, "GET", (answered - arrived) * 1000.0, status, size, (sent - answered) * 1000.0)
+            charge(shared.input, arrived)
+            return True
+
+        return read
+
+
+def _is_whole_record(request: Request, preferences: Preferences, tag: str) -> bool:
+    """Whether the answer is the record as a whole, in a type whose writer says all there is to say of it, and the only condition is this tag."""
+    if preferences.page or preferences.events:
+        return False
+    fields = request.block.fields
+    if preferences.conditional and (fields.get("if-none-match") != f'"{tag}"' or READ_CONDITIONS.intersection(fields) != _TAG_ONLY):
+        return False
+    writer = preferences.writer
+    return type(writer) in _WRITERS and writer is not None and not writer.is_tabular and not writer.headers

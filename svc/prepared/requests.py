@@ -1,0 +1,130 @@
+"""What is prepared, found by the bytes of a request, before anything is parsed.
+
+A prepared request differs from one that has been answered in its key alone, or in its key and the entity tag that its client has:
+
+    GET /Product/42 HTTP/1.1\\r\\nHost: ...\\r\\nIf-None-Match: "Qnm3baqAAAA"\\r\\nAccept: ...\\r\\n\\r\\n
+    |--before---|  |----------middle------------------------|           |---------behind--------|
+
+Without an entity tag all that follows the key is `behind`. A connection keeps what has answered its last request, and most repeat that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from svc.analytics import Recorder
+from svc.auth.identify import Identifier
+from svc.connection.shared import SharedState
+from svc.http.dispatch import Dispatcher
+from svc.messages import Request, Response
+from svc.prepared.answers import Carrier
+from svc.prepared.kept import Kept
+from svc.prepared.premises import Premises, is_complete, parsed_block
+from svc.prepared.record_reads import Read, RecordReads
+from svc.resources import Resources
+from svc.resources.table_base import UNCHECKED_KEY_LENGTH
+from svc.rest import Rest
+
+BLOCK_MAX = 1024  # bytes of a header block that is kept
+TAG_LENGTH = 11  # of the entity tag of a record
+_PUNCTUATION = b"-_~"  # of keys, beside letters and digits of ASCII
+_GET = b"GET /"
+_VERSION = b" HTTP/1.1\r\n"
+_END = b"\r\n\r\n"
+_TAG_FIELDS = (b'\r\nIf-None-Match: "', b'\r\nif-none-match: "')
+
+Place = tuple[bytes, bytes, bytes]
+"""What comes before the key, between it and the entity tag (b"": there is no tag), and behind."""
+
+
+class PreparedRead(NamedTuple):
+    """What answers the requests of one place. `key_at`, `key_end`: where in such a request the key is; `tag_end`: where the entity tag ends."""
+
+    before: bytes
+    middle: bytes
+    behind: bytes
+    key_at: int
+    key_end: int
+    tag_end: int
+    read: Read
+
+
+class PreparedRequests:
+    """Of one port."""
+
+    def __init__(self, dispatcher: Dispatcher, rest: Rest, resources: Resources, identifier: Identifier, recorder: Recorder) -> None:
+        self._dispatcher = dispatcher
+        self._record_reads = RecordReads(Premises(dispatcher, rest, resources, identifier), dispatcher, rest, recorder)
+        self.reads: Kept[Place, PreparedRead] = Kept()
+        self._declined: tuple[Place, bytes] | None = None  # that of the request under way, and its entity tag
+
+    def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
+        """Answer a request, if all that has arrived is one that is prepared. False: nothing has happened."""
+        self._declined = None
+        if self._dispatcher.chain is not None or len(data) > shared.limits.max_header_size:
+            return False
+        known: PreparedRead | None = carrier.prepared
+        if known is not None:
+            before, middle, behind, key_at, key_end, tag_end, read = known
+            if not data.startswith(before) or not data.endswith(behind) or (middle and not data.endswith(middle, 0, tag_end - TAG_LENGTH)):
+                known = None
+        if known is None:
+            known = self._find(data)
+            if known is None:
+                return False
+            before, middle, behind, key_at, key_end, tag_end, read = carrier.prepared = known
+        key = data[key_at:key_end]
+        if (key.isalnum() or key.translate(None, _PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:
+            answered = read(carrier, shared, key, data[tag_end - TAG_LENGTH : tag_end] if middle else b"")
+            if answered:
+                return True
+            if answered is None:
+                self._declined = (before, middle, behind), data[tag_end - TAG_LENGTH : tag_end] if middle else b""
+                self.reads.end(self._declined[0], known)
+                carrier.prepared = None
+        return False
+
+    def consider(self, request: Request, response: Response) -> None:
+        """The general path answers a GET without a query, within the call of `answer` that has declined it: prepare the next one, if it can be."""
+        declined, self._declined = self._declined, None
+        if declined is None or response.status not in (200, 304):
+            return
+        place, tag = declined
+        before, middle, behind = place
+        if len(middle) + len(behind) > BLOCK_MAX:
+            return
+        parsed = parsed_block((middle + tag + behind)[len(_VERSION) : -2], request)
+        if parsed is None or not self.reads.is_due(place) or not is_complete(parsed):
+            return
+        read = self._record_reads.prepare(request, before[len(_GET) - 1 : -1].decode("latin-1"), tag.decode("latin-1"))
+        if read is not None:
+            end = -len(behind)
+            key_end = end - len(middle) - TAG_LENGTH if middle else end
+            self.reads.keep(place, PreparedRead(before, middle, behind, len(before), key_end, end, read))
+
+    def _find(self, data: bytes) -> PreparedRead | None:
+        end = data.find(_VERSION, 5)
+        if end < 0 or data[:5] != _GET or data[-4:] != _END:
+            return None
+        at = data.rfind(b"/", 4, end) + 1
+        middle, tag, behind = cut_tag(data[end:])
+        place = data[:at], middle, behind
+        self._declined = place, tag
+        return self.reads.find(place)
+
+
+def cut_tag(head: bytes) -> tuple[bytes, bytes, bytes]:
+    """A head from the version on: what is before the entity tag of `If-None-Match`, that tag without quotes, and the rest. Without a tag that could be that of
+    a record b"", b"" and all of it.
+
+    >>> cut_tag(b' HTTP/1.1\\r\\nIf-None-Match: "Qnm3baqAAAA"\\r\\n\\r\\n')
+    (b' HTTP/1.1\\r\\nIf-None-Match: "', b'Qnm3baqAAAA', b'"\\r\\n\\r\\n')
+    """
+    for field in _TAG_FIELDS:
+        at = head.find(field)
+        if at >= 0:
+            at += len(field)
+            end = at + TAG_LENGTH
+            if head[end : end + 3] == b'"\r\n':
+                return head[:at], head[at:end], head[end:]
+    return b"", b"", head
