@@ -117,7 +117,7 @@ class Http1Connection(SocketConnection):
                         and not self._flush_queued
                         and not self._out
                         and self.peer_certificate is None
-                        and self.protocol.takes_any
+                        and self.protocol.takes_any()
                         and shared.prepared.answer(self, shared, data)
                     ):
                         if state is _HEAD:

@@ -30,8 +30,6 @@ _STEPS = ("handle", "authorize", "on_get", "bind")  # what application code may 
 _WRITERS = (JsonType, CborType, MsgpackType)
 _TAG_ONLY = frozenset(("if-none-match",))
 _TAG_CHARACTERS = b"-_" + (digits + ascii_letters).encode()
-_WHOLE = b"%b%b%b%bDate: %b\r\nContent-Length: %d\r\n\r\n%b"
-_UNCHANGED = b"%b%b%b%bDate: %b\r\n\r\n"
 
 Read = Callable[[Carrier, SharedState, bytes, bytes], bool | None]
 """Answers GET of the record with this key to a client that has it with this entity tag, b"": it has none. False: it declines, and nothing has happened. None:
@@ -104,8 +102,11 @@ class RecordReads:
             hundredths = int((answered - arrived) * 100_000.0)
             line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
             date = shared.date().encode()
-            head = before, own, behind, line, date
-            sent = carrier.send_at_once(_UNCHANGED % head if status == 304 else _WHOLE % (*head, size, body))
+            if status == 304:
+                data = b"".join((before, own, behind, line, b"Date: ", date, b"\r\n\r\n"))
+            else:
+                data = b"".join((before, own, behind, line, b"Date: ", date, b"\r\nContent-Length: ", b"%d" % size, b"\r\n\r\n", body))
+            sent = carrier.send_at_once(data)
             record(path, "GET", (answered - arrived) * 1000.0, status, size, (sent - answered) * 1000.0)
             charge(shared.input, arrived)
             return True

@@ -451,9 +451,8 @@ class Http1:
         """Between two requests, with nothing buffered."""
         return self._state is _IDLE and not self._buffer
 
-    @property
     def takes_any(self) -> bool:
-        """Idle, and neither of the two lanes is preferred, nor the next answer the last: a whole request may be answered beside it."""
+        """Whether it is idle, and neither of the two lanes is preferred, nor the next answer the last: a whole request may be answered beside it."""
         return self._state is _IDLE and not self._buffer and self._express and not self._draining and not self._skipped_line
 
     def begin(self) -> None:

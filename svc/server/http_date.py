@@ -8,7 +8,7 @@ from svc.clock import Clock
 
 
 class HttpDate:
-    """Returns the value of the field, formatted once a second."""
+    """`value` is the field, formatted once a second."""
 
     __slots__ = ("_second", "_text", "_wall")
 
@@ -17,7 +17,7 @@ class HttpDate:
         self._second = -1
         self._text = ""
 
-    def __call__(self) -> str:
+    def value(self) -> str:
         second = int(self._wall())
         if second != self._second:
             self._second = second

@@ -209,7 +209,7 @@ class Instance:
         self._tracing = open_tracing(config, self.clock)
         make_dispatcher: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
         self._input = InputShare(self.clock.monotonic)
-        parts = PortParts(config, reactor, self.logs, recorder, HttpDate(self.clock), self._input)
+        parts = PortParts(config, reactor, self.logs, recorder, HttpDate(self.clock).value, self._input)
         stored = StoredCertificates(self.store, config.root / "keys")
 
         certificates = PortCertificates(APPLICATION, config, stored, self.logs, self.clock, reactor.loop)

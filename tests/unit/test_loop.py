@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+from collections.abc import Iterator
+from contextvars import ContextVar
 
 import pytest
 
-from svc.loop import contained, is_ours, new_loop
+from svc.loop import TurnLoop, contained, is_ours, new_loop
 
 
 def test_closing_work_runs_before_each_poll_and_may_make_things_ready() -> None:
@@ -64,6 +67,114 @@ def test_a_turn_begins_before_anything_of_it_runs() -> None:
     finally:
         loop.close()
     assert order[:5] == ["begins", "begins", "runs", "begins", "runs"]
+
+
+# --- readers -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def loop() -> Iterator[TurnLoop]:
+    made, _ = new_loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pairs() -> Iterator[list[tuple[socket.socket, socket.socket]]]:
+    made = [socket.socketpair() for _ in range(2)]
+    yield made
+    for pair in made:
+        for end in pair:
+            end.close()
+
+
+Pairs = list[tuple[socket.socket, socket.socket]]
+
+
+def test_a_reader_comes_before_what_is_queued(loop: TurnLoop, pairs: Pairs) -> None:
+    order: list[str] = []
+    ours, theirs = pairs[0]
+    loop.add_reader(ours, lambda word: order.append(word + ours.recv(9).decode()), "read ")
+    loop.call_soon(order.append, "queued")
+    theirs.send(b"x")
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert order == ["read x", "queued"]
+
+
+def test_a_reader_that_removes_another(loop: TurnLoop, pairs: Pairs) -> None:
+    order: list[int] = []
+
+    def read(number: int) -> None:
+        order.append(number)
+        for ours, _ in pairs:
+            loop.remove_reader(ours)
+
+    for number, (ours, theirs) in enumerate(pairs):
+        loop.add_reader(ours, read, number)
+        theirs.send(b"x")
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert len(order) == 1
+    assert not loop.remove_reader(pairs[0][0])
+
+
+def test_a_reader_that_fails_is_reported_and_called_again(loop: TurnLoop, pairs: Pairs) -> None:
+    found: list[object] = []
+    loop.set_exception_handler(lambda loop, context: found.append(context["exception"]))
+
+    def read() -> None:
+        raise ValueError("x")
+
+    loop.add_reader(pairs[0][0], read)
+    pairs[0][1].send(b"x")
+    for _ in range(2):
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert [type(error) for error in found] == [ValueError, ValueError]
+
+
+def test_readers_and_writers_of_one_socket(loop: TurnLoop, pairs: Pairs) -> None:
+    order: list[str] = []
+    ours, theirs = pairs[0]
+    loop.add_reader(ours, lambda: order.append("read " + ours.recv(9).decode()))
+    loop.add_writer(ours, lambda: order.append("write") or loop.remove_writer(ours))
+    for word in (b"1", b"2"):
+        theirs.send(word)
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert sorted(order) == ["read 1", "read 2", "write"]
+
+
+def test_a_reader_keeps_its_context(loop: TurnLoop, pairs: Pairs) -> None:
+    """What it sets is seen by its next call, and by nothing else."""
+    variable: ContextVar[int] = ContextVar("variable", default=0)
+    found: list[int] = []
+
+    def read() -> None:
+        variable.set(variable.get() + len(ours.recv(9)))
+        found.append(variable.get())
+
+    ours, theirs = pairs[0]
+    loop.add_reader(ours, read)
+    for _ in range(2):
+        theirs.send(b"x")
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert found == [1, 2] and variable.get() == 0
+
+
+def test_debug_mode_measures_readers(loop: TurnLoop, pairs: Pairs, caplog: pytest.LogCaptureFixture) -> None:
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0.0
+    ours, theirs = pairs[0]
+    loop.add_reader(ours, lambda: ours.recv(9))
+    theirs.send(b"x")
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert any("Executing <Handle" in record.getMessage() for record in caplog.records)
 
 
 # --- what code of applications raises ------------------------------------------------------------------------------------------------------
