@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,15 +32,20 @@ from pathlib import Path
 from typing import Any
 
 from bench import records
+from bench.applications import ROWS as APPLICATION_ROWS
 from bench.measure import require
 from bench.report import NOTHING, TITLES, table
 from bench.servers import REPOSITORY, Svc, fill_svc
-from bench.stepped import BEGIN, CONNECTIONS, COUNTED, END, PASSWORD, READY, ROWS, WARM_UP
+from bench.stepped import BEGIN, CONNECTIONS, COUNTED, END, HANDLER_ROWS, PASSWORD, READY, ROWS, WARM_UP
 from svc.interpreter import running_interpreter
 
 PARTS = ("interpreter", "msgspec", "lmdb", "libc", "other")
 SPARES = 2 * (WARM_UP + READY + COUNTED) * CONNECTIONS  # more than the row deletes
-ROW_TITLES = TITLES | {"http2": "GET one record, HTTP/2", "sql": "`POST /sql`, one record by its key"}
+ROW_TITLES = (
+    TITLES
+    | {"http2": "GET one record, HTTP/2", "sql": "`POST /sql`, one record by its key"}
+    | {row: f"GET one record, {title}" for row, (title, _) in APPLICATION_ROWS.items()}
+)
 TOLERANCE = 3.0  # percent
 
 Parts = dict[str, int]
@@ -118,7 +124,16 @@ def prepare(data: Path) -> None:
 
 
 def count(data: Path, rows: Sequence[str]) -> Results:
-    """All rows, in one process."""
+    """Those of each application in one process."""
+    results: Results = {}
+    for of_handlers in (False, True):
+        found = [row for row in rows if (row in HANDLER_ROWS) is of_handlers]
+        if found:
+            results |= _count(data, found)
+    return results
+
+
+def _count(data: Path, rows: Sequence[str]) -> Results:
     dumps = data / "dumps"
     dumps.mkdir()
     command = [require("valgrind", "valgrind"), "--tool=callgrind", f"--callgrind-out-file={dumps / 'dump'}", "--dump-line=no"]
@@ -136,6 +151,7 @@ def count(data: Path, rows: Sequence[str]) -> Results:
             print(f"{told['row']:<13} {results[told['row']]['total']:>9,}", file=sys.stderr, flush=True)
     if process.returncode:
         sys.exit(f"the server under callgrind has ended with {process.returncode}:\n{(data / 'stepped.log').read_text()[-3000:]}")
+    shutil.rmtree(dumps)
     return results
 
 

@@ -2,7 +2,7 @@
 
 `bench.instructions` runs this module as a process of its own under callgrind, where it asks the requests of rows and marks what is to be counted:
 
-    python -m bench.stepped DATA ROW[,ROW...]       DATA/svc/root: a root in which `svc run` has been before
+    python -m bench.stepped DATA ROW[,ROW...]       DATA/svc/root: a root in which `svc run` has been before; rows of one application
 
 The marks are calls of two functions of the C library that nothing else calls: callgrind sets its counts to zero before BEGIN, and writes them to a file
 before END.
@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from unittest import mock
 
 from bench import records
+from bench.applications import ROWS as APPLICATION_ROWS
 from bench.measure import Request
 from bench.rows import find_fault, pick_numbers
 from bench.servers import HERE, Maker, Svc, dump
@@ -44,7 +45,8 @@ REST_STEPS = 50
 PATIENCE = 60.0  # real seconds that an answer may take
 PAUSE = 0.02  # ... that the loop sleeps at most while helper threads work
 TABLE_ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", "put", "post", "delete")  # of `bench.rows`
-ROWS = (*TABLE_ROWS[:1], "http2", *TABLE_ROWS[1:], "sql")
+HANDLER_ROWS = ("instance", "changed", "target", "class", "async")  # of `bench.applications`: its application runs instead
+ROWS = (*TABLE_ROWS[:1], "http2", *TABLE_ROWS[1:], "sql", *HANDLER_ROWS)
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -123,7 +125,8 @@ class SteppedSvc(Svc):
 
     name = "svc"
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, application: str = "app") -> None:
+        """`application`: the name of its directory, which is beside this module."""
         from svc.config import load_config
         from svc.server import InstanceOptions, building
         from svc.server.serving import GC_THRESHOLD, Server
@@ -134,7 +137,7 @@ class SteppedSvc(Svc):
         self._clock = SteppedClock()
         config = load_config(self.data / "root", environ=self.environment())
         with mock.patch.object(building, "StoreSettings", functools.partial(StoreSettings, map_bytes=MAP_BYTES)):
-            self._server = Server(config, (HERE / "app",), clock=self._clock, options=InstanceOptions(watches=False))
+            self._server = Server(config, (HERE / application,), clock=self._clock, options=InstanceOptions(watches=False))
         self._instance = self._server.instance
         self._loop: Any = self._server.loop
         self._due = Seconds(self._clock.monotonic())  # up to which timers have been run
@@ -212,7 +215,11 @@ class SteppedSvc(Svc):
             body = {"sql": "SELECT * FROM data.Item WHERE id = ?", "parameters": [records.item_id(n)]}
             return Request("POST", "/sql", self.fields, dump(body))
 
-        return found | {"http2": found["get"], "sql": statement}
+        handlers = {row: self._handler_maker(APPLICATION_ROWS[row][1]) for row in HANDLER_ROWS}
+        return found | handlers | {"http2": found["get"], "sql": statement}
+
+    def _handler_maker(self, address: str) -> Maker:
+        return lambda n: self.get(address + records.item_id(n))
 
     def close(self) -> None:
         self._server._close()
@@ -278,7 +285,7 @@ def run_row(server: SteppedSvc, row: str, marks: Marks) -> None:
 
 def main() -> None:
     data, rows = Path(sys.argv[1]), sys.argv[2].split(",")
-    server = SteppedSvc(data)
+    server = SteppedSvc(data, "handlers" if rows[0] in HANDLER_ROWS else "app")
     marks = Marks()
     try:
         for row in rows:
