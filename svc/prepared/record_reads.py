@@ -23,6 +23,7 @@ from svc.messages import Request
 from svc.prepared.answers import PLACE, TIMING_LINES, Carrier, charge, encode_head, timing_line
 from svc.prepared.premises import Premises
 from svc.rest import Rest
+from svc.store.disk.faults import LmdbError
 from svc.store.entity_tags import URL_SAFE
 from svc.store.values.records import DAMAGE, PAYLOAD_AT
 
@@ -59,7 +60,8 @@ class RecordReads:
         if holds is None or not may.read or may.readable is not None or table.has_enumerable:
             return None
         assert preferences.writer is not None
-        environment, now, record, path = table.database.env, self._dispatcher.now, self._recorder.request_done, request.handler_path
+        environment, now = table.database.env, self._dispatcher.now
+        record = self._recorder.request_bucket(request.handler_path, "GET")
         writer, threshold = preferences.writer, preferences.threshold
         steps = writer.plain_steps()
         decode, encode = (None, writer.encode_stored) if steps is None else steps
@@ -77,11 +79,11 @@ class RecordReads:
                 if not holds(carrier, arrived):
                     return None
                 stored = b"\x10" + key + b"\0"
-                raw = table.get_plain(stored, txn)
+                raw = txn.get(stored, None, table.primary)
                 if raw is None:
-                    if table.get_entry(stored, txn) is not None:
-                        return False
                     status, before, own, behind, body = 404, missing, b"", b"", missing_body
+                elif raw[0] != table.plain_format:
+                    return False
                 else:
                     own = b2a_base64(raw[1:9]).translate(URL_SAFE, b"=\n")
                     if tag == own:
@@ -93,9 +95,7 @@ class RecordReads:
                         body = encode(raw) if decode is None else encode(decode(raw[PAYLOAD_AT:]))
                         if len(body) > threshold:
                             return False
-            except Problem:  # the general path says it
-                return False
-            except DAMAGE:
+            except (Problem, LmdbError, *DAMAGE):  # the general path says it
                 return False
             size = len(body)
             answered = now()
@@ -107,8 +107,10 @@ class RecordReads:
             else:
                 data = b"".join((before, own, behind, line, b"Date: ", date, b"\r\nContent-Length: ", b"%d" % size, b"\r\n\r\n", body))
             sent = carrier.send_at_once(data)
-            record(path, "GET", (answered - arrived) * 1000.0, status, size, (sent - answered) * 1000.0)
-            charge(shared.input, arrived)
+            record((answered - arrived) * 1000.0, status, size, (sent - answered) * 1000.0)
+            share = shared.input
+            if arrived >= share.deadline:  # else it is nothing to call for
+                charge(share, arrived)
             return True
 
         return read

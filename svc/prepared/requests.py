@@ -61,7 +61,7 @@ class PreparedRequests:
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
         """Answer a request, if all that has arrived is one that is prepared. False: nothing has happened."""
         self._declined = None
-        if self._dispatcher.chain is not None or len(data) > shared.limits.max_header_size:
+        if self._dispatcher.chain is not None:
             return False
         known: PreparedRead | None = carrier.prepared
         if known is not None:
@@ -69,7 +69,7 @@ class PreparedRequests:
             if not data.startswith(before) or not data.endswith(behind) or (middle and not data.endswith(middle, 0, tag_end - TAG_LENGTH)):
                 known = None
         if known is None:
-            known = self._find(data)
+            known = self._find(data) if len(data) <= shared.limits.max_header_size - UNCHECKED_KEY_LENGTH else None  # with the longest key
             if known is None:
                 return False
             before, middle, behind, key_at, key_end, tag_end, read = carrier.prepared = known

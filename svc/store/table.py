@@ -65,7 +65,7 @@ class Table:
         self.next_scan: float | None = None  # wall time, s: when expired records are removed next
         self._keeps_images = False
         self.moves: Moves | None = None  # of values to new names, while records have them under the old ones
-        self._plain = FORMAT  # the first byte of the header of records that can be returned as they are
+        self.plain_format = FORMAT  # the first byte of the header of records that can be returned as they are
         self.redefine(stored.definition, index_handles)
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ class Table:
         """Take over what is stored of moves. `since`: LMDB's number of the transaction that has it."""
         if note is not None:
             self.moves = Moves(note, since, self.moves)
-            self._plain = -1
+            self.plain_format = -1
         elif self.moves is not None and self.moves.since > since:
             self.end_moves()  # what began them was not committed
         elif self.moves is not None:
@@ -132,12 +132,12 @@ class Table:
 
     def take_moves(self, former: Table) -> None:
         """The moves of the table that this one is under another name."""
-        self.moves, self._plain = former.moves, former._plain
+        self.moves, self.plain_format = former.moves, former.plain_format
 
     def end_moves(self) -> None:
         """No snapshot is left that has records with old names."""
         self.moves = None
-        self._plain = FORMAT
+        self.plain_format = FORMAT
 
     def _compute(self) -> None:
         self.database.tables_version += 1
@@ -193,7 +193,7 @@ class Table:
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
         # The common header has no expiry.
-        return raw if raw is None or raw[0] == self._plain else self._whole(raw, txn)
+        return raw if raw is None or raw[0] == self.plain_format else self._whole(raw, txn)
 
     def get_plain(self, stored: bytes, txn: Txn) -> bytes | None:
         """The record under a stored key, if there is one that needs no further look: no time at which it expires, no former definition. None: `get_raw` tells
@@ -202,7 +202,7 @@ class Table:
             raw = txn.get(stored, None, self.primary)
         except LmdbError:
             return None
-        return raw if raw is not None and raw[0] == self._plain else None
+        return raw if raw is not None and raw[0] == self.plain_format else None
 
     def get_entry(self, stored: bytes, txn: Txn | None = None) -> bytes | None:
         """What there is under this stored key, expired or partial as it may be. Default: the turn's snapshot."""

@@ -61,6 +61,25 @@ def test_requests() -> None:
     assert found["transfer", "Seat", "GET", "operation"]["count"] == 3
 
 
+def test_a_bucket_of_requests_records_the_same() -> None:
+    whole, handles = Recorder(), Recorder()
+    done = handles.request_bucket("Seat", "GET")
+    for period in range(3):
+        for duration, status, size in ((2, 200, 100), (4, 404, 120), (9, 200, 0))[period:]:
+            whole.request_done("Seat", "GET", duration, status, size, 0.5)
+            done(duration, status, size, 0.5)
+        assert entries(whole) == entries(handles) != {}
+    assert entries(handles) == {}
+
+
+def test_a_bucket_of_requests_keeps_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_GROUPS", 0)
+    recorder = Recorder()
+    recorder.request_bucket("Seat", "GET")(2, 200, 100, 0.5)
+    assert recorder.close() is None
+    IdleRecorder().request_bucket("Seat", "GET")(2, 200, 100, 0.5)
+
+
 def test_requests_without_body_have_neither_bytes_nor_transfer() -> None:
     recorder = Recorder()
     recorder.request_done("Seat", "HEAD", 1.0, 200, 0, 0.1)

@@ -118,7 +118,7 @@ def test_what_is_counted_is_the_same(beside: Beside) -> None:
     for wire, prepared in ((beside.wires[0], beside.node.prepared), (beside.wires[1], None)):
         connections.prepared = prepared
         before = connections.bytes_received, connections.bytes_sent
-        recorder._requests.clear()
+        recorder.close()
         wire.sock.sent = b""
         for _ in range(3):
             wire.send(request())
