@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.machine import describe_python
+from bench.machine import describe_python, use_bytecode
 from bench.measure import Sample
 from bench.report import TITLES, figure, table
-from bench.rows import Row
+from bench.rows import Row, kind_of
 from bench.servers import HERE, REPOSITORY, Svc
 
 ROWS = ("get", "equality", "put")
@@ -59,12 +59,16 @@ def compare(other: Path, options: argparse.Namespace, scratch: Path) -> None:
     print("\n".join(checkout.describe() for checkout in checkouts), flush=True)
     try:
         for checkout in checkouts:
+            use_bytecode(checkout.path, checkout.python)
             print(f"loading {checkout.name}", flush=True)
             checkout.prepare()
             checkout.start()
         makers = [checkout.requests() for checkout in checkouts]
         pairs = {
-            name: [Row(name, checkout, maker[name], scratch, options.rounds) for checkout, maker in zip(checkouts, makers, strict=True)]
+            name: [
+                Row(name, checkout, maker[kind_of(name)], scratch, options.rounds)
+                for checkout, maker in zip(checkouts, makers, strict=True)
+            ]
             for name in options.rows
         }
         samples = measure_by_turns(pairs, options)

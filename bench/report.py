@@ -10,8 +10,10 @@ from typing import Any
 
 TITLES = {
     "get": "GET one record",
+    "get hot": "GET one record, hot",
     "not modified": "304 on a matching ETag",
     "equality": "20 rows by equality of an indexed attribute",
+    "equality hot": "20 rows by equality, hot",
     "range": "20 rows by a range of an indexed attribute",
     "sort": "20 rows, sorted by another indexed attribute",
     "join": "20 rows joined with another table, 3 values each",

@@ -7,6 +7,7 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,28 @@ from bench.measure import Request, Sample, load, write_requests
 from bench.servers import Maker, Server
 
 TYPES, CODINGS = ("cbor", "msgpack"), ("br", "zstd", "gzip")  # of the rows by equality
-ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", *TYPES, *CODINGS, "put", "post", "delete")
+HOT = " hot"  # ends the name of a row whose requests are those of the row before, but some far more often than others
+ROWS = (
+    "get",
+    "get hot",
+    "not modified",
+    "equality",
+    "equality hot",
+    "range",
+    "sort",
+    "join",
+    "count",
+    *TYPES,
+    *CODINGS,
+    "put",
+    "post",
+    "delete",
+)
 COUNTS = ("count", "totalItems", "filtered_table_rows_count")  # where svc, PocketBase and Datasette put a count
 FIND_ROWS = ("equality", "range", "sort", "join", "count", *TYPES, *CODINGS)
 VARIETY = records.CATEGORIES  # different requests of one row; more than any cache of answers should be able to profit from
+SKEW = 0.99  # of the hot rows: the n-th most popular request comes in proportion to 1 / n**SKEW (Zipf; the default of YCSB)
+DRAWS = 5 * VARIETY  # of a hot row: its requests are repeated only after so many
 PASSES = 2  # over the records of `put`, each with other values, so that no PUT finds what it brings
 WARM_UP = 1  # seconds; wrk knows no fractions
 
@@ -50,7 +69,7 @@ class Row:
         if self._measured == 0 or self._once or self.name == "not modified":  # tags change with every write
             requests = make_requests(self.name, self._maker, self._measured, self._shares)
             if self._measured == 0 and not self._once and self.server.name != "floor":
-                fault = find_fault(self.server, self.name, requests[0])
+                fault = find_fault(self.server, kind_of(self.name), requests[0])
                 if fault is not None:
                     print(f"{self.server.name}, {self.name}: left out, {fault}", file=sys.stderr)
                     return None
@@ -75,7 +94,9 @@ def make_requests(row: str, maker: Maker, round_: int, rounds: int) -> list[Requ
     if row == "delete":  # each record only once: every round has its share
         share = records.SPARES // rounds
         return [maker(n) for n in range(round_ * share, (round_ + 1) * share)]
-    numbers = pick_numbers(row, VARIETY)
+    numbers = pick_numbers(kind_of(row), VARIETY)
+    if row.endswith(HOT):
+        numbers = draw_hot(numbers)
     if row == "put":
         return [maker(n + pass_ * records.RECORDS) for pass_ in range(PASSES) for n in numbers]
     return [maker(n) for n in numbers]
@@ -85,6 +106,17 @@ def pick_numbers(row: str, count: int) -> list[int]:
     """Of the records that a row asks for, the same at each run: one record of each category, so that queries for a category are all different too."""
     dice = random.Random(row)
     return [n + dice.randrange(records.ROWS) * records.CATEGORIES for n in dice.sample(range(records.CATEGORIES), count)]
+
+
+def draw_hot(numbers: list[int]) -> list[int]:
+    """DRAWS of these, the first the most often; the same at each run."""
+    weights = accumulate(1 / rank**SKEW for rank in range(1, len(numbers) + 1))
+    return random.Random(SKEW).choices(numbers, cum_weights=list(weights), k=DRAWS)
+
+
+def kind_of(row: str) -> str:
+    """The row whose requests a hot row repeats; any other row itself."""
+    return row.removesuffix(HOT)
 
 
 def find_fault(server: Server, row: str, request: Request) -> str | None:

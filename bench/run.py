@@ -24,11 +24,11 @@ from typing import Any
 
 from bench import compare as comparison
 from bench import report
-from bench.machine import describe_machine, flush_cost, warn_of_build, warn_of_load
+from bench.machine import describe_machine, flush_cost, use_bytecode, warn_of_build, warn_of_load
 from bench.measure import Sample, memory, require
 from bench.peers import PEERS
 from bench.properties import measure_properties
-from bench.rows import ROWS, Row
+from bench.rows import ROWS, Row, kind_of
 from bench.servers import Floor, Server, Svc
 
 HERE = Path(__file__).parent
@@ -41,10 +41,10 @@ def measure(servers: list[Server], options: argparse.Namespace, scratch: Path) -
     results: Results = defaultdict(lambda: defaultdict(list))
     makers = {server.name: server.requests() for server in servers}
     rows = [
-        Row(name, server, makers[server.name][name], scratch, options.rounds)
+        Row(name, server, makers[server.name][kind_of(name)], scratch, options.rounds)
         for name in options.rows
         for server in servers
-        if name in makers[server.name]
+        if kind_of(name) in makers[server.name]
     ]
     for round_ in range(options.rounds):
         for row in list(rows):
@@ -106,6 +106,7 @@ def main() -> None:
         if options.compare is not None:
             comparison.compare(options.compare, options, scratch)
             return
+        use_bytecode()
         servers = []
         for name in options.servers:
             if SERVERS[name].available():

@@ -100,6 +100,7 @@ _directory: tuple[Path, int] | None = None  # and the descriptor of its lock
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files into memory, if there is room: most of the time of a test with a database would be spent on fsync."""
     global _directory
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # servers without cached bytecode warn of it, and compile all of svc each time
     _register_plugins(config)
     if hasattr(config, "workerinput"):  # a worker: its directory is inside that of the controller
         return

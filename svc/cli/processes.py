@@ -145,6 +145,8 @@ def _served(arguments: Arguments) -> dict[str, Any]:
     shown["applications"] = [{name: value for name, value in app.items() if value != []} for app in found["applications"]]
     if found["restartRequired"]:
         shown["restart required"] = found.get("restartReasons", [])
+    if "slowStart" in found:
+        shown["slow start"] = found["slowStart"]
     return shown
 
 

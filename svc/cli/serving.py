@@ -140,7 +140,11 @@ class _Start:
     errors: int = 0
 
     def loaded(self, instance: Instance) -> bool:
-        """The applications are loaded: say what is wrong with them. Whether the server is to go on."""
+        """All modules and applications are loaded: say what is wrong with them. Whether the server is to go on."""
+        from svc.bytecode import slow_start
+
+        if (slow := slow_start()) is not None:
+            instance.logger.warn(slow)
         self.errors, lines = findings(instance.applications)
         if not is_json_shown(self.config):
             print_lines(lines if self.screen is None else remarks(instance.applications), self.terminal)

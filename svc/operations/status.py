@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from svc import __version__
+from svc.bytecode import slow_start
 from svc.errors import NotFound
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
@@ -85,6 +86,9 @@ def get_status(call: Call) -> Any:
     held = None if board.held_loop is None else board.held_loop.status()
     if held is not None:
         found["heldLoop"] = held
+    slow = slow_start()
+    if slow is not None:
+        found["slowStart"] = slow
     return found
 
 
@@ -132,7 +136,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "then `restartReasons` names the changed settings, and the files of each application. "
             "`heldLoop`, once there is something to tell: how often code has kept "
             "all requests waiting for more than 50 ms, `applications` and `service` (svc itself), and in `handlers` which function of which "
-            "application, where, how often and for how long. With an `id` that is not set: 404."
+            "application, where, how often and for how long. `slowStart`, of a server that had to compile svc and will have to again: a sentence with "
+            "the command that helps. With an `id` that is not set: 404."
         ),
         example={},
         example_answer={

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import applications, instructions, mqtt, records, reload, static
+from bench import applications, instructions, machine, mqtt, records, reload, static
 from bench.compare import ratio_table
 from bench.measure import Sample
-from bench.report import cpu_table, insert
-from bench.rows import PASSES, VARIETY, make_requests
+from bench.report import TITLES, cpu_table, insert
+from bench.rows import DRAWS, PASSES, VARIETY, kind_of, make_requests
+from bench.rows import ROWS as ROW_NAMES
 from bench.servers import Svc
 from bench.stepped import CONNECTIONS, COUNTED, READY, ROWS, WARM_UP, numbers_of
 from svc.protocol.mqtt_topics import covers
@@ -24,6 +27,32 @@ SAMPLE = Sample(requests=100, cpu=10.0, rate=1.0, p50=1.0, p99=1.0, worst=1.0, e
 def test_every_request_of_a_row_is_another(row: str, tmp_path: Path) -> None:
     requests = make_requests(row, Svc(tmp_path).requests()[row], 0, 1)
     assert len({request.target for request in requests}) == len(requests) == VARIETY
+
+
+@pytest.mark.parametrize("row", ["get hot", "equality hot"])
+def test_a_hot_row_asks_the_same_but_some_far_more_often(row: str, tmp_path: Path) -> None:
+    maker = Svc(tmp_path).requests()[kind_of(row)]
+    requests = Counter(request.target for request in make_requests(row, maker, 0, 1))
+    evenly = [request.target for request in make_requests(kind_of(row), maker, 0, 1)]
+    assert requests.total() == DRAWS and requests.keys() < set(evenly)
+    assert [target for target, _ in requests.most_common(3)] == evenly[:3]
+    assert sum(requests[target] for target in evenly[: VARIETY // 10]) == pytest.approx(0.77 * DRAWS, rel=0.01)
+
+
+def test_hot_rows_have_titles_and_a_row_to_repeat() -> None:
+    assert {row for row in ROW_NAMES if row != kind_of(row)} == {"get hot", "equality hot"}
+    assert {kind_of(row) for row in ROW_NAMES} <= set(ROW_NAMES) == TITLES.keys()
+
+
+def test_servers_start_from_cached_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(machine.subprocess, "run", lambda command, check: commands.append(command))
+    monkeypatch.setenv(machine.NO_BYTECODE, "1")
+    machine.use_bytecode(tmp_path, "python3.12")
+    assert machine.NO_BYTECODE not in os.environ and machine.NO_BYTECODE in capsys.readouterr().out
+    machine.use_bytecode(tmp_path, "python3.12")
+    assert machine.NO_BYTECODE not in capsys.readouterr().out
+    assert commands == [["python3.12", "-m", "compileall", "-q", f"{tmp_path}/svc"]] * 2
 
 
 def test_each_put_changes_an_indexed_value(tmp_path: Path) -> None:

@@ -86,6 +86,12 @@ def test_a_text_is_set_read_and_cleared(node: OperationsNode) -> None:
     assert node.run("get_status")["systemStatus"] == []
 
 
+@pytest.mark.parametrize("said", [None, "svc runs without cached bytecode"])
+def test_a_start_that_takes_too_long_is_told(node: OperationsNode, monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
+    monkeypatch.setattr("svc.operations.status.slow_start", lambda: said)
+    assert node.run("get_status").get("slowStart") == said
+
+
 def test_availability_takes_two_values(node: OperationsNode) -> None:
     assert node.run("set_status", id="availability", status="Available")["status"] == "Available"
     assert refused(node, "set_status", id="availability", status="down") == (
