@@ -20,7 +20,7 @@ from svc.query.budget import query_limits
 from svc.query.functions import filter_of
 from svc.query.links import Links
 from svc.query.list_ranges import Ends, Values, ends_of
-from svc.query.list_rows import MOST_BYTES, Rows, as_stored, selecting, sorting, whole
+from svc.query.list_rows import Rows, are_few, as_stored, selecting, sorting, whole
 from svc.query.nodes import Aggregate, Query
 from svc.query.plan import AllOf, Comparison, Predicate, iter_members
 from svc.query.relations import Lookups
@@ -117,9 +117,11 @@ def _finding(table: AnyTable, index: AnyIndex, ends: Ends, rest: tuple[Predicate
         if descending is not None:
             keys.sort(reverse=descending)
         raws = table.get_many_plain(keys, txn)
-        if raws is None or sum(map(len, raws)) > MOST_BYTES:
+        if raws is None:
             return None
         if rest:
+            if not are_few(raws):
+                return None
             test = filter_of(AllOf(tuple([filled_predicate(member, values) for member in rest])), table, Links())
             raws = [raw for _, raw in test(list(zip(keys, raws, strict=True)), _NO_LOOKUPS)]
         return rows(raws, txn)

@@ -1,14 +1,15 @@
 """From the few records of a list to its rows, made once for all queries of a shape (`compiled_lists`): selections, and orders.
 
-All records are decoded in one call, as the objects that are then written. What `select` and `functions` make of the same records is the same.
+All records are decoded in one call, to the objects that are then written, so what `select` and `functions` make of the same records is written the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, itemgetter, methodcaller
 from typing import Any
 
 from msgspec import UnsetType
@@ -17,16 +18,18 @@ from svc.query.compiled_plan import shape_of
 from svc.query.links import Link, Links
 from svc.query.nodes import Select, SelectItem, SortKey
 from svc.query.relations import Lookups
-from svc.query.select import Shape, enumerable_select, is_own_property
+from svc.query.select import enumerable_select, is_own_property
 from svc.query.steps import SteppedFunction
 from svc.query.tables import AnyTable
 from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import (
+    DAMAGE,
     MISSING,
     are_plain,
-    decode_json_plain,
-    json_structs,
-    maybe_decode_json_plain,
+    decode_joined,
+    decode_joined_strictly,
+    join_plain,
+    joined_decoder,
     struct_decoder,
 )
 
@@ -39,7 +42,7 @@ tables."""
 
 _NO_LOOKUPS = Lookups(None)
 _LINK = str | int | float | None | UnsetType  # the values of a foreign key that lead to one record, or to none
-_NONE = type(None)
+_NULL: frozenset[type] = frozenset((type(None),))
 _TEXT: frozenset[type] = frozenset((str,))
 _INTEGER: frozenset[type] = frozenset((int,))
 _SORTED_TYPES: dict[str, frozenset[type]] = {
@@ -49,32 +52,47 @@ _SORTED_TYPES: dict[str, frozenset[type]] = {
 """By declared type, the types of values that Python orders as `store.values.keys` does."""
 
 
-def whole(raws: list[bytes], txn: Any) -> list[Any]:
+def are_few(raws: Sequence[bytes]) -> bool:
+    """Whether they have no more than MOST_BYTES together."""
+    return sum(map(len, raws)) <= MOST_BYTES
+
+
+def whole(raws: list[bytes], txn: Any) -> list[Any] | None:
     """Records as JSON has them."""
-    return decode_json_plain(raws)
+    joined = join_plain(raws)
+    if len(joined) > MOST_BYTES:
+        return None
+    try:
+        return decode_joined(joined)
+    except DAMAGE:
+        return None
 
 
-def as_stored(raws: list[bytes], txn: Any) -> list[Any]:
-    return raws
+def as_stored(raws: list[bytes], txn: Any) -> list[Any] | None:
+    return raws if are_few(raws) else None
 
 
 # selections
 
 
 def selecting(select: Select, table: AnyTable) -> Rows | None:
-    """The rows of a selection, in JSON form. None: it leads through relationships that are not to one record each."""
+    """The rows of a selection, in JSON form. None: it leads through several relationships, or to more than one record."""
     items = select.items
     names = [item.name for item in items]
     relations = [item for item in items if _is_relation(item, table)]
-    is_plain = select.shape == "object" and not select.nulls and len(items) <= _WIDE and len(set(names)) == len(names)
-    if is_plain and all(item.alias is None and (item in relations or is_own_property(item, table)) for item in items):
-        return _relating(names, relations, table) if relations else _own(names)
+    is_usual = select.shape == "object" and not select.nulls and len(items) <= _WIDE and len(set(names)) == len(names)
+    if is_usual and all(item.alias is None and (item in relations or is_own_property(item, table)) for item in items):
+        if relations:
+            return _relating(names, relations[0], table) if len(relations) == 1 else None
+        own = _own(names)
+        if own is not None:
+            return own
     if relations:
         return None
     shape, links = shape_of(select, table, (), True)
     if len(links) or type(shape) is SteppedFunction:
         return None
-    return lambda raws, txn: shape(raws, _NO_LOOKUPS)
+    return lambda raws, txn: shape(raws, _NO_LOOKUPS) if are_few(raws) else None
 
 
 def _is_relation(item: SelectItem, table: AnyTable) -> bool:
@@ -83,77 +101,85 @@ def _is_relation(item: SelectItem, table: AnyTable) -> bool:
 
 
 def _own(names: list[str]) -> Rows | None:
-    read = json_structs(tuple([(name, Any) for name in names]))
-    return None if read is None else lambda raws, txn: read(raws)
-
-
-def _relating(names: list[str], relations: list[SelectItem], table: AnyTable) -> Rows | None:
-    """Rows with the records that relationships lead to. What leads there is read with the rest, and left out if it was not asked for."""
-    links = Links()
-    fields: dict[str, Any] = dict.fromkeys(names, Any)
-    joined: list[tuple[str, str, _Related]] = []  # (field of the source, field of the related record, what finds it)
-    for item in relations:
-        link = links.link(table, table.attributes[item.path[0]])
-        related = _related(item, link)
-        if related is None or link.source in [other.path[0] for other in relations]:
-            return None
-        fields[link.source] = _LINK
-        places = list(fields)
-        joined.append((f"f{places.index(link.source)}", f"f{places.index(item.path[0])}", related))
-    read = json_structs(tuple(fields.items()))
-    if read is None:
+    decode = joined_decoder(tuple([(f"f{number}", name, Any) for number, name in enumerate(names)]))
+    if decode is None:
         return None
-    hidden = [f"f{number}" for number in range(len(names), len(fields))]
 
     def rows(raws: list[bytes], txn: Any) -> list[Any] | None:
-        found = read(raws)
-        if found is None:
+        joined = join_plain(raws)
+        if len(joined) > MOST_BYTES:
             return None
-        for source, target, related in joined:
-            values = list(map(attrgetter(source), found))
-            row_of = related(values, txn)
-            if row_of is None:
-                return None
-            for row, value in zip(found, values, strict=True):
-                setattr(row, target, row_of.get(value, MISSING))
-        for field in hidden:
+        try:
+            return decode(joined)
+        except DAMAGE:
+            return None
+
+    return rows
+
+
+def _relating(names: list[str], relation: SelectItem, table: AnyTable) -> Rows | None:
+    """Rows with the record that a relationship leads to. The foreign key is read with the rest, and left out if it was not asked for."""
+    link = Links().link(table, table.attributes[relation.path[0]])
+    related = _related(relation, link)
+    is_hidden = link.source not in names
+    wanted = [*names, link.source] if is_hidden else names
+    field_of = {relation.path[0]: "target", link.source: "source"}
+    if related is None or len(field_of) < 2:
+        return None
+    decode = joined_decoder(
+        tuple([(field_of.get(name, f"f{number}"), name, _LINK if name == link.source else Any) for number, name in enumerate(wanted)])
+    )
+    if decode is None:
+        return None
+
+    def rows(raws: list[bytes], txn: Any) -> list[Any] | None:
+        joined = join_plain(raws)
+        if len(joined) > MOST_BYTES:
+            return None
+        try:
+            found = decode(joined)
+        except DAMAGE:
+            return None
+        row_of = related({row.source for row in found}, txn)
+        if row_of is None:
+            return None
+        if is_hidden:
             for row in found:
-                setattr(row, field, MISSING)
+                row.target = row_of.get(row.source, MISSING)
+                row.source = MISSING
+        else:
+            for row in found:
+                row.target = row_of.get(row.source, MISSING)
         return found
 
     return rows
 
 
-_Related = Callable[[list[Any], Any], dict[Any, Any] | None]
-"""From values of a foreign key to the rows of the records they lead to."""
-
-
-def _related(item: SelectItem, link: Link) -> _Related | None:
+def _related(item: SelectItem, link: Link) -> Callable[[set[Any], Any], dict[Any, Any] | None] | None:
+    """From values of the foreign key to the rows of the records that they lead to."""
     target = link.target
     is_by_key = link.relationship.to is None or link.relationship.to == target.primary_key
     if link.many or not is_by_key or item.query is not None or len(item.path) > 1 or target.definition.split_segments:
         return None
     nested = item.nested if item.nested is not None else enumerable_select(target, related=True)
-    shape: Shape = _whole_related
-    if nested is not None:
-        shape, inner = shape_of(nested, target, (), True)
-        if len(inner) or type(shape) is SteppedFunction:
-            return None
+    rows = whole if nested is None else selecting(nested, target)
+    if rows is None or target.computed:
+        return None
 
-    def related(values: list[Any], txn: Any) -> dict[Any, Any] | None:
-        stored = {value: storage_key(encode_key(value)) for value in set(values) if value is not None and value is not MISSING}
-        found = dict(target.get_many(stored.values(), txn))
-        raws = list(found.values())
-        if not are_plain(raws) or sum(map(len, raws)) > MOST_BYTES:
-            return None
-        row_of = dict(zip(found, shape(raws, _NO_LOOKUPS), strict=True))
-        return {value: row_of[key] for value, key in stored.items() if key in row_of}
+    def related(values: set[Any], txn: Any) -> dict[Any, Any] | None:
+        stored = {storage_key(encode_key(value)): value for value in values if value is not None and value is not MISSING}
+        raws = target.get_many_plain(stored, txn)
+        if raws is not None:
+            keys = stored.keys()
+        else:  # one is not there, or has another form
+            found = dict(target.get_many(stored, txn))
+            raws, keys = list(found.values()), found.keys()
+            if not are_plain(raws):
+                return None
+        shown = rows(raws, txn)
+        return None if shown is None else {stored[key]: row for key, row in zip(keys, shown, strict=True)}
 
     return related
-
-
-def _whole_related(raws: list[bytes], lookups: Lookups) -> list[Any]:
-    return decode_json_plain(raws)
 
 
 # orders
@@ -170,44 +196,61 @@ def sorting(keys: Sequence[SortKey], table: AnyTable, rows: Rows) -> Rows | None
     read = struct_decoder(tuple([(f"f{number}", key.path[0], Any) for number, key in enumerate(keys)]))
     if read is None:
         return None
-    names = [key.path[0] for key in keys]
-    descending = [key.descending for key in keys]
-    fields = [attrgetter(f"f{number}") for number in range(len(keys))]
+    # The last key first: each sort keeps what those before it have done.
+    steps = [(key.path[0], f"f{number}", types[number], key.descending) for number, key in enumerate(keys)][::-1]
 
     def sorted_before(raws: list[bytes], txn: Any) -> list[Any] | None:
-        found = read(raws)
-        order = None if found is None else _order(len(raws), [list(map(field, found)) for field in fields], types, descending)
-        return None if order is None else rows([raws[at] for at in order], txn)
+        values = read(raws) if are_few(raws) else None
+        if values is None:
+            return None
+        pairs = list(zip(values, raws, strict=True))
+        for _, field, kinds, descending in steps:
+            if not _sort(pairs, partial(_of_pair, attrgetter(field)), kinds, descending):
+                return None
+        return rows([raw for _, raw in pairs], txn)
 
     if rows is not whole or _SORTED_TYPES["Date"] in types:
         return sorted_before
-    has_text = _TEXT in types  # which in JSON is also what dates are
+    decode = decode_joined_strictly if _TEXT in types else decode_joined  # in JSON a date is text, too
 
     def sorted_after(raws: list[bytes], txn: Any) -> list[Any] | None:
         """The same in one decoding."""
-        found = maybe_decode_json_plain(raws) if has_text else decode_json_plain(raws)
-        if found is None:
+        joined = join_plain(raws)
+        if len(joined) > MOST_BYTES:
+            return None
+        try:
+            found = decode(joined)
+        except DAMAGE:
             return sorted_before(raws, txn)
-        order = _order(len(found), [[record.get(name) for record in found] for name in names], types, descending)
-        return None if order is None else [found[at] for at in order]
+        for name, _, kinds, descending in steps:
+            try:
+                is_sorted = _sort(found, itemgetter(name), kinds, descending)
+            except KeyError:  # of a record that has none
+                is_sorted = _sort(found, methodcaller("get", name), kinds, descending)
+            if not is_sorted:
+                return None
+        return found
 
     return sorted_after
 
 
-def _order(count: int, columns: list[list[Any]], types: Sequence[frozenset[type]], descending: Sequence[bool]) -> list[int] | None:
-    """The places of rows in their order by some columns; null comes first, descending last. None: there are values of other types than these."""
-    order = list(range(count))
-    for column, kinds, down in zip(
-        reversed(columns), reversed(types), reversed(descending), strict=True
-    ):  # each sort keeps what those before it have done
-        found = set(map(type, column))
-        has_gaps = _NONE in found
-        found.discard(_NONE)
-        if not found <= kinds or (float in found and not _are_finite(column)):
-            return None
-        values = [(value is not None, value) for value in column] if has_gaps else column
-        order.sort(key=values.__getitem__, reverse=down)
-    return order
+def _of_pair(value_of: Callable[[Any], Any], pair: tuple[Any, bytes]) -> Any:
+    return value_of(pair[0])
+
+
+def _sort(rows: list[Any], value_of: Callable[[Any], Any], kinds: frozenset[type], descending: bool) -> bool:
+    """Sort rows by a value; null comes first, descending last. False: there are values of other types than these."""
+    values = list(map(value_of, rows))
+    found = set(map(type, values))
+    if float in found and not _are_finite(values):
+        return False
+    if found <= kinds:
+        rows.sort(key=value_of, reverse=descending)
+        return True
+    if not found <= kinds | _NULL:
+        return False
+    rows.sort(key=lambda row: ((value := value_of(row)) is not None, value), reverse=descending)
+    return True
 
 
 def _are_finite(numbers: list[Any]) -> bool:

@@ -6,6 +6,7 @@ time, so a plan is the one that the planner would make without it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias
@@ -124,7 +125,7 @@ def _open_test(node: Condition, attribute: Attribute, table: AnyTable) -> Predic
     return OpenTest(node, attribute, table)
 
 
-def filled_predicate(predicate: Predicate, values: list[str]) -> Predicate:
+def filled_predicate(predicate: Predicate, values: Sequence[str]) -> Predicate:
     """The predicate with values in the places of slots."""
     if type(predicate) is OpenTest:
         node = predicate.node

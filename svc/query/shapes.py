@@ -11,7 +11,7 @@ sign; every other value is a part of the shape. So is a wildcard at its end.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from svc.errors import QueryError
@@ -118,7 +118,7 @@ def has_slots(value: object) -> bool:
     return isinstance(value.value if isinstance(value, Bound) else value, Slot)
 
 
-def filled(value: object, values: list[str]) -> object:
+def filled(value: object, values: Sequence[str]) -> object:
     """The value of a condition with `values` in the places of its slots."""
     if type(value) is Slot:
         return values[value.index]
