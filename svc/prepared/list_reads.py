@@ -20,7 +20,7 @@ from svc.http.dispatch import TIMINGS_MADE, Dispatcher
 from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.http.row_responses import query_timing
-from svc.messages import Request, Response
+from svc.messages import HeaderPairs, Request, Response
 from svc.prepared.answers import TIMING_LINES, Carrier, charge, encode_head, milliseconds, timing_line
 from svc.prepared.kept import is_time
 from svc.prepared.premises import Premises
@@ -47,76 +47,68 @@ Read = Callable[[Carrier, SharedState, Sequence[str]], bool | None]
 
 
 class PreparedList:
-    """What answers the queries of one shape. `pattern`: of those with plain values."""
+    """What answers the queries of one shape. `match`: finds the plain values of one, else None."""
 
-    __slots__ = ("_declined", "_read", "pattern", "shape")
+    __slots__ = ("declined", "match", "read", "shape")
 
     def __init__(self, shape: str, read: Read) -> None:
         self.shape = shape
-        self.pattern = pattern_of(shape)
-        self._read = read
-        self._declined = 0  # in a row
-
-    def answer(self, carrier: Carrier, shared: SharedState, values: Sequence[str]) -> bool | None:
-        """As `Read`. What is found to be too long again and again is tried now and then only."""
-        declined = self._declined
-        if declined > _PATIENCE and declined % _SPARED:
-            self._declined = declined + 1
-            return False
-        answered = self._read(carrier, shared, values)
-        self._declined = 0 if answered else declined + 1
-        return answered
+        self.match = pattern_of(shape).fullmatch
+        self.read = read
+        self.declined = 0  # in a row
 
 
-class PlaceLists:
-    """What is prepared for the queries of one place: a collection and a header block."""
+class PreparedLists:
+    """What is prepared for the queries of one place: what comes `before` them and `behind`, that is a collection and a header block."""
 
-    __slots__ = ("_answers", "_lists")
+    __slots__ = ("_answers", "_end", "_lists", "_start", "before", "behind")
 
-    def __init__(self) -> None:
+    def __init__(self, before: bytes, behind: bytes) -> None:
+        self.before = before
+        self.behind = behind
+        self._start, self._end = len(before), -len(behind)
         self._lists: list[PreparedList] = []  # the last one used first
         self._answers: dict[str, int] = {}  # of the general path, by shape
 
-    def __len__(self) -> int:
-        return len(self._lists)
-
-    def answer(self, carrier: Carrier, shared: SharedState, text: bytes) -> bool:
-        """Answer the query `text`, which is as it came. False: nothing has happened."""
-        query = text.decode("latin-1")
-        for lists in self._lists:
-            found = lists.pattern.fullmatch(query)
+    def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
+        """Answer a request of this place. False: nothing has happened."""
+        query = data[self._start : self._end].decode("latin-1")
+        for prepared in self._lists:
+            found = prepared.match(query)
             if found is not None:
-                return self._answer(lists, carrier, shared, found.groups())
-        if ("%" in query or ":" in query) and self._lists:  # values that are not plain
+                if prepared.declined > _PATIENCE and _spare(prepared):
+                    return False
+                answered = prepared.read(carrier, shared, found.groups())
+                return True if answered and not prepared.declined and prepared is self._lists[0] else self._note(prepared, answered)
+        if self._lists and ("%" in query or ":" in query):
             return self._answer_by_cut(query, carrier, shared)
         return False
 
     def _answer_by_cut(self, query: str, carrier: Carrier, shared: SharedState) -> bool:
+        """With values that are not plain."""
         found = None if " " in query or may_be_form(query) else cut(query)
-        if found is None:
+        prepared = None if found is None else next((each for each in self._lists if each.shape == found[0]), None)
+        if found is None or prepared is None or (prepared.declined > _PATIENCE and _spare(prepared)):
             return False
-        for lists in self._lists:
-            if lists.shape == found[0]:
-                try:
-                    values = decoded(found[1])
-                except Problem:
-                    return False
-                return self._answer(lists, carrier, shared, values)
-        return False
+        try:
+            values = decoded(found[1])
+        except Problem:
+            return False
+        return self._note(prepared, prepared.read(carrier, shared, values))
 
-    def _answer(self, lists: PreparedList, carrier: Carrier, shared: SharedState, values: Sequence[str]) -> bool:
-        answered = lists.answer(carrier, shared, values)
+    def _note(self, prepared: PreparedList, answered: bool | None) -> bool:
+        """What has been tried is first the next time; what rests on nothing any more is made anew after the next answer of the general path."""
+        self._lists.remove(prepared)
         if answered is None:
-            self._lists.remove(lists)
-            self._answers[lists.shape] = 1  # the next answer of the general path makes it anew
-        elif lists is not self._lists[0]:
-            self._lists.remove(lists)
-            self._lists.insert(0, lists)
-        return answered is True
+            self._answers[prepared.shape] = 1
+            return False
+        prepared.declined = 0 if answered else prepared.declined + 1
+        self._lists.insert(0, prepared)
+        return answered
 
     def is_due(self, shape: str, *, at_once: bool) -> bool:
         """The general path has answered a query of this shape: whether to prepare the next one, as `Kept.is_due`."""
-        if any(lists.shape == shape for lists in self._lists):
+        if any(prepared.shape == shape for prepared in self._lists):
             return at_once
         if len(self._answers) >= _COUNTED and shape not in self._answers:
             self._answers.clear()
@@ -124,7 +116,13 @@ class PlaceLists:
         return at_once or is_time(answers)
 
     def keep(self, made: PreparedList) -> None:
-        self._lists = [made, *[lists for lists in self._lists if lists.shape != made.shape]][:_SHAPES]
+        self._lists = [made, *[prepared for prepared in self._lists if prepared.shape != made.shape]][:_SHAPES]
+
+
+def _spare(prepared: PreparedList) -> bool:
+    """Whether not to try what has been found too long, or otherwise too much, again and again: it is tried now and then only."""
+    prepared.declined += 1
+    return prepared.declined % _SPARED > 0
 
 
 class ListReads:
@@ -159,15 +157,16 @@ class ListReads:
             return None
         find, encode = compiled.find, _encoder(compiled, writer)
         environment, now, record, path = table.database.env, self._dispatcher.now, self._recorder.request_done, request.handler_path
-        threshold, choice, compression = preferences.threshold, choice_of(request.block), self._rest.compression
+        threshold, code = preferences.threshold, self._coder(request, writer)
         fields = [preferences.type_pair, VARY, PUBLIC if user_of(request) is None else PRIVATE]
         before = encode_head(200, fields)[0]
+        reads_others = may is not ALL_RIGHTS or plan.query.select is not None  # and so rests on more than its table
 
         def read(carrier: Carrier, shared: SharedState, values: Sequence[str]) -> bool | None:
             arrived = now()
             try:
                 txn = environment.snapshot()
-                if not holds(carrier, arrived) or not plan.holds(table, reader):
+                if not holds(carrier, arrived) or (reads_others and not plan.holds(table, reader)):
                     return None
                 rows = find(values, txn)
                 if rows is None:
@@ -175,32 +174,42 @@ class ListReads:
                 found = now()
                 body = encode(rows)
                 answered = now()
-                scan, serialise = found - arrived, answered - found
-                coded: Response | None = None
                 if len(body) > threshold:
-                    coded = Response(body, 200, pairs=[*fields, query_timing(0.0, scan, serialise)])
-                    compression.apply_choice(coded, choice, writer.compressible)
-                    if type(coded.body) is not bytes:
+                    coded = code(body, [*fields, query_timing(0.0, found - arrived, answered - found)])
+                    if coded is None:
                         return False
-                    body, answered = coded.body, now()
+                    head, body = coded
+                    answered = now()
+                else:
+                    head = before
             except Problem:  # the general path says it
                 return False
             except DAMAGE:
                 return False
             size = len(body)
+            date = shared.date().encode()
             hundredths = int((answered - arrived) * 100_000.0)
             line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
-            date = shared.date().encode()
-            if coded is None:
-                answer = _ANSWER % (before, milliseconds(scan), milliseconds(serialise), line, date, size, body)
+            if head is before:
+                scan, serialise = milliseconds(found - arrived), milliseconds(answered - found)
+                sent = carrier.send_at_once(_ANSWER % (head, scan, serialise, line, date, size, body))
             else:
-                answer = _CODED % (encode_head(200, coded.pairs)[0], line, date, size, body)
-            sent = carrier.send_at_once(answer)
+                sent = carrier.send_at_once(_CODED % (head, line, date, size, body))
             record(path, "GET", (answered - arrived) * 1000.0, 200, size, (sent - answered) * 1000.0)
             charge(shared.input, arrived)
             return True
 
         return PreparedList(shape, read)
+
+    def _coder(self, request: Request, writer: ContentType) -> Callable[[bytes, HeaderPairs], tuple[bytes, bytes] | None]:
+        """From a body that is longer than the threshold, and its fields, to the head and the body that are sent; None: it is sent in pieces."""
+        choice, compression, compressible = choice_of(request.block), self._rest.compression, writer.compressible
+
+        def code(body: bytes, pairs: HeaderPairs) -> tuple[bytes, bytes] | None:
+            response = compression.apply_choice(Response(body, 200, pairs=pairs), choice, compressible)
+            return (encode_head(200, response.pairs)[0], response.body) if type(response.body) is bytes else None
+
+        return code
 
 
 def _is_usual(preferences: Preferences) -> bool:
@@ -213,13 +222,11 @@ def _is_usual(preferences: Preferences) -> bool:
 
 def _encoder(compiled: CompiledList, writer: ContentType) -> Callable[[list[Any]], bytes]:
     """What makes the body of an answer of rows."""
-    if compiled.kind == "count":
-        return lambda rows: writer.encode(rows[0])
     if compiled.kind == "records":
         return partial(_written, writer)
-    steps = writer.plain_steps()
-    assert steps is not None
-    return steps[1]
+    steps = None if writer.native else writer.plain_steps()
+    encode = writer.encode if steps is None else steps[1]  # of JSON: rows are in its form
+    return (lambda rows: encode(rows[0])) if compiled.kind == "count" else encode
 
 
 def _written(writer: ContentType, raws: list[bytes]) -> bytes:

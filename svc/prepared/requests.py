@@ -24,7 +24,7 @@ from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
 from svc.prepared.answers import Carrier
 from svc.prepared.kept import Kept
-from svc.prepared.list_reads import ListReads, PlaceLists
+from svc.prepared.list_reads import ListReads, PreparedLists
 from svc.prepared.premises import Premises, is_complete, parsed_block
 from svc.prepared.record_reads import Read, RecordReads
 from svc.query.form import may_be_form
@@ -63,14 +63,6 @@ ListPlace = tuple[bytes, bytes]
 """What comes before the query of a list, and behind it."""
 
 
-class PreparedLists(NamedTuple):
-    """What answers the lists of one place."""
-
-    before: bytes
-    behind: bytes
-    lists: PlaceLists
-
-
 class PreparedRequests:
     """Of one port."""
 
@@ -90,25 +82,22 @@ class PreparedRequests:
         if self._dispatcher.chain is not None or len(data) > shared.limits.max_header_size:
             return False
         known: PreparedRead | PreparedLists | None = carrier.prepared
+        if isinstance(known, PreparedLists):
+            if data.startswith(known.before) and data.endswith(known.behind):
+                return self._answer_list(carrier, shared, data, known)
+            known = None
         if known is not None:
-            if type(known) is PreparedRead:
-                before, middle, behind, key_at, key_end, tag_end, read = known
-                if (
-                    not data.startswith(before)
-                    or not data.endswith(behind)
-                    or (middle and not data.endswith(middle, 0, tag_end - TAG_LENGTH))
-                ):
-                    known = None
-            elif not data.startswith(known[0]) or not data.endswith(known[1]):
+            before, middle, behind, key_at, key_end, tag_end, read = known
+            if not data.startswith(before) or not data.endswith(behind) or (middle and not data.endswith(middle, 0, tag_end - TAG_LENGTH)):
                 known = None
         if known is None:
             known = self._find(data)
             if known is None:
                 return False
             carrier.prepared = known
-        if type(known) is not PreparedRead:
-            return self._answer_list(carrier, shared, data, known)  # type: ignore[arg-type]  # mypy does not narrow by `type`
-        before, middle, behind, key_at, key_end, tag_end, read = known
+            if isinstance(known, PreparedLists):
+                return self._answer_list(carrier, shared, data, known)
+            before, middle, behind, key_at, key_end, tag_end, read = known
         key = data[key_at:key_end]
         if (key.isalnum() or key.translate(None, _PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:
             answered = read(carrier, shared, key, data[tag_end - TAG_LENGTH : tag_end] if middle else b"")
@@ -120,17 +109,15 @@ class PreparedRequests:
                 carrier.prepared = None
         elif b"?" in key:
             lists = self._find(data)
-            if type(lists) is PreparedLists:
+            if isinstance(lists, PreparedLists):
                 carrier.prepared = lists
                 return self._answer_list(carrier, shared, data, lists)
         return False
 
     def _answer_list(self, carrier: Carrier, shared: SharedState, data: bytes, known: PreparedLists) -> bool:
-        before, behind, lists = known
-        query = data[len(before) : -len(behind)]
-        if lists.answer(carrier, shared, query):
+        if known.answer(carrier, shared, data):
             return True
-        self._declined_list = before, behind
+        self._declined_list = known.before, known.behind
         return False
 
     def consider(self, request: Request, response: Response) -> None:
@@ -166,12 +153,12 @@ class PreparedRequests:
             return
         known = self.lists.find(place)
         if known is None:
-            known = PreparedLists(before, behind, PlaceLists())
+            known = PreparedLists(before, behind)
             self.lists.keep(place, known)
-        if known.lists.is_due(found[0], at_once=self.lists.prepares_at_once):
+        if known.is_due(found[0], at_once=self.lists.prepares_at_once):
             made = self._list_reads.prepare(request, before[len(_GET) - 1 : -2].decode("latin-1"), query)
             if made is not None:
-                known.lists.keep(made)
+                known.keep(made)
 
     def _find(self, data: bytes) -> PreparedRead | PreparedLists | None:
         end = data.find(_VERSION, 5)
