@@ -242,14 +242,13 @@ def _sort(rows: list[Any], value_of: Callable[[Any], Any], kinds: frozenset[type
     """Sort rows by a value; null comes first, descending last. False: there are values of other types than these."""
     values = list(map(value_of, rows))
     found = set(map(type, values))
-    if float in found and not _are_finite(values):
+    has_gaps = not found <= kinds
+    if (has_gaps and not found <= kinds | _NULL) or (float in found and not _are_finite(values)):
         return False
-    if found <= kinds:
+    if has_gaps:
+        rows.sort(key=lambda row: ((value := value_of(row)) is not None, value), reverse=descending)
+    else:
         rows.sort(key=value_of, reverse=descending)
-        return True
-    if not found <= kinds | _NULL:
-        return False
-    rows.sort(key=lambda row: ((value := value_of(row)) is not None, value), reverse=descending)
     return True
 
 

@@ -52,6 +52,9 @@ class Lists(World):
             for name, values in USUAL.items():
                 if name in record and source.random() < 0.6:
                     record[name] = source.choice(values)
+            if record and source.random() < 0.05:  # as from before a change of the definition
+                record[source.choice([*record])] = source.choice([*plans.SCALARS, float("nan"), ["a"], {"a": 1}])
+                record["id"] = key
             kind = source.random()
             if kind < 0.05:
                 record["undeclared"] = plans.anything(source)
@@ -62,7 +65,7 @@ class Lists(World):
             if source.random() < 0.2:
                 transaction.put(table, key, {"id": key})
             else:
-                transaction.put(table, key, record, expires_at=source.choice([1.0, 1e15]) if source.random() < 0.02 else None)
+                transaction.put(table, key, record, expires_at=source.choice([1.0, 1e15]) if source.random() < 0.04 else None)
         transaction.apply()
         self.store.commit_turn()
 
