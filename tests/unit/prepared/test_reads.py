@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.prepared import kept, requests
+from svc.prepared import requests
 from svc.rest import RestOptions
 from tests.support.prepared_reads import Beside, authorization
 
