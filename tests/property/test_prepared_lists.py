@@ -206,9 +206,9 @@ def filled_in(pattern: str, values: list[str]) -> str:
 
 
 ASKED = st.one_of(
-    st.tuples(st.sampled_from(SERVED), st.lists(st.sampled_from(USUAL), min_size=8, max_size=8), st.sampled_from(["root", "reader"])),
-    st.tuples(st.sampled_from(SERVED), st.lists(st.sampled_from(VALUES), min_size=8, max_size=8), st.sampled_from(USERS)),
-    st.tuples(st.sampled_from([*SERVED, *OTHERS]), st.lists(st.sampled_from(VALUES), min_size=8, max_size=8), st.sampled_from(USERS)),
+    st.tuples(st.sampled_from(SERVED), st.lists(st.sampled_from(USUAL), min_size=12, max_size=12), st.sampled_from(["root", "reader"])),
+    st.tuples(st.sampled_from(SERVED), st.lists(st.sampled_from(VALUES), min_size=12, max_size=12), st.sampled_from(USERS)),
+    st.tuples(st.sampled_from([*SERVED, *OTHERS]), st.lists(st.sampled_from(VALUES), min_size=12, max_size=12), st.sampled_from(USERS)),
 )
 STEPS = st.lists(
     st.one_of(
@@ -222,8 +222,8 @@ STEPS = st.lists(
 
 
 def ask(beside: Beside, pattern: str, values: list[str], user: str | None, fields: dict[str, str]) -> None:
-    """Four times: the third time it is prepared."""
-    for at in range(0, 8, 2):
+    """The third time it is prepared."""
+    for at in range(0, len(values), 2):
         beside.get(f"/Product/?{filled_in(pattern, values[at : at + 2])}", {**authorization(user), **fields})
 
 
