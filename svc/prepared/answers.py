@@ -34,12 +34,6 @@ def timing_line(hundredths: int) -> bytes:
     return _line(timing(hundredths))
 
 
-def milliseconds(seconds: float) -> bytes:
-    """As `Server-Timing` has them."""
-    hundredths = int(seconds * 100_000.0)
-    return _HUNDREDTHS[hundredths] if hundredths < TIMINGS_MADE else b"%.2f" % (seconds * 1000.0)
-
-
 def charge(share: InputShare, now: float) -> None:
     """As `InputShare.charge`, with a time that is at hand."""
     if now >= share.deadline:
@@ -53,6 +47,7 @@ def _line(field: tuple[str, str]) -> bytes:
     return f"{field[0]}: {field[1]}\r\n".encode()
 
 
-_HUNDREDTHS = [b"%.2f" % (hundredths / 100) for hundredths in range(TIMINGS_MADE)]
 TIMING_LINES = [_line(field) for field in TIMINGS]
 """`Server-Timing` by hundredths of a millisecond."""
+HUNDREDTHS = [b"%.2f" % (hundredths / 100) for hundredths in range(TIMINGS_MADE)]
+"""A duration in it, the same."""

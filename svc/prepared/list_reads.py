@@ -21,7 +21,7 @@ from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.http.row_responses import query_timing
 from svc.messages import HeaderPairs, Request, Response
-from svc.prepared.answers import TIMING_LINES, Carrier, charge, encode_head, milliseconds, timing_line
+from svc.prepared.answers import HUNDREDTHS, TIMING_LINES, Carrier, charge, encode_head, timing_line
 from svc.prepared.kept import is_time
 from svc.prepared.premises import Premises
 from svc.query.compiled_lists import CompiledList, compiled_list
@@ -189,9 +189,13 @@ class ListReads:
             size = len(body)
             date = shared.date().encode()
             hundredths = int((answered - arrived) * 100_000.0)
-            line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
+            if hundredths < TIMINGS_MADE:
+                line = TIMING_LINES[hundredths]
+                scan, serialise = HUNDREDTHS[int((found - arrived) * 100_000.0)], HUNDREDTHS[int((answered - found) * 100_000.0)]
+            else:
+                line = timing_line(hundredths)
+                scan, serialise = b"%.2f" % ((found - arrived) * 1000.0), b"%.2f" % ((answered - found) * 1000.0)
             if head is before:
-                scan, serialise = milliseconds(found - arrived), milliseconds(answered - found)
                 sent = carrier.send_at_once(_ANSWER % (head, scan, serialise, line, date, size, body))
             else:
                 sent = carrier.send_at_once(_CODED % (head, line, date, size, body))

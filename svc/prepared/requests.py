@@ -84,7 +84,10 @@ class PreparedRequests:
         known: PreparedRead | PreparedLists | None = carrier.prepared
         if isinstance(known, PreparedLists):
             if data.startswith(known.before) and data.endswith(known.behind):
-                return self._answer_list(carrier, shared, data, known)
+                if known.answer(carrier, shared, data):
+                    return True
+                self._declined_list = known.before, known.behind
+                return False
             known = None
         if known is not None:
             before, middle, behind, key_at, key_end, tag_end, read = known

@@ -180,12 +180,11 @@ class Index:
                 found = list(islice(cursor.iternext_dup(), most + 1)) if cursor.set_key(low) else []
             else:
                 found = []
-                for key, primary in cursor.iternext() if cursor.set_range(low) else ():
+                append = found.append
+                for key, primary in islice(cursor.iternext(), most + 1) if cursor.set_range(low) else ():
                     if key >= high:
                         break
-                    found.append(primary)
-                    if len(found) > most:
-                        break
+                    append(primary)
         except LmdbError as error:
             raise store_problem(error, self.env.path) from error
         return found if len(found) <= most else None
