@@ -35,7 +35,8 @@ _STEPS = ("handle", "authorize", "on_get", "on_search", "planned")  # what appli
 _WRITERS = (JsonType, CborType, MsgpackType)
 _PATIENCE = 8  # requests in a row that may be declined before most are not tried any more
 _SPARED = 16  # one of so many is, then
-_SHAPES = 8  # that are prepared for one place
+_LOOKS = 16  # answers that nothing is prepared after before most are not looked at any more
+_SHAPES = 16  # that are prepared for one place
 _COUNTED = 64  # shapes whose answers are counted for one place
 _ANSWER = (
     b"%bServer-Timing: plan;dur=0.00, scan;dur=%b, serialise;dur=%b\r\n%bDate: %b\r\nContent-Length: %d\r\n\r\n%b"  # nothing is planned
@@ -61,7 +62,7 @@ class PreparedList:
 class PreparedLists:
     """What is prepared for the queries of one place: what comes `before` them and `behind`, that is a collection and a header block."""
 
-    __slots__ = ("_answers", "_end", "_lists", "_start", "before", "behind")
+    __slots__ = ("_answers", "_end", "_lists", "_start", "_unprepared", "before", "behind")
 
     def __init__(self, before: bytes, behind: bytes) -> None:
         self.before = before
@@ -69,6 +70,7 @@ class PreparedLists:
         self._start, self._end = len(before), -len(behind)
         self._lists: list[PreparedList] = []  # the last one used first
         self._answers: dict[str, int] = {}  # of the general path, by shape
+        self._unprepared = 0  # answers of the general path since something was prepared
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
         """Answer a request of this place. False: nothing has happened."""
@@ -100,14 +102,20 @@ class PreparedLists:
         """What has been tried is first the next time; what rests on nothing any more is made anew after the next answer of the general path."""
         self._lists.remove(prepared)
         if answered is None:
-            self._answers[prepared.shape] = 1
+            self._answers[prepared.shape], self._unprepared = 1, 0
             return False
         prepared.declined = 0 if answered else prepared.declined + 1
         self._lists.insert(0, prepared)
         return answered
 
+    def is_worth_a_look(self) -> bool:
+        """The general path has answered a query of this place: whether to find out its shape, and whether `is_due`. Where that comes to nothing again and again
+        it is done now and then only."""
+        self._unprepared += 1
+        return self._unprepared <= _LOOKS or self._unprepared % _SPARED == 0
+
     def is_due(self, shape: str, *, at_once: bool) -> bool:
-        """The general path has answered a query of this shape: whether to prepare the next one, as `Kept.is_due`."""
+        """Whether to prepare the next query of this shape, as `Kept.is_due`."""
         if any(prepared.shape == shape for prepared in self._lists):
             return at_once
         if len(self._answers) >= _COUNTED and shape not in self._answers:
@@ -116,6 +124,7 @@ class PreparedLists:
         return at_once or is_time(answers)
 
     def keep(self, made: PreparedList) -> None:
+        self._unprepared = 0
         self._lists = [made, *[prepared for prepared in self._lists if prepared.shape != made.shape]][:_SHAPES]
 
 

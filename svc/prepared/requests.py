@@ -150,18 +150,21 @@ class PreparedRequests:
         if place is None or response.status != 200 or len(query) > QUERY_MAX:
             return
         before, behind = place
-        parsed = parsed_block(behind[len(_VERSION) : -2], request) if len(behind) <= BLOCK_MAX else None
-        found = None if parsed is None or may_be_form(query) else cut(query)
-        if parsed is None or found is None or not is_complete(parsed):
-            return
         known = self.lists.find(place)
         if known is None:
+            if len(behind) > BLOCK_MAX:
+                return
             known = PreparedLists(before, behind)
             self.lists.keep(place, known)
-        if known.is_due(found[0], at_once=self.lists.prepares_at_once):
-            made = self._list_reads.prepare(request, before[len(_GET) - 1 : -2].decode("latin-1"), query)
-            if made is not None:
-                known.keep(made)
+        at_once = self.lists.prepares_at_once
+        if not (at_once or known.is_worth_a_look()) or may_be_form(query):
+            return
+        found, parsed = cut(query), parsed_block(behind[len(_VERSION) : -2], request)
+        if found is None or parsed is None or not is_complete(parsed) or not known.is_due(found[0], at_once=at_once):
+            return
+        made = self._list_reads.prepare(request, before[len(_GET) - 1 : -2].decode("latin-1"), query)
+        if made is not None:
+            known.keep(made)
 
     def _find(self, data: bytes) -> PreparedRead | PreparedLists | None:
         end = data.find(_VERSION, 5)
