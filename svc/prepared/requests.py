@@ -35,7 +35,7 @@ from svc.rest import Rest
 
 BLOCK_MAX = 1024  # bytes of a header block that is kept
 QUERY_MAX = 1024  # characters of a query that is
-MOST_LISTS = 256  # places of one generation, each of which may have several shapes
+MOST_LISTS = 256  # places of one generation; each shape that is prepared there takes about 3 KB
 TAG_LENGTH = 11  # of the entity tag of a record
 _PUNCTUATION = b"-_~"  # of keys, beside letters and digits of ASCII
 _GET = b"GET /"
