@@ -159,9 +159,10 @@ class Compression:
                 return response
             if choice.coding is None and VARY in response.pairs:
                 return response
-        return self._apply(response, choice, compressible)
+        return self.apply_choice(response, choice, compressible)
 
-    def _apply(self, response: Response, choice: Choice, compressible: bool) -> Response:
+    def apply_choice(self, response: Response, choice: Choice, compressible: bool) -> Response:
+        """`apply` by the choice for a client, whose `threshold_for` the body exceeds."""
         body = response.body
         if type(body) is str:
             body = response.body = body.encode()

@@ -145,7 +145,7 @@ class PreparedAnswers(Protocol):
     """Answers to requests that repeat others: `prepared.PreparedRequests`."""
 
     def consider(self, request: Request, response: Response) -> None:
-        """A GET without a query is being answered, within the turn in which it has arrived."""
+        """A GET is being answered, within the turn in which it has arrived."""
 
 
 class Dispatcher:
@@ -573,7 +573,7 @@ class Dispatcher:
             self._hold(exchange, result)
             return None
         response = self._finished(request, result)
-        if self.prepared is not None and request.method == "GET" and request.query is None:
+        if self.prepared is not None and request.method == "GET":
             self.prepared.consider(request, response)
         return response
 

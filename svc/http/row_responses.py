@@ -116,7 +116,7 @@ class RowResponses(ResponseParts):
                 execution.keep()
             elif count is None:
                 count = len(execution.found)
-            pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, None))
+            pairs.append(query_timing(rows.plan_seconds, execution.scan_seconds, None))
             row_writer = writer.row_writer(plan_shape(rows) if writer.is_tabular else ANY_SHAPE, count)
             stream = RowStream(execution, row_writer, self._report, request.state, is_slow=writer.is_slow)
             return self._compression.apply(request, Response(stream, 200, pairs=pairs), writer.compressible)
@@ -129,7 +129,7 @@ class RowResponses(ResponseParts):
             row_writer = writer.row_writer(plan_shape(rows) if writer.is_tabular else ANY_SHAPE, len(found))
             body = row_writer.begin() + (execution.write(row_writer, found) if found else b"") + row_writer.end()
         execution.close()
-        pairs.append(_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
+        pairs.append(query_timing(rows.plan_seconds, execution.scan_seconds, self._now() - began))
         response = Response(body, 200, pairs=pairs)
         if len(body) <= self.preferences(request).threshold:
             return response
@@ -171,7 +171,7 @@ class RowResponses(ResponseParts):
             except BaseException:
                 execution.close()
                 raise
-        pairs.append(_timing(rows.plan_seconds, 0.0, None))
+        pairs.append(query_timing(rows.plan_seconds, 0.0, None))
         values = execution.iter_values()
         if writer.streams:
             return self._compression.apply(request, Response(writer.encode_stream(values), 200, pairs=pairs), writer.compressible)
@@ -241,7 +241,7 @@ def declared_types(table: AnyTable, columns: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _timing(plan: float, scan: float, serialise: float | None) -> tuple[str, str]:
+def query_timing(plan: float, scan: float, serialise: float | None) -> tuple[str, str]:
     """The `Server-Timing` field of a query, from seconds."""
     if serialise is None:
         return "Server-Timing", f"plan;dur={plan * 1000:.2f}, scan;dur={scan * 1000:.2f}"

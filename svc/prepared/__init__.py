@@ -9,6 +9,7 @@ these has moved. It declines, with nothing sent, whatever it does not know for s
     premises       what a preparation rests on: the caller, the rights, the table at an address, and whether they still hold
     answers        what they answer with: a connection, pieces of a head
     record_reads   GET of one record
+    list_reads     GET of a collection with a query: short lists, counts
 """
 
 from svc.prepared.requests import PreparedRequests

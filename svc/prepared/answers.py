@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from svc.connection.input_share import SLICE, InputShare
-from svc.http.dispatch import TIMINGS, timing
+from svc.http.dispatch import TIMINGS, TIMINGS_MADE, timing
 from svc.messages import HeaderPairs
 from svc.protocol.response_head import encode_fields, status_line
 
@@ -49,3 +49,5 @@ def _line(field: tuple[str, str]) -> bytes:
 
 TIMING_LINES = [_line(field) for field in TIMINGS]
 """`Server-Timing` by hundredths of a millisecond."""
+HUNDREDTHS = [b"%.2f" % (hundredths / 100) for hundredths in range(TIMINGS_MADE)]
+"""A duration in it, the same."""

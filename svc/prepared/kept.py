@@ -22,7 +22,9 @@ class Kept(Generic[Key, Value]):
     prepares_at_once = False
     """At each answer instead: for tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        """`most`: entries of one generation."""
+        self._most = most
         self._young: dict[Key, Value | int] = {}
         self._old: dict[Key, Value | int] = {}
 
@@ -49,7 +51,7 @@ class Kept(Generic[Key, Value]):
             return self.prepares_at_once
         answers = 1 if found is None else found + 1
         self._put(key, answers)
-        return self.prepares_at_once or (answers > 1 and answers & (answers - 1) == 0)
+        return self.prepares_at_once or is_time(answers)
 
     def _get(self, key: Key) -> Value | int | None:
         found = self._young.get(key)
@@ -60,6 +62,11 @@ class Kept(Generic[Key, Value]):
         return found
 
     def _put(self, key: Key, value: Value | int) -> None:
-        if len(self._young) >= MOST and key not in self._young:
+        if len(self._young) >= self._most and key not in self._young:
             self._old, self._young = self._young, {}
         self._young[key] = value
+
+
+def is_time(answers: int) -> bool:
+    """Whether to prepare what the general path has answered so often."""
+    return answers > 1 and answers & (answers - 1) == 0

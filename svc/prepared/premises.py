@@ -25,6 +25,7 @@ from svc.store import Table
 _OUTSIDE = frozenset(
     ("origin", "sec-fetch-site", "cookie", "range", "traceparent")
 )  # fields that the answer, or who asks, may depend on each time
+_TOLD = frozenset(("rows",))  # of the state of a call, what is told to none but those who watch
 
 Premise = Callable[[Carrier, float], bool]
 """Whether a preparation still holds for a request on this connection that has arrived at this time. To be asked when the turn's snapshot has been taken, for
@@ -44,7 +45,7 @@ class Premises:
         """Whether all that is told of the request and its answer is what is told of any, and its header block alone says who asks."""
         return (
             not self._dispatcher.is_watched
-            and request._state is None
+            and (request._state is None or vars(request._state).keys() <= _TOLD)
             and request.added_headers is None
             and _OUTSIDE.isdisjoint(request.block.fields)
         )
@@ -54,9 +55,9 @@ class Premises:
         preferences: Preferences | None = request.block.memo.get("rest")
         return preferences
 
-    def table_resource(self, request: Request, address: str, *steps: str) -> type[TableResource] | None:
+    def table_resource(self, request: Request, address: str, *steps: str, text_keys: bool = True) -> type[TableResource] | None:
         """The table whose records have the address of the request, `address` and a key, if nothing else answers at any address below it and none of these
-        steps is an application's own."""
+        steps is an application's own. `text_keys`: only if the text of the address is the key."""
         path = address[1:]
         if not path or self._rest.answers_below(address) or any(each.startswith(f"{path}/") for each in self._resources):
             return None
@@ -64,7 +65,7 @@ class Premises:
         if found is None or found[0].path != path or found[0].pattern is not None or found[0].fault:
             return None
         resource = found[0].resource
-        if not issubclass(resource, TableResource) or not resource.text_keys:
+        if not issubclass(resource, TableResource) or (text_keys and not resource.text_keys):
             return None
         own = [name for name in steps if getattr(resource, name).__func__ is not getattr(TableResource, name).__func__]
         return None if own else resource

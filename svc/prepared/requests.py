@@ -5,7 +5,12 @@ A prepared request differs from one that has been answered in its key alone, or 
     GET /Product/42 HTTP/1.1\\r\\nHost: ...\\r\\nIf-None-Match: "Qnm3baqAAAA"\\r\\nAccept: ...\\r\\n\\r\\n
     |--before---|  |----------middle------------------------|           |---------behind--------|
 
-Without an entity tag all that follows the key is `behind`. A connection keeps what has answered its last request, and most repeat that.
+Without an entity tag all that follows the key is `behind`. A list is found by the collection and the header block, and then by the shape of its query:
+
+    GET /Product/?price=gt=20&sort(name) HTTP/1.1\\r\\nHost: ...\\r\\n\\r\\n
+    |--before----|                      |----------behind----------|
+
+A connection keeps what has answered its last request, and most repeat that.
 """
 
 from __future__ import annotations
@@ -19,13 +24,18 @@ from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
 from svc.prepared.answers import Carrier
 from svc.prepared.kept import Kept
+from svc.prepared.list_reads import ListReads, PreparedLists
 from svc.prepared.premises import Premises, is_complete, parsed_block
 from svc.prepared.record_reads import Read, RecordReads
+from svc.query.form import may_be_form
+from svc.query.shapes import cut
 from svc.resources import Resources
 from svc.resources.table_base import UNCHECKED_KEY_LENGTH
 from svc.rest import Rest
 
 BLOCK_MAX = 1024  # bytes of a header block that is kept
+QUERY_MAX = 1024  # characters of a query that is
+MOST_LISTS = 256  # places of one generation; each shape that is prepared there takes about 3 KB
 TAG_LENGTH = 11  # of the entity tag of a record
 _PUNCTUATION = b"-_~"  # of keys, beside letters and digits of ASCII
 _GET = b"GET /"
@@ -49,21 +59,33 @@ class PreparedRead(NamedTuple):
     read: Read
 
 
+ListPlace = tuple[bytes, bytes]
+"""What comes before the query of a list, and behind it."""
+
+
 class PreparedRequests:
     """Of one port."""
 
     def __init__(self, dispatcher: Dispatcher, rest: Rest, resources: Resources, identifier: Identifier, recorder: Recorder) -> None:
         self._dispatcher = dispatcher
-        self._record_reads = RecordReads(Premises(dispatcher, rest, resources, identifier), dispatcher, rest, recorder)
+        premises = Premises(dispatcher, rest, resources, identifier)
+        self._record_reads = RecordReads(premises, dispatcher, rest, recorder)
+        self._list_reads = ListReads(premises, dispatcher, rest, recorder)
         self.reads: Kept[Place, PreparedRead] = Kept()
+        self.lists: Kept[ListPlace, PreparedLists] = Kept(MOST_LISTS)
         self._declined: tuple[Place, bytes] | None = None  # that of the request under way, and its entity tag
+        self._declined_list: ListPlace | None = None
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
         """Answer a request, if all that has arrived is one that is prepared. False: nothing has happened."""
-        self._declined = None
+        self._declined = self._declined_list = None
         if self._dispatcher.chain is not None:
             return False
-        known: PreparedRead | None = carrier.prepared
+        known: PreparedRead | PreparedLists | None = carrier.prepared
+        if isinstance(known, PreparedLists):
+            if data.startswith(known.before) and data.endswith(known.behind):
+                return self._answer_list(carrier, shared, data, known)
+            known = None
         if known is not None:
             before, middle, behind, key_at, key_end, tag_end, read = known
             if not data.startswith(before) or not data.endswith(behind) or (middle and not data.endswith(middle, 0, tag_end - TAG_LENGTH)):
@@ -72,7 +94,10 @@ class PreparedRequests:
             known = self._find(data) if len(data) <= shared.limits.max_header_size - UNCHECKED_KEY_LENGTH else None  # with the longest key
             if known is None:
                 return False
-            before, middle, behind, key_at, key_end, tag_end, read = carrier.prepared = known
+            carrier.prepared = known
+            if isinstance(known, PreparedLists):
+                return self._answer_list(carrier, shared, data, known)
+            before, middle, behind, key_at, key_end, tag_end, read = known
         key = data[key_at:key_end]
         if (key.isalnum() or key.translate(None, _PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:
             answered = read(carrier, shared, key, data[tag_end - TAG_LENGTH : tag_end] if middle else b"")
@@ -82,10 +107,24 @@ class PreparedRequests:
                 self._declined = (before, middle, behind), data[tag_end - TAG_LENGTH : tag_end] if middle else b""
                 self.reads.end(self._declined[0], known)
                 carrier.prepared = None
+        elif b"?" in key:
+            lists = self._find(data)
+            if isinstance(lists, PreparedLists):
+                carrier.prepared = lists
+                return self._answer_list(carrier, shared, data, lists)
+        return False
+
+    def _answer_list(self, carrier: Carrier, shared: SharedState, data: bytes, known: PreparedLists) -> bool:
+        if len(data) <= shared.limits.max_header_size and known.answer(carrier, shared, data):
+            return True
+        self._declined_list = known.before, known.behind
         return False
 
     def consider(self, request: Request, response: Response) -> None:
-        """The general path answers a GET without a query, within the call of `answer` that has declined it: prepare the next one, if it can be."""
+        """The general path answers a GET, within the call of `answer` that has declined it: prepare the next one, if it can be."""
+        if request.query is not None:
+            self._consider_list(request, response)
+            return
         declined, self._declined = self._declined, None
         if declined is None or response.status not in (200, 304):
             return
@@ -102,10 +141,38 @@ class PreparedRequests:
             key_end = end - len(middle) - TAG_LENGTH if middle else end
             self.reads.keep(place, PreparedRead(before, middle, behind, len(before), key_end, end, read))
 
-    def _find(self, data: bytes) -> PreparedRead | None:
+    def _consider_list(self, request: Request, response: Response) -> None:
+        place, self._declined_list = self._declined_list, None
+        query = request.query or ""
+        if place is None or response.status != 200 or len(query) > QUERY_MAX:
+            return
+        before, behind = place
+        known = self.lists.find(place)
+        if known is None:
+            if len(behind) > BLOCK_MAX:
+                return
+            known = PreparedLists(before, behind)
+            self.lists.keep(place, known)
+        at_once = self.lists.prepares_at_once
+        if not (at_once or known.is_worth_a_look()) or may_be_form(query):
+            return
+        found, parsed = cut(query), parsed_block(behind[len(_VERSION) : -2], request)
+        if found is None or parsed is None or not is_complete(parsed) or not known.is_due(found[0], at_once=at_once):
+            return
+        made = self._list_reads.prepare(request, before[len(_GET) - 1 : -2].decode("latin-1"), query)
+        if made is not None:
+            known.keep(made)
+
+    def _find(self, data: bytes) -> PreparedRead | PreparedLists | None:
         end = data.find(_VERSION, 5)
         if end < 0 or data[:5] != _GET or data[-4:] != _END:
             return None
+        mark = data.find(b"?", 5, end)
+        if mark >= 0:
+            if data[mark - 1 : mark] != b"/":
+                return None
+            self._declined_list = data[: mark + 1], data[end:]
+            return self.lists.find(self._declined_list)
         at = data.rfind(b"/", 4, end) + 1
         middle, tag, behind = cut_tag(data[end:])
         place = data[:at], middle, behind

@@ -28,7 +28,7 @@ from svc.store.values.keys import (
 
 SCALARS = frozenset(("ID", "String", "Int", "Long", "Float", "BigInt", "Boolean", "Date", "Bytes"))
 FIXED_SIZE = frozenset(("Int", "Long", "Float", "Boolean", "Date"))  # types whose index keys are never cut
-_LOW_ENDS = {Comparator.GREATER_THAN: True, Comparator.GREATER_THAN_EQUAL: False}
+LOW_ENDS = {Comparator.GREATER_THAN: True, Comparator.GREATER_THAN_EQUAL: False}  # and whether the end is left out
 
 
 class AccessPath:
@@ -112,8 +112,7 @@ def index_access_path(test: Comparison, table: AnyTable) -> AccessPath | None:
         return None
     if comparator is Comparator.STARTS_WITH:
         assert isinstance(value, str)
-        low, high = index_prefix_range(value)
-        exact = len(value) <= INDEX_CHARACTERS and len(low) < MAX_STORED - 1
+        low, high, exact = prefix_ends(value)
         return AccessPath(IndexRange(name, low, high, distinct=index.multi), exact)
     ends = range_ends(test)
     if ends is None:
@@ -124,29 +123,49 @@ def index_access_path(test: Comparison, table: AnyTable) -> AccessPath | None:
     return AccessPath(IndexRange(name, low, high, distinct=index.multi), exact)
 
 
+def prefix_ends(text: str) -> tuple[bytes, bytes, bool]:
+    """(low, high, exact) of the index keys of the texts that begin with this one."""
+    low, high = index_prefix_range(text)
+    return low, high, len(text) <= INDEX_CHARACTERS and len(low) < MAX_STORED - 1
+
+
 def range_ends(test: Comparison, *, of_key: bool = False) -> tuple[bytes, bytes, bool] | None:
     """(low, high, exact) of the index keys, or encoded keys, in a range; it stays within the kind of its ends. None: it is no range."""
     comparators = CLOSED_RANGES.get(test.comparator)
     if comparators is not None:
         ends = zip(comparators, test.value, strict=True)  # type: ignore[call-overload]
-    elif test.comparator in _LOW_ENDS or test.comparator in (Comparator.LESS_THAN, Comparator.LESS_THAN_EQUAL):
+    elif test.comparator in LOW_ENDS or test.comparator in (Comparator.LESS_THAN, Comparator.LESS_THAN_EQUAL):
         ends = iter([(test.comparator, test.value)])
     else:
         return None
     exact = True
     low: bytes | None = None
     high: bytes | None = None
-    kind_low, kind_high = b"", b""
+    value: object = None
     for comparator, value in ends:
         key = encode_key(value) if of_key else index_key(value)
         cut = not of_key and is_cut(key)
         exact = exact and not cut
-        kind_low, kind_high = (FALSE_KEY, after(TRUE_KEY)) if isinstance(value, bool) else kind_range(value)
-        if comparator in _LOW_ENDS:
-            low = after(key) if _LOW_ENDS[comparator] and not cut else key
+        if comparator in LOW_ENDS:
+            low = range_end(comparator, key, cut=cut)
         else:
-            high = after(key) if comparator is Comparator.LESS_THAN_EQUAL or cut else key
-    return kind_low if low is None else low, kind_high if high is None else high, exact
+            high = range_end(comparator, key, cut=cut)
+    if low is None or high is None:
+        kind_low, kind_high = kind_ends(value)
+        return kind_low if low is None else low, kind_high if high is None else high, exact
+    return low, high, exact
+
+
+def range_end(comparator: Comparator, key: bytes, *, cut: bool = False) -> bytes:
+    """Where a range begins or ends whose end has this key. `cut`: other values have it, too."""
+    if comparator in LOW_ENDS:
+        return after(key) if LOW_ENDS[comparator] and not cut else key
+    return after(key) if comparator is Comparator.LESS_THAN_EQUAL or cut else key
+
+
+def kind_ends(value: object) -> tuple[bytes, bytes]:
+    """(low, high) of the keys that a range with one end compares with it: those of its kind."""
+    return (FALSE_KEY, after(TRUE_KEY)) if isinstance(value, bool) else kind_range(value)
 
 
 def intersection(first: AccessPath, second: AccessPath) -> AccessPath:

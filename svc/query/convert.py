@@ -7,8 +7,10 @@ an aware datetime, or, in query objects only, a list of these.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from math import isfinite
 
 from svc.errors import BadValue, QueryError
@@ -22,6 +24,7 @@ _MAX_DIGITS = 302  # of a number of 1000 bits (spec: schema-and-store §5)
 _DATE = Attribute("date", "Date")
 _TEXT_TYPES = frozenset(("ID", "String"))
 _NUMBER_TYPES = frozenset(("Int", "Long", "Float", "BigInt"))
+_FROM_TEXT_ALONE = _NUMBER_TYPES | {"Boolean", "Date"}
 
 
 def typed_value(value: object, conversion: Conversion, attribute: Attribute | None, name: str) -> object:
@@ -56,6 +59,37 @@ def typed_value(value: object, conversion: Conversion, attribute: Attribute | No
         message = error.message if conversion is Conversion.TYPED else _with_hint(error.message, text, expected)
         raise QueryError(message, code="BAD_VALUE") from None
     return converted.encode() if attribute.type in ("Bytes", "Blob") and type(converted) is str else converted
+
+
+def text_reader(conversion: Conversion, attribute: Attribute | None, name: str) -> Callable[[str], object]:
+    """`typed_value` of texts, made once for many of them: what the text itself has no say in is decided here.
+
+    >>> list(map(text_reader(Conversion.CONVERTING, None, "x"), ("5", "a"))), text_reader(Conversion.TEXT, None, "x")("5")
+    ([5, 'a'], '5')
+    """
+    if conversion is Conversion.FORCED or conversion is Conversion.TEXT:
+        return same_text
+    kind = "Any" if attribute is None else attribute.type
+    if attribute is None or attribute.enum is None:
+        if kind in _TEXT_TYPES or (kind == "Any" and conversion is not Conversion.CONVERTING):
+            return same_text
+        if kind == "Any":
+            return autoconvert
+    if kind in _FROM_TEXT_ALONE:
+        assert attribute is not None
+
+        def read(text: str) -> object:
+            try:
+                return text_to_value(attribute, text)
+            except BadValue:
+                return typed_value(text, conversion, attribute, name)  # which says it
+
+        return read
+    return partial(typed_value, conversion=conversion, attribute=attribute, name=name)
+
+
+def same_text(text: str) -> str:
+    return text
 
 
 def typed_pair(value: object, conversion: Conversion, attribute: Attribute | None, name: str) -> tuple[object, object]:

@@ -82,15 +82,20 @@ class Form:
                 self.locate(item.query)
 
 
+def may_be_form(text: str) -> bool:
+    """Whether there is something in it that the language does not write so."""
+    return ("%" in text or "_" in text or "+" in text or ")=" in text or "]=" in text) and _MAYBE.search(
+        text
+    ) is not None  # the first costs a twentieth
+
+
 def maybe_form(text: str, is_declared: Callable[[str], bool]) -> Form | None:
     """None for a query that is in the language already. Raises QuerySyntaxError, with positions in `text`.
 
     >>> maybe_form("select%28id%2Cname%29=&price%3Dgt=5&_limit=20&_offset=40", str.isspace).text
     'select(id,name)&price=gt=5&limit(40,60)'
     """
-    if (
-        not ("%" in text or "_" in text or "+" in text or ")=" in text or "]=" in text) or _MAYBE.search(text) is None
-    ):  # the first costs a twentieth
+    if not may_be_form(text):
         return None
     terms: list[tuple[int, str, bool]] = []
     given: dict[str, QueryParameter] = {}

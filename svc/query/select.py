@@ -113,7 +113,7 @@ def compile_select(
     items = select.items
     names = tuple([item.name for item in items])
     selected, given = None, tuple(range(len(items)))
-    others = tuple([at for at, item in enumerate(items) if not _is_plain(item, table)])
+    others = tuple([at for at, item in enumerate(items) if not is_own_property(item, table)])
     if select.shape == "object" and "*" not in names and (len(items) > WIDE or any(item.alias is not None for item in items)):
         given = others
         build = _picked_objects(items, others, names, select.nulls, json)
@@ -266,7 +266,8 @@ def narrowing(where: Predicate | None, name: str) -> Predicate | None:
     return AnyOf(tuple(demands))  # each condition by itself found its record; all of these matched
 
 
-def _is_plain(item: SelectItem, table: AnyTable) -> bool:
+def is_own_property(item: SelectItem, table: AnyTable) -> bool:
+    """Whether it is read from the record as it is stored."""
     name = item.path[0]
     if (
         len(item.path) > 1

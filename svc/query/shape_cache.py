@@ -77,8 +77,26 @@ class ShapeCache:
         self._strings_once.add(once)
         return plan
 
-    def _shape(self, name: str, text: str, table: AnyTable) -> _Shape | None:
-        """The shape of `text`; None if it is new. Most come once, so what is kept is the second one."""
+    def shaped_plan(self, text: str, table: AnyTable, reader: Reader, allow_full_scan: bool | None) -> tuple[str, ShapedPlan] | None:
+        """The shape of a query string that has just been answered, and its plan; it is kept, though it may have come for the first time.
+
+        None: strings of this shape are not planned by it, or this one is not written as the language has it (`form`).
+        """
+        if len(text) > self._max_length:
+            return None
+        try:
+            if maybe_form(text, table.attributes.__contains__) is not None:
+                return None
+            found = cut(text)
+            shape = None if found is None else self._shape(found[0], text, table, is_new=False)
+            if found is None or shape is None or shape.template is None:
+                return None
+            return found[0], _shaped(shape, table, reader, allow_full_scan)
+        except Problem:
+            return None
+
+    def _shape(self, name: str, text: str, table: AnyTable, *, is_new: bool = True) -> _Shape | None:
+        """The shape of `text`; None if it is new. Most come once, so what is kept is the second one. `is_new`: it may be one of these."""
         definition = table.definition
         key = (id(definition), name)
         shapes = self._shapes
@@ -87,12 +105,12 @@ class ShapeCache:
             shapes[key] = shape
             return shape
         once = hash(key)
-        if once not in self._shapes_once:
+        if is_new and once not in self._shapes_once:
             if len(self._shapes_once) >= _SEEN:
                 self._shapes_once.clear()
             self._shapes_once.add(once)
             return None
-        self._shapes_once.remove(once)
+        self._shapes_once.discard(once)
         shape = shapes[key] = _Shape(definition, template_of(text, table.attributes.__contains__))
         self._characters += len(name)
         while len(shapes) > self._max_entries or self._characters > self._max_characters:
@@ -103,6 +121,10 @@ class ShapeCache:
 
 
 def _planned(shape: _Shape, values: list[str], table: AnyTable, txn: object, reader: Reader, allow_full_scan: bool | None) -> Plan:
+    return _shaped(shape, table, reader, allow_full_scan).plan(values, table, txn)
+
+
+def _shaped(shape: _Shape, table: AnyTable, reader: Reader, allow_full_scan: bool | None) -> ShapedPlan:
     place = (id(table), id(rights_of(reader, table)), allow_full_scan)
     made = shape.plans.get(place)
     if made is None or not made.holds(table, reader):
@@ -110,4 +132,4 @@ def _planned(shape: _Shape, values: list[str], table: AnyTable, txn: object, rea
             shape.plans.clear()
         assert shape.template is not None
         made = shape.plans[place] = ShapedPlan(shape.template, table, reader, allow_full_scan)
-    return made.plan(values, table, txn)
+    return made

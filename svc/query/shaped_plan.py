@@ -6,6 +6,7 @@ time, so a plan is the one that the planner would make without it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias
@@ -61,20 +62,21 @@ class OpenTest(Comparison):
 class ShapedPlan:
     """What the plans of one shape have in common, for one table and the rights of one user."""
 
-    __slots__ = ("_allow_full_scan", "_definitions", "_query", "_record", "_rights", "_shared", "_where")
+    __slots__ = ("_allow_full_scan", "_definitions", "_record", "_rights", "_shared", "lists", "query", "where")
 
     def __init__(self, template: Query, table: AnyTable, reader: Reader, allow_full_scan: bool | None) -> None:
         """`template`: of `template_of`. Raises what narrowing and planning raise."""
         query = template if reader is UNRESTRICTED else narrow_query(template, table, reader)
         where = resolve_names(query, table, _open_test)
         assert where is not None
-        self._where = where
-        self._query = query
+        self.where = where  # with OpenTests
+        self.query = query  # what the reader may see of it, with slots
         self._allow_full_scan = allow_full_scan
         self._definitions = Definitions(table)
         self._rights = rights_of(reader, table)
         self._shared: dict[object, object] = {}
         self._record = _shape_of_one(query, where, table)
+        self.lists: dict[bool, object] = {}  # what `compiled_lists` has made of it, by `json`
 
     def find_record(self, value: object, table: AnyTable, txn: Any) -> list[Any] | None:
         """What `plan` with this one value would find, for JSON: no row or one. None: the plan is not that of one record by its key, or the value is not a
@@ -97,7 +99,7 @@ class ShapedPlan:
 
     def plan(self, values: list[str], table: AnyTable, txn: object) -> Plan:
         """The plan with these values. Raises what planning the whole query would, but without positions."""
-        plan = plan_resolved(self._query, _filled(self._where, values), table, txn, self._allow_full_scan)
+        plan = plan_resolved(self.query, filled_predicate(self.where, values), table, txn, self._allow_full_scan)
         plan.shared = self._shared
         return plan
 
@@ -123,16 +125,16 @@ def _open_test(node: Condition, attribute: Attribute, table: AnyTable) -> Predic
     return OpenTest(node, attribute, table)
 
 
-def _filled(predicate: Predicate, values: list[str]) -> Predicate:
+def filled_predicate(predicate: Predicate, values: Sequence[str]) -> Predicate:
     """The predicate with values in the places of slots."""
     if type(predicate) is OpenTest:
         node = predicate.node
         condition = Condition(node.path, node.comparator, filled(node.value, values), node.conversion)
         return typed_test(condition, predicate.attribute, predicate.table)
     if type(predicate) is AllOf:
-        return AllOf(tuple([_filled(member, values) for member in predicate.members]))
+        return AllOf(tuple([filled_predicate(member, values) for member in predicate.members]))
     if type(predicate) is AnyOf:
-        return AnyOf(tuple([_filled(member, values) for member in predicate.members]))
+        return AnyOf(tuple([filled_predicate(member, values) for member in predicate.members]))
     if type(predicate) is RelatedCondition and predicate.where is not None:
-        return replace(predicate, where=_filled(predicate.where, values))
+        return replace(predicate, where=filled_predicate(predicate.where, values))
     return predicate

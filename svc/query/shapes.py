@@ -11,7 +11,7 @@ sign; every other value is a part of the shape. So is a wildcard at its end.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from svc.errors import QueryError
@@ -22,6 +22,7 @@ from svc.query.url import maybe_parse_plainly
 _MARK = "\0"
 _TYPED = r"null(?![^&|)\]])|(?:number|boolean|string|date):"
 _VALUE = re.compile(rf"(?<!\b_count)([=<>])(?!{_TYPED})([A-Za-z0-9._~:@/,' %-]++)(?![^&|)\]*])")
+_PLAIN_VALUE = r"(?!null(?![^&|)\]]))([A-Za-z0-9._~@/,'-]++)"
 
 
 @dataclass(slots=True, frozen=True)
@@ -43,6 +44,19 @@ def cut(text: str) -> tuple[str, list[str]] | None:
     values = pieces[2::3]
     del pieces[2::3]
     return _MARK.join(pieces), values
+
+
+def pattern_of(shape: str) -> re.Pattern[str]:
+    """Matches, as a whole, the strings of a shape whose values are plain: letters, digits and what needs no escape and says nothing of types. Its groups are
+    the values, as `cut` finds them: these have no say in where it finds others, nor in what `form` makes of a string. A quarter of its cost.
+
+    >>> pattern = pattern_of(cut("price=gt=20&lt=60&sort(name)")[0])
+    >>> pattern.fullmatch("price=gt=5&lt=7.5&sort(name)").groups(), pattern.fullmatch("price=gt=5&lt=date:1&sort(name)")
+    (('5', '7.5'), None)
+    """
+    pieces = shape.split(_MARK)  # of each value: what is in front of its operator's last character, and that
+    ends = [pieces[at] + pieces[at + 1] for at in range(0, len(pieces) - 1, 2)]
+    return re.compile(_PLAIN_VALUE.join(map(re.escape, (*ends, pieces[-1]))))
 
 
 def decoded(raw_values: list[str]) -> list[str]:
@@ -104,7 +118,7 @@ def has_slots(value: object) -> bool:
     return isinstance(value.value if isinstance(value, Bound) else value, Slot)
 
 
-def filled(value: object, values: list[str]) -> object:
+def filled(value: object, values: Sequence[str]) -> object:
     """The value of a condition with `values` in the places of its slots."""
     if type(value) is Slot:
         return values[value.index]

@@ -33,11 +33,17 @@ class AnyIndex(Protocol):
     ) -> Callable[[int], list[bytes]]:
         """The stored primary keys of `scan`: a function that gives the next n, fewer at the end."""
 
+    def few(self, txn: Any, low: bytes, high: bytes | None, most: int) -> list[bytes] | None:
+        """The stored primary keys of `scan`, None if there are more than `most`. `high` None: of the one index key `low`."""
+
     def count(self, txn: Any, low: bytes | None, high: bytes | None, most: int = ...) -> int:
         """The number of entries, or a lower bound of it, which is at least `most`."""
 
-    def exact_count(self, txn: Any, low: bytes | None, high: bytes | None) -> int | None:
-        """The number of entries, None if only a lower bound is known without reading them."""
+    def count_of(self, txn: Any, key: bytes) -> int:
+        """The number of entries of one index key."""
+
+    def exact_count(self, txn: Any, low: bytes | None, high: bytes | None, most: int = ...) -> int | None:
+        """The number of entries, None if only a lower bound is known without reading them. `most`: values that are looked at."""
 
 
 class AnyTable(Protocol):
@@ -63,6 +69,9 @@ class AnyTable(Protocol):
 
     def get_many(self, keys: Iterable[bytes], txn: Any) -> list[tuple[bytes, bytes]]:
         """(stored key, raw) of those of these stored keys that have a record, in the order given."""
+
+    def get_many_plain(self, keys: Iterable[bytes], txn: Any) -> list[bytes] | None:
+        """The records of these stored keys, None if one is not there or needs a further look."""
 
     def scan(
         self, txn: Any, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False, behind: bytes | None = None

@@ -95,6 +95,7 @@ class Rest:
         self.types = ContentTypes.built_in() if types is None else types
         self._bodies = Bodies(self.types, decoder or RequestDecoder(DEFAULT_MAX_BODY, DEFAULT_MAX_BODY))
         compression = compression or Compression(DEFAULT_THRESHOLD)
+        self.compression = compression
         self._responses = ResponseBuilder(self.types, compression, reactor.clock, report, options, resources)
         self._pages = Pages(self.types, compression, reactor.clock, report, options, resources, reactor.executor)
         self._streams = EventStreams(reactor.loop, reactor.clock.monotonic, report)

@@ -47,11 +47,23 @@ class ExpiryTimes:
 class TableExpiry:
     """The expiries of one table. `handle`: of `$expiry`. Times are in ms since the epoch, durations in ms."""
 
-    __slots__ = ("_definition", "_handle", "_number", "_set", "_validator", "by_attribute", "duration_ms", "eviction_ms", "scan_interval")
+    __slots__ = (
+        "_begin",
+        "_definition",
+        "_handle",
+        "_number",
+        "_set",
+        "_validator",
+        "by_attribute",
+        "duration_ms",
+        "eviction_ms",
+        "scan_interval",
+    )
 
     def __init__(self, handle: Handle, number: int) -> None:
         self._handle = handle
         self._number = number
+        self._begin = expiry_key(number, 0.0)
         self._set: ExpiryTimes | None = None
 
     def redefine(self, definition: TableDefinition, validator: Validator) -> None:
@@ -109,7 +121,7 @@ class TableExpiry:
 
     def clear(self, txn: Txn, step: int) -> Iterator[None]:
         """Remove all entries of the table, `step` times of expiry per step."""
-        prefix = expiry_key(self._number, 0.0)[:4]
+        prefix = self._begin[:4]
         while True:
             cursor = txn.cursor(self._handle)
             for _ in range(step):
@@ -123,7 +135,7 @@ class TableExpiry:
         found: list[bytes] = []
         cursor = txn.cursor(self._handle)
         end = expiry_key(self._number, before_ms)
-        if cursor.set_range(expiry_key(self._number, 0.0)):
+        if cursor.set_range(self._begin):
             for key, stored in cursor.iternext():
                 if key > end or len(found) == limit:
                     break
@@ -135,7 +147,7 @@ class TableExpiry:
         found: list[bytes] = []
         cursor = txn.cursor(self._handle)
         partial, end = expiry_key(self._number, PARTIAL), expiry_key(self._number, before_ms)
-        here = cursor.set_range(expiry_key(self._number, 0.0))
+        here = cursor.set_range(self._begin)
         while here and len(found) < limit:
             key, stored = cursor.item()
             if key > end:
@@ -150,20 +162,20 @@ class TableExpiry:
     def has_due(self, txn: Txn, before_ms: float) -> bool:
         """Whether there is a record whose expiry is not after `before_ms`, or of which only a part is left. O(log n)."""
         cursor = txn.cursor(self._handle)
-        return cursor.set_range(expiry_key(self._number, 0.0)) and cursor.key() <= expiry_key(self._number, before_ms)
+        return cursor.set_range(self._begin) and cursor.key() <= expiry_key(self._number, before_ms)
 
     def counts(self, txn: Txn, before_ms: float) -> Iterator[int]:
         """The numbers of records whose expiry is not after `before_ms`: one for each time of expiry."""
         cursor = txn.cursor(self._handle)
         end = expiry_key(self._number, before_ms)
-        found = cursor.set_range(expiry_key(self._number, 0.0))
+        found = cursor.set_range(self._begin)
         while found and cursor.key() <= end:
             yield cursor.count()
             found = cursor.next_nodup()
 
     def entries(self, txn: Txn) -> set[tuple[bytes, bytes]]:
         """All (key in `$expiry`, stored key) of the table, for checks."""
-        low, high = expiry_key(self._number, 0.0), expiry_key(self._number + 1, 0.0)
+        low, high = self._begin, expiry_key(self._number + 1, 0.0)
         found: set[tuple[bytes, bytes]] = set()
         cursor = txn.cursor(self._handle)
         if cursor.set_range(low):

@@ -8,7 +8,7 @@ what `get_by` takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, repeat
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from svc.store.values.keys import (
     storage_key,
     storage_low,
 )
-from svc.store.values.records import FORMAT, IS_COPY, IS_PARTIAL, MISSING, decode, expiry_of, projection
+from svc.store.values.records import FORMAT, IS_COPY, IS_PARTIAL, MISSING, are_plain, decode, expiry_of, projection
 from svc.store.values.validation import Validator
 from svc.store.writing.constraints import Constraints, constraints_of
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _TEXT_KEYS = frozenset(("ID", "String"))
 _NUMBER_KEYS = frozenset(("Int", "Long", "BigInt", "Any"))
+_NO_DEFAULT = repeat(None)  # of `Txn.get`, for `map`
 
 
 class Table:
@@ -195,15 +196,6 @@ class Table:
         # The common header has no expiry.
         return raw if raw is None or raw[0] == self.plain_format else self._whole(raw, txn)
 
-    def get_plain(self, stored: bytes, txn: Txn) -> bytes | None:
-        """The record under a stored key, if there is one that needs no further look: no time at which it expires, no former definition. None: `get_raw` tells
-        more."""
-        try:
-            raw = txn.get(stored, None, self.primary)
-        except LmdbError:
-            return None
-        return raw if raw is not None and raw[0] == self.plain_format else None
-
     def get_entry(self, stored: bytes, txn: Txn | None = None) -> bytes | None:
         """What there is under this stored key, expired or partial as it may be. Default: the turn's snapshot."""
         if txn is None:
@@ -248,6 +240,15 @@ class Table:
             ]
         except LmdbError as error:
             raise store_problem(error, self.database.env.path) from error
+
+    def get_many_plain(self, keys: Iterable[bytes], txn: Txn) -> list[bytes] | None:
+        """The records under these stored keys, if each is there and needs no further look: no time at which it expires, no former definition. None:
+        `get_many` tells more."""
+        try:
+            raws: list[Any] = list(map(txn.get, keys, _NO_DEFAULT, repeat(self.primary)))
+            return raws if self.plain_format == FORMAT and are_plain(raws) else None
+        except (LmdbError, TypeError):  # TypeError: one is None
+            return None
 
     def _live(self, stored: bytes, txn: Txn) -> bytes | None:
         try:
@@ -406,9 +407,10 @@ class Table:
     def expired(self, txn: Txn, limit: int) -> list[tuple[bytes, bytes]] | None:
         """(stored key, raw) of the records that have expired and are not yet removed: indexes still have their entries, `record_count` has
         them counted off. None if there are more than `limit`."""
-        if self.is_caching:
+        now_ms = self.database.clock.wall() * 1000
+        if self.is_caching or not self.expiry.has_due(txn, now_ms):
             return []
-        keys = self.expiry.keys(txn, self.database.clock.wall() * 1000, limit + 1)
+        keys = self.expiry.keys(txn, now_ms, limit + 1)
         if len(keys) > limit:
             return None
         return [(key, raw) for key in keys if (raw := self.read(key, txn)) is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import fields, replace
 
 import pytest
@@ -18,10 +19,11 @@ from svc.query import QueryCache, parse_query, plan_query, print_query
 from svc.query.authorization import narrow_query
 from svc.query.execution import execute
 from svc.query.explain import explain
+from svc.query.form import may_be_form
 from svc.query.nodes import Bound, Condition, Conversion, Group
 from svc.query.shape_cache import ShapeCache
 from svc.query.shaped_plan import UNRESTRICTED
-from svc.query.shapes import cut, decoded, filled, template_of
+from svc.query.shapes import cut, decoded, filled, pattern_of, template_of
 from svc.store import Store, StoreSettings
 from svc.store.schema import Attribute
 from tests.property.test_query import PIECES
@@ -151,6 +153,27 @@ def test_strings_of_one_shape_have_the_same_nodes_but_for_values(pair):
                 decoded(values)
             continue
         assert replace(template, where=fill(template.where, decoded(values))) == expected
+
+
+@settings(max_examples=half_by_day(400))
+@given(pairs())
+@example(("price=gt=5&lt=7", "price=gt=5&lt=gt"))
+@example(("a==1&b==2*", "a==null&b==null*"))
+@example(("a==1*&b==2", "a==null*&b==2"))
+@example(("_count==1&a==2", "_count==exact&a==2"))
+def test_a_pattern_matches_strings_of_its_shape_only(pair):
+    first = pair[0]
+    shape = cut(first)
+    if shape is None:
+        return
+    pattern = pattern_of(shape[0])
+    for text in pair:
+        found = pattern.fullmatch(text)
+        if found is not None:
+            assert cut(text) == (shape[0], list(found.groups()))
+            assert may_be_form(text) == may_be_form(first) or "%" in first
+    if all(re.fullmatch("[a-z0-9.]+", value) for value in shape[1]):
+        assert pattern.fullmatch(first)
 
 
 # --- plans and rows ----------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.values.computed import computed_attributes
 from svc.store.values.keys import encode_key, index_keys, storage_key
-from svc.store.values.records import encode
+from svc.store.values.records import are_plain, encode
 
 
 class FakeIndex:
@@ -37,6 +37,13 @@ class FakeIndex:
     def primaries(self, txn, low=None, high=None, *, reverse=False, behind=None):
         entries = self.scan(txn, low, high, reverse=reverse, behind=behind)
         return lambda count: [primary for _, primary in islice(entries, count)]
+
+    def few(self, txn, low, high, most):
+        found = [primary for _, primary in self._slice(low, low + b"\0" if high is None else high)]
+        return found if len(found) <= most else None
+
+    def count_of(self, txn, key):
+        return len(self._slice(key, key + b"\0"))
 
     def values(self, txn, low=None, high=None):
         for key, entries in groupby(self._slice(low, high), key=itemgetter(0)):
@@ -80,6 +87,10 @@ class FakeTable:
 
     def get_many(self, keys, txn):
         return [(key, raw) for key in keys if (raw := self.get_by(key, txn)) is not None]
+
+    def get_many_plain(self, keys, txn):
+        found = [self.raws.get(key) for key in keys]
+        return None if None in found or not are_plain(found) else found
 
     def get_by(self, key, txn):
         return self.raws.get(key) or self.raws.get(storage_key(key))

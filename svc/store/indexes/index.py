@@ -169,6 +169,36 @@ class Index:
 
         return take
 
+    def few(self, txn: Txn, low: bytes, high: bytes | None, most: int) -> list[bytes] | None:
+        """The stored primary keys of `scan`, if there are no more than `most`: in one go, which costs half of `primaries`. `high` None: of the one index key
+        `low`."""
+        if self.progress is not None:
+            raise IndexRebuilding(self.attribute)
+        try:
+            cursor = txn.cursor(self.handle)
+            if high is None:
+                found = list(islice(cursor.iternext_dup(), most + 1)) if cursor.set_key(low) else []
+            else:
+                found = []
+                append = found.append
+                for key, primary in islice(cursor.iternext(), most + 1) if cursor.set_range(low) else ():
+                    if key >= high:
+                        break
+                    append(primary)
+        except LmdbError as error:
+            raise store_problem(error, self.env.path) from error
+        return found if len(found) <= most else None
+
+    def count_of(self, txn: Txn, key: bytes) -> int:
+        """The number of entries of one index key."""
+        if self.progress is not None:
+            raise IndexRebuilding(self.attribute)
+        try:
+            cursor = txn.cursor(self.handle)
+            return cursor.count() if cursor.set_key(key) else 0
+        except LmdbError as error:
+            raise store_problem(error, self.env.path) from error
+
     def values(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> Iterator[tuple[bytes, int]]:
         """(index key, number of its entries) with low <= index key < high, in order. One step for each different key."""
         if self.progress is not None:
@@ -192,9 +222,9 @@ class Index:
         """
         return self._count(txn, low, high, most)[0]
 
-    def exact_count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None) -> int | None:
+    def exact_count(self, txn: Txn, low: bytes | None = None, high: bytes | None = None, most: int = COUNT_CAP) -> int | None:
         """The same if that is no lower bound, else None."""
-        count, is_exact = self._count(txn, low, high, COUNT_CAP)
+        count, is_exact = self._count(txn, low, high, most)
         return count if is_exact else None
 
     def _count(self, txn: Txn, low: bytes | None, high: bytes | None, most: int) -> tuple[int, bool]:
@@ -202,10 +232,11 @@ class Index:
             raise IndexRebuilding(self.attribute)
         if low is None and high is None:
             return txn.stat(self.handle)["entries"], True
-        if low is None or high is None or high != after(low):
-            cache = self._cache_for(txn)
-            if cache is not None:
-                return cache.count(low, high), True
+        if low is not None and high == after(low):
+            return self.count_of(txn, low), True
+        cache = self._cache_for(txn)
+        if cache is not None:
+            return cache.count(low, high), True
         return self.count_stored(txn, low, high, most)
 
     def scan_built(

@@ -21,6 +21,7 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MAX = 2**53  # inclusive, on both sides of zero
 KEY_LIMIT = 2**64  # integer keys: absolute value below it
 MAX_BITS = 1000
+_SHORT = 15  # characters: a numeral is a number within every bound
 MAX_DIGITS = 302  # no longer numeral fits in MAX_BITS; int() takes quadratic time for long ones
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -122,6 +123,8 @@ def _bigint_from_text(text: str) -> int | None:
 
 
 def _float_from_text(text: str) -> int | float | None:
+    if len(text) <= _SHORT and _integer(text):
+        return int(text)
     if _integer(text) and (integer := _bigint_from_text(text)) is not None:
         return integer
     if len(text) > 2 * MAX_DIGITS or _number(text) is None:

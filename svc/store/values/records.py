@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
+from operator import itemgetter
 from struct import Struct
 from struct import error as StructError
 from sys import maxsize
@@ -81,6 +82,8 @@ _unpack_ms = Struct(">q").unpack
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
+_PLAIN_FIRST, _PLAIN_BEHIND = bytes((FORMAT,)), bytes((FORMAT + 1,))
+_PAYLOAD = itemgetter(slice(PAYLOAD_AT, None))  # of a plain record; half the time of a slice
 _REMEMBERED = 1024  # entries of each of the memos below; when one is full, it is cleared
 
 # What reading damaged bytes may raise, the conversions of extensions included.
@@ -242,15 +245,24 @@ def decode_json(raw: bytes) -> Record:
 
 
 def decode_json_many(raws: list[bytes]) -> list[Record]:
-    """`decode_json` of each, in one call of the decoder: a sixth less for small records."""
+    """`decode_json` of each, in one call of the decoder: a quarter less for small records."""
     try:
-        payloads = [raw[PAYLOAD_AT:] for raw in raws if raw[0] == FORMAT]
-        if len(payloads) == len(raws):
-            return _decode_records_json(_ARRAY_HEADER(0xDD, len(raws)) + b"".join(payloads))
+        if are_plain(raws):
+            return decode_joined(join_plain(raws))
     except DAMAGE:
         pass
     # One by one: some have another header, or one is damaged, and this says so.
     return [decode_json(raw) for raw in raws]
+
+
+def are_plain(raws: Sequence[bytes]) -> bool:
+    """Whether all of them have the header of most: no expiry, nothing that is compressed, in files, or a copy. TypeError if one is None."""
+    return not raws or (min(raws) >= _PLAIN_FIRST and max(raws) < _PLAIN_BEHIND)  # less than to look at each
+
+
+def join_plain(raws: Sequence[bytes]) -> bytes:
+    """The payloads of records that `are_plain`, as one array, for `decode_joined` and `joined_decoder`, which raise DAMAGE as it is."""
+    return _ARRAY_HEADER(0xDD, len(raws)) + b"".join(map(_PAYLOAD, raws))
 
 
 def decode_payload(payload: bytes) -> Any:
@@ -335,6 +347,22 @@ def struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[Sequen
         return made
 
 
+def joined_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[bytes], list[Any]] | None:
+    """What decodes joined records (`join_plain`): for each a Struct with these fields, (field, property, type), in this order, ready for JSON, which leaves out
+    what is MISSING.
+
+    A type is `Any`, or what msgspec knows; dates and other extensions are values of `Any` alone. A value of another type raises DAMAGE. None if msgspec
+    cannot read properties of these names. Made once for each set of fields, and remembered.
+    """
+    try:
+        return _joined_decoders[fields]
+    except KeyError:
+        if len(_joined_decoders) >= _REMEMBERED:
+            _joined_decoders.clear()
+        made = _joined_decoders[fields] = _make_joined_decoder(fields)
+        return made
+
+
 def iso_text(ms: int) -> str:
     """The JSON form of a date.
 
@@ -364,6 +392,7 @@ def from_ms(ms: int) -> datetime:
 
 _projections: dict[tuple[tuple[str, ...], bool, Any], Callable[[bytes], tuple[Any, ...]]] = {}
 _selectors: dict[tuple[tuple[str, ...], tuple[int, ...], Any], Callable[[list[bytes], list[list[Any]]], list[Record]] | None] = {}
+_joined_decoders: dict[tuple[tuple[str, str, Any], ...], Callable[[bytes], list[Any]] | None] = {}
 _struct_decoders: dict[tuple[tuple[str, str, Any], ...], Callable[[Sequence[bytes]], list[Any] | None] | None] = {}
 _minutes: dict[int, str] = {}
 _iso_texts: dict[bytes, str] = {}
@@ -458,6 +487,20 @@ def _make_struct_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[
             raise _damaged()
 
     return read
+
+
+def _make_joined_decoder(fields: tuple[tuple[str, str, Any], ...]) -> Callable[[bytes], list[Any]] | None:
+    try:
+        struct = msgspec.defstruct(
+            "Selection",
+            [(field, kind, MISSING) for field, _, kind in fields],
+            rename={field: name for field, name, _ in fields},
+            gc=False,
+        )
+    except ValueError:
+        return None
+    decode: Callable[[bytes], list[Any]] = Decoder(list[struct], ext_hook=_from_extension_json).decode  # type: ignore[valid-type]
+    return decode
 
 
 def _storable_value(value: Any, big: bool, files: list[Blob]) -> Any:
@@ -569,5 +612,15 @@ def _damaged() -> StoreFailure:
 _decode_record: Callable[[bytes], Record] = Decoder(dict, ext_hook=_from_extension).decode
 _decode_record_json: Callable[[bytes], Record] = Decoder(dict, ext_hook=_from_extension_json).decode
 _decode_records_json: Callable[[bytes], list[Record]] = Decoder(list[Record], ext_hook=_from_extension_json).decode
+
+
+def _refuse_extension(code: int, data: memoryview) -> Any:
+    raise ValueError("an extension")
+
+
+decode_joined = _decode_records_json
+"""Decodes joined records (`join_plain`) as `decode_json_many` does."""
+decode_joined_strictly: Callable[[bytes], list[Record]] = Decoder(list[Record], ext_hook=_refuse_extension).decode
+"""The same if text is all that text in the result can be; raises ValueError where there are dates, or other values that MessagePack has no type for."""
 _decode_value: Callable[[Any], Any] = Decoder(ext_hook=_from_extension).decode
 _decode_value_json: Callable[[Any], Any] = Decoder(ext_hook=_from_extension_json).decode

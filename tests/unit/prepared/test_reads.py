@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from svc.prepared import kept, requests
+from svc.prepared import requests
 from svc.rest import RestOptions
 from tests.support.prepared_reads import Beside, authorization
 
@@ -153,7 +153,7 @@ def test_they_use_up_the_share_of_input(beside: Beside) -> None:
 
 
 def test_their_number_is_bounded(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 8)
+    monkeypatch.setattr(beside.node.prepared.reads, "_most", 8)
     for number in range(40):
         for _ in range(3):
             beside.get("/Product/k1", {**authorization("root"), "X-Number": str(number)})

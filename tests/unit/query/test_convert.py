@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 import pytest
 
 from svc.errors import QueryError
-from svc.query.convert import forced_value, text_form, typed_pair, typed_value
+from svc.query.convert import forced_value, text_form, text_reader, typed_pair, typed_value
 from svc.query.nodes import Bound, Conversion
-from svc.store.schema import Attribute
+from svc.store.schema import Attribute, Enumeration
 
 CONVERTING, STRICT, TEXT, TYPED, FORCED = (
     Conversion.CONVERTING,
@@ -134,3 +134,31 @@ def test_what_is_shown_of_a_value_is_bounded_and_encodable():
         with pytest.raises(QueryError) as caught:
             forced_value("number", value, (value,))
         assert len(caught.value.message.encode()) < 600
+
+
+TEXTS = ["", "a", "null", "true", "FALSE", "5", "-5", "0", "-0", "007", "2.50", "1e3", "1e999", "$z", "9" * 15, "9" * 16, "9" * 400]
+TEXTS += ["2024-01-05", "é", "OPEN", "\ud800"]
+
+
+@pytest.mark.parametrize("conversion", [CONVERTING, STRICT, TEXT, FORCED])
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        None,
+        *[Attribute("x", kind) for kind in ("ID", "String", "Int", "Long", "Float", "BigInt", "Boolean", "Date", "Bytes", "Any", "Blob")],
+        Attribute("x", "Float", elements=True),
+        Attribute("x", "String", enum=Enumeration("Status", ("OPEN", "CLOSED"))),
+    ],
+)
+def test_a_reader_of_texts_gives_their_typed_values(attribute, conversion):
+    read = text_reader(conversion, attribute, "x")
+    for text in TEXTS:
+        try:
+            expected = typed_value(text, conversion, attribute, "x")
+        except QueryError as error:
+            with pytest.raises(QueryError) as raised:
+                read(text)
+            assert (raised.value.message, raised.value.code) == (error.message, error.code)
+            continue
+        found = read(text)
+        assert found == expected and type(found) is type(expected)

@@ -9,6 +9,7 @@ from svc.query import parse_query, plan_query
 from svc.query.execution import execute
 from svc.query.shape_cache import ShapeCache
 from svc.query.shaped_plan import UNRESTRICTED
+from svc.query.shapes import cut
 from svc.store.schema import Attribute
 from svc.store.values.records import decode
 from tests.support.rows import next_rows
@@ -156,3 +157,16 @@ def test_what_came_once_is_bounded():
         plan_of(cache, f"name={number}", products, scans=True)
         plan_of(cache, f"name={number}&limit({number})", products, scans=True)
     assert len(cache._strings_once) <= 1024 and len(cache._shapes_once) <= 1024
+
+
+def test_the_plan_of_a_string_that_has_been_answered():
+    products, _ = shop(PRODUCTS)
+    cache = ShapeCache()
+    shape, plan = cache.shaped_plan("price=gt=1&lt=2", products, UNRESTRICTED, False)
+    assert shape == cut("price=gt=3&lt=4")[0] and len(cache) == 1
+    assert cache.shaped_plan("price=gt=3&lt=4", products, UNRESTRICTED, False) == (shape, plan)
+    assert ids(plan_of(cache, "price=gt=3&lt=6", products)) == ["p4", "p5"], "it is one of the known ones"
+    for text in ("x" * 2000, "_limit=5&price=gt=1", "price%3Dgt=1", "sort(price)", "nope=1", "price=gt=1&live()", "price=%zz(&"):
+        assert cache.shaped_plan(text, products, UNRESTRICTED, False) is None
+    assert cache.shaped_plan("price=gt=1", products, UNRESTRICTED, False) is not None
+    assert cache.shaped_plan("price=gt=1", products, User("u"), False) is None

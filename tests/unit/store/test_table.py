@@ -335,3 +335,14 @@ def test_any_keys_come_in_order(seats: Table, drawn: list[tuple[str, int, str]])
             write_all(seats, [(start * length)[:length] + end], "put")
     keys = [seats.key_of(raw) for _, raw in seats.scan(seats.database.snapshot())]
     assert keys == sorted(keys)  # type: ignore[type-var]
+
+
+def test_many_records_that_need_no_further_look(seats: Table, clock: FakeClock) -> None:
+    put(seats, "a", price=1)
+    put(seats, "b")
+    put(seats, "c", expires_at=clock.wall() * 1000 + 5000)
+    txn = seats.database.snapshot()
+    assert seats.get_many_plain(map(encode_key, "ba"), txn) == [seats.get_raw("b"), seats.get_raw("a")]
+    assert seats.get_many_plain([], txn) == []
+    for others in ("x", "ax", "xa", "xx", "c", "ac"):
+        assert seats.get_many_plain(map(encode_key, others), txn) is None

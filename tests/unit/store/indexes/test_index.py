@@ -286,3 +286,30 @@ def test_primary_keys_are_those_of_a_scan(seats: Table, count: int) -> None:
                 assert found == expected
                 assert take(count) == []
     assert index.primaries(txn, index_key(7.5), after(index_key(7.5)))(5) == []
+
+
+def test_few_primary_keys(seats: Table) -> None:
+    fill(seats, {f"k{number:03}": {"price": number // 30} for number in range(200)})
+    index, txn = seats.indexes["price"], seats.database.snapshot()
+    for low, high, size in (
+        (index_key(2), None, 30),
+        (index_key(7.5), None, 0),
+        (index_key(1), index_key(4), 90),
+        (index_key(4), index_key(1), 0),
+        (index_key(6), index_key(9), 20),
+        (index_key(9), index_key(10), 0),
+        (index_key(6), b"\xff", 20),
+    ):
+        expected = [stored for _, stored in index.scan(txn, low, after(low) if high is None else high)]
+        assert len(expected) == size
+        for most in (size, size + 1, 1000):
+            assert index.few(txn, low, high, most) == expected
+        assert size == 0 or index.few(txn, low, high, size - 1) is None
+        if high is None:
+            assert index.count_of(txn, low) == index.exact_count(txn, low, after(low)) == size
+    assert index.exact_count(txn, index_key(0), index_key(4), 2) in (None, 120)
+    index.progress = b""
+    with pytest.raises(IndexRebuilding):
+        index.few(txn, index_key(1), None, 5)
+    with pytest.raises(IndexRebuilding):
+        index.count_of(txn, index_key(1))

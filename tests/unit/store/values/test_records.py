@@ -18,9 +18,13 @@ from svc.store.entity_tags import etag_of, etag_of_version
 from svc.store.values import records
 from svc.store.values.records import (
     COMPRESSED,
+    DAMAGE,
     MISSING,
     NEVER,
+    are_plain,
     decode,
+    decode_joined,
+    decode_joined_strictly,
     decode_json,
     decode_json_many,
     decode_payload,
@@ -30,6 +34,8 @@ from svc.store.values.records import (
     expiry_of,
     frame,
     iso_text,
+    join_plain,
+    joined_decoder,
     lsn_of,
     projection,
     raw_payload,
@@ -272,11 +278,53 @@ def test_the_memos_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         projection((f"bounded{number}",))
         struct_decoder((("a", f"bounded{number}", int),))
+        joined_decoder((("a", f"bounded{number}", int),))
         moment = MOMENT + timedelta(days=number)
         assert decode_json(encode({"x": moment}, VERSION, 1, None))["x"] == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    assert max(len(records._projections), len(records._struct_decoders), len(records._minutes), len(records._iso_texts)) <= 10
+    assert (
+        max(
+            len(records._projections),
+            len(records._struct_decoders),
+            len(records._joined_decoders),
+            len(records._minutes),
+            len(records._iso_texts),
+        )
+        <= 10
+    )
 
 
 @pytest.mark.parametrize("ms", [0, 1, -1, 999, 59_999, 60_000, -60_001, 1704485247955, -62135596800000, 253402300799999])
 def test_iso_text(ms: int) -> None:
     assert iso_text(ms) == records.from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def test_plain_records_joined() -> None:
+    values: list[dict[str, Any]] = [{"a": 1, "b": "x"}, {"b": None, "c": [1.5]}, {}]
+    raws = [encode(value, VERSION, 2, None) for value in values]
+    assert are_plain(raws) and are_plain([]) and are_plain(raws[:1])
+    for other in (encode(values[0], VERSION, 2, 5.0), encode({"a": "x" * 9000}, VERSION, 2, None, 10), b"", b"\x0f" + raws[0][1:]):
+        assert not are_plain([other]) and not are_plain([*raws, other]) and not are_plain([other, *raws])
+    for some in ([None], [raws[0], None], [None, None]):
+        with pytest.raises(TypeError):
+            are_plain(some)  # type: ignore[arg-type]
+    joined = join_plain(raws)
+    assert decode_joined(joined) == decode_joined_strictly(joined) == decode_json_many(raws) == values
+    assert decode_joined(join_plain([])) == []
+    dated = [*raws, encode({"at": MOMENT}, VERSION, 2, None)]
+    assert decode_joined(join_plain(dated)) == decode_json_many(dated)
+    with pytest.raises(ValueError, match="an extension"):
+        decode_joined_strictly(join_plain(dated))
+
+
+def test_structs_of_joined_records() -> None:
+    raws = [encode(value, VERSION, 2, None) for value in ({"b": "x", "a": 1}, {"b": None}, {"a": {"c": [1]}, "other": 5})]
+    fields = (("one", "a", Any), ("two", "b", str | None | msgspec.UnsetType))
+    decode_structs = joined_decoder(fields)
+    assert decode_structs is not None and joined_decoder(fields) is decode_structs
+    found = decode_structs(join_plain(raws))
+    assert msgspec.json.encode(found) == b'[{"a":1,"b":"x"},{"b":null},{"a":{"c":[1]}}]'
+    assert found[1].one is MISSING and found[2].two is MISSING
+    for value in (5, MOMENT, ["a"]):
+        with pytest.raises(DAMAGE):
+            decode_structs(join_plain([encode({"b": value}, VERSION, 2, None)]))
+    assert joined_decoder((("one", 'a"b', Any),)) is None

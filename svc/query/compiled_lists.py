@@ -1,0 +1,161 @@
+"""Short lists: the whole execution of the queries of one shape (`shapes`), as one function of their values.
+
+    values -> the ends of one range of one index -> stored keys -> records -> [test] -> [sort] -> rows
+              (list_ranges)                                                   (list_rows)
+
+It is made for the shapes with one way to their records: of the conditions, which are all joined by AND and look at no other table, those on attributes with
+an index are an equality or a range of one of them. So the planner has no choice either, whatever the values are, and what it would do is here done once.
+
+Invariant: *what such a function returns is what `executor.RecordRows`, or `aggregate.AggregateRows`, would have found.* It declines, with None or a Problem,
+whatever it does not know for sure: values that stand for nothing or are too long for an index, more than MOST records or MOST_BYTES, records that expire, are
+compressed or have a former form, values to sort by that are not of the declared type. Then nothing has happened, and the general way begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from svc.query.budget import query_limits
+from svc.query.functions import filter_of
+from svc.query.links import Links
+from svc.query.list_ranges import Ends, Values, ends_of
+from svc.query.list_rows import Rows, are_few, as_stored, selecting, sorting, whole
+from svc.query.nodes import Aggregate, Query
+from svc.query.plan import AllOf, Comparison, Predicate, iter_members
+from svc.query.relations import Lookups
+from svc.query.shaped_plan import ShapedPlan, filled_predicate
+from svc.query.tables import AnyIndex, AnyTable
+
+MOST = 127  # index entries: with one row more an answer begins before all are found
+MOST_COUNTED = 1024  # values in a range that are counted without a cache
+_MOST_HELD = 1 << 22  # bytes, as budgets count them: more than any of this holds
+
+Find = Callable[[Values, Any], list[Any] | None]
+
+_NO_LOOKUPS = Lookups(None)
+
+
+class CompiledList:
+    """`find`: (values, transaction) -> rows; None: it declines. It may raise Problem, which is to be taken for the same.
+
+    `kind`: rows are "records" as they are stored, "values" in JSON form, or a "count", one value. Whoever calls `find` asks before whether the plan that it
+    was made of `holds`.
+    """
+
+    __slots__ = ("find", "kind")
+
+    def __init__(self, find: Find, kind: str) -> None:
+        self.find = find
+        self.kind = kind
+
+
+def compiled_list(plan: ShapedPlan, table: AnyTable, *, json: bool) -> CompiledList | None:
+    """What finds the rows of the queries of a shape; made once for its plan. `json`: in JSON form, the only one in which something is selected.
+
+    None: there is more to say about them than their values.
+    """
+    if json not in plan.lists:
+        plan.lists[json] = _compile(plan.query, plan.where, table, json)
+    found: Any = plan.lists[json]
+    return found  # type: ignore[no-any-return]
+
+
+def _compile(query: Query, where: Predicate, table: AnyTable, json: bool) -> CompiledList | None:
+    if table.computed:
+        return None
+    served: list[Comparison] = []
+    rest: list[Predicate] = []
+    for member in iter_members(where):
+        if not isinstance(member, Comparison):
+            return None
+        is_served = member.path[0] == table.primary_key or member.path[0] in table.indexes
+        (served if is_served else rest).append(member)
+    paths = {member.path for member in served}
+    index = table.indexes.get(served[0].path[0]) if len(paths) == 1 and len(served[0].path) == 1 else None
+    ends = None if index is None else ends_of(served, index)
+    if index is None or ends is None:
+        return None
+    if query.aggregate is not None:
+        is_count = not rest and query == Query(query.where, aggregate=Aggregate("count"))
+        return CompiledList(_counting(table, index, ends), "count") if is_count else None
+    rows = _rows_of(query, table, json)
+    if rows is None or query.limit == 0 or query != Query(query.where, query.select, query.sort, query.offset, query.limit):
+        return None
+    find = _finding(table, index, ends, tuple(rest), rows, _key_order(query, table))
+    is_costly = query.sort or query.select is not None
+    if query.offset or query.limit is not None:
+        find = _cut(find, query.offset, query.limit)
+    return CompiledList(_within_budget(find) if is_costly else find, "values" if json else "records")
+
+
+def _rows_of(query: Query, table: AnyTable, json: bool) -> Rows | None:
+    rows: Rows | None = whole if json else as_stored
+    if query.select is not None:
+        rows = selecting(query.select, table) if json else None
+    keys = [key.path for key in query.sort]
+    own = (table.primary_key,)
+    sort = query.sort[: keys.index(own)] if own in keys else query.sort  # behind the key nothing is left to sort
+    return rows if rows is None or not sort else sorting(sort, table, rows)
+
+
+def _key_order(query: Query, table: AnyTable) -> bool | None:
+    """Whether records that are equal otherwise come by their keys in descending order; None: they come in the order of the index."""
+    if not query.sort:
+        return None
+    return next((key.descending for key in query.sort if key.path == (table.primary_key,)), False)
+
+
+def _finding(table: AnyTable, index: AnyIndex, ends: Ends, rest: tuple[Predicate, ...], rows: Rows, descending: bool | None) -> Find:
+    """`descending`: see `_key_order`."""
+
+    def find(values: Values, txn: Any) -> list[Any] | None:
+        span = ends(values)
+        keys = None if span is None else index.few(txn, span[0], span[1], MOST)
+        if keys is None:
+            return None
+        if descending is not None:
+            keys.sort(reverse=descending)
+        raws = table.get_many_plain(keys, txn)
+        if raws is None:
+            return None
+        if rest:
+            if not are_few(raws):
+                return None
+            test = filter_of(AllOf(tuple([filled_predicate(member, values) for member in rest])), table, Links())
+            raws = [raw for _, raw in test(list(zip(keys, raws, strict=True)), _NO_LOOKUPS)]
+        return rows(raws, txn)
+
+    return find
+
+
+def _cut(find: Find, offset: int, limit: int | None) -> Find:
+    """Without the first rows. Declines if there are as many as asked for: then there may be another page."""
+
+    def find_page(values: Values, txn: Any) -> list[Any] | None:
+        found = find(values, txn)
+        return None if found is None or (limit is not None and len(found) - offset >= limit) else found[offset:]
+
+    return find_page
+
+
+def _within_budget(find: Find) -> Find:
+    """Declines where queries may cost so little that this one could cost more."""
+
+    def find_within(values: Values, txn: Any) -> list[Any] | None:
+        limits = query_limits()
+        return find(values, txn) if limits.related_rows > MOST and limits.bytes > _MOST_HELD else None
+
+    return find_within
+
+
+def _counting(table: AnyTable, index: AnyIndex, ends: Ends) -> Find:
+    def find(values: Values, txn: Any) -> list[Any] | None:
+        span = ends(values)
+        if span is None or table.expired(txn, 0) != []:
+            return None
+        low, high = span
+        count = index.count_of(txn, low) if high is None else index.exact_count(txn, low, high, MOST_COUNTED)
+        return None if count is None else [{"count": count}]
+
+    return find
