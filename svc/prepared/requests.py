@@ -17,18 +17,20 @@ from svc.auth.identify import Identifier
 from svc.connection.shared import SharedState
 from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
-from svc.prepared.answers import Carrier
+from svc.prepared.answers import PUNCTUATION, Carrier
 from svc.prepared.kept import Kept
 from svc.prepared.premises import Premises, is_complete, parsed_block
 from svc.prepared.record_reads import Read, RecordReads
+from svc.prepared.record_writes import RecordWrites
+from svc.prepared.writes import PreparedWrites
 from svc.resources import Resources
 from svc.resources.table_base import UNCHECKED_KEY_LENGTH
 from svc.rest import Rest
 
 BLOCK_MAX = 1024  # bytes of a header block that is kept
 TAG_LENGTH = 11  # of the entity tag of a record
-_PUNCTUATION = b"-_~"  # of keys, beside letters and digits of ASCII
 _GET = b"GET /"
+_G = _GET[0]
 _VERSION = b" HTTP/1.1\r\n"
 _END = b"\r\n\r\n"
 _TAG_FIELDS = (b'\r\nIf-None-Match: "', b'\r\nif-none-match: "')
@@ -54,14 +56,20 @@ class PreparedRequests:
 
     def __init__(self, dispatcher: Dispatcher, rest: Rest, resources: Resources, identifier: Identifier, recorder: Recorder) -> None:
         self._dispatcher = dispatcher
-        self._record_reads = RecordReads(Premises(dispatcher, rest, resources, identifier), dispatcher, rest, recorder)
+        premises = Premises(dispatcher, rest, resources, identifier)
+        self._record_reads = RecordReads(premises, dispatcher, rest, recorder)
+        self.writes = PreparedWrites(RecordWrites(premises, dispatcher, rest, recorder))
         self.reads: Kept[Place, PreparedRead] = Kept()
         self._declined: tuple[Place, bytes] | None = None  # that of the request under way, and its entity tag
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
-        """Answer a request, if all that has arrived is one that is prepared. False: nothing has happened."""
+        """Answer a request, now or at the end of the turn, if all that has arrived is one that is prepared. False: nothing has happened."""
         self._declined = None
-        if self._dispatcher.chain is not None or len(data) > shared.limits.max_header_size:
+        if self._dispatcher.chain is not None:
+            return False
+        if data[0] != _G:
+            return self.writes.answer(carrier, shared, data)
+        if len(data) > shared.limits.max_header_size:
             return False
         known: PreparedRead | None = carrier.prepared
         if known is not None:
@@ -74,7 +82,7 @@ class PreparedRequests:
                 return False
             before, middle, behind, key_at, key_end, tag_end, read = carrier.prepared = known
         key = data[key_at:key_end]
-        if (key.isalnum() or key.translate(None, _PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:
+        if (key.isalnum() or key.translate(None, PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:  # as `is_plain_key`
             answered = read(carrier, shared, key, data[tag_end - TAG_LENGTH : tag_end] if middle else b"")
             if answered:
                 return True
@@ -101,6 +109,10 @@ class PreparedRequests:
             end = -len(behind)
             key_end = end - len(middle) - TAG_LENGTH if middle else end
             self.reads.keep(place, PreparedRead(before, middle, behind, len(before), key_end, end, read))
+
+    def consider_write(self, request: Request) -> None:
+        """The general path has applied the writes of a request without a query: prepare the next one, if it can be."""
+        self.writes.consider(request)
 
     def _find(self, data: bytes) -> PreparedRead | None:
         end = data.find(_VERSION, 5)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MQTT_ROWS = {b"r": 11, b"o": 11, b"p": 9, b"g": 17}
 """Kinds of rows (`mqtt.rows`, `mqtt.shared`), and the size of their keys."""
 
+
 class SideRows:
     """Of one database. Used on the thread of the loop alone."""
 
