@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from svc.auth.passwords import hash_password
+from svc.connection.http1 import ConnectionState, Http1Connection
 from svc.resources import Resource, table_resource
 from svc.store import Database, LogEntry, Table
 from svc.store.schema import TableDefinition
@@ -28,6 +30,11 @@ USERS = {
 }  # fmt: skip
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TAG = re.compile(r'ETag: "[^"]*"')
+
+
+@cache
+def _hashed() -> str:
+    return hash_password(PASSWORD)
 
 
 def request(method: str, path: str, body: Any = None, user: str | None = "root", fields: dict[str, str] | None = None) -> bytes:
@@ -66,8 +73,7 @@ class Twin:
         self.database.on_commit.append(lambda database, entries: self.heard.extend(entries))
         for name in USERS:
             self.set_role(name, USERS[name])
-            hashed = {"password": hash_password(PASSWORD, "sha256"), "hash_function": "sha256"}
-            self.put_system(USER_TABLE, name, {"role": name, "active": True, **hashed})
+            self.put_system(USER_TABLE, name, {"role": name, "active": True, "password": _hashed(), "hash_function": "argon2id"})
 
     def put_system(self, table: str, key: str, record: dict[str, Any]) -> None:
         found = self.node.store.databases[SYSTEM].tables[table]
@@ -99,9 +105,13 @@ class Twin:
     def wire(self, number: int) -> Wire:
         while len(self.wires) <= number:
             self.wires.append(self.node.connect())
-        if self.wires[number].connection.closed:
-            self.wires[number] = self.node.connect()
-        return self.wires[number]
+        wire = self.wires[number]
+        assert isinstance(wire.connection, Http1Connection)
+        if wire.connection.state is ConnectionState.LINGERING:
+            wire.send(b"")
+        if wire.connection.closed:
+            wire = self.wires[number] = self.node.connect()
+        return wire
 
     def ask(self, requests: Sequence[bytes]) -> list[bytes]:
         """The answers to requests that arrive in one turn, each on a connection of its own."""
@@ -156,14 +166,13 @@ class Twin:
         return sorted(map(self._shown, heard))
 
     def _shown(self, entry: LogEntry) -> str:
-        assert entry.transaction == entry.lsn
         stamps = self.database.tables[entry.table].stamps if entry.table in self.database.tables else ()
         values = [None if raw is None else decode(raw) for raw in (entry.value, entry.image)]
         for value in values:
             for name in stamps:
                 if value is not None and name in value:
                     value[name] = ""
-        shown = (entry.table, entry.id, entry.kind, entry.user, entry.operation, entry.changed, *values)
+        shown = (entry.lsn - entry.transaction, entry.table, entry.id, entry.kind, entry.user, entry.operation, entry.changed, *values)
         return str(self.plain_value(shown))
 
 
