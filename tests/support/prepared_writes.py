@@ -99,7 +99,7 @@ class Twin:
         self.serve(self.database.define_table(definition))
 
     def serve(self, table: Table, resource: Callable[[type[Resource]], type[Resource]] = lambda made: made) -> None:
-        made = table_resource(table, self.node.store, self.node.interface.queries)
+        made = table_resource(table, self.node.store, self.node.interface.queries, realtime=self.node.realtime)
         self.node.resources.set(table.name, resource(made))
 
     def wire(self, number: int) -> Wire:
