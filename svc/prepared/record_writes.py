@@ -28,10 +28,9 @@ from svc.resources.resource import WRITE_CONDITIONS, CreatedRecords
 from svc.rest import Rest
 from svc.store import Table
 from svc.store.entity_tags import CREATE
-from svc.store.log.entries import DELETE, PUT
 from svc.store.values.validation import EMPTY_KEYS
 from svc.store.writing.queued_writes import NotPlain, is_queueable
-from svc.store.writing.write_list import Write
+from svc.store.writing.write_set import Decide
 
 _STEPS = {  # what application code may have instead
     "PUT": ("handle", "authorize", "admit", "bind", "on_put"),
@@ -64,7 +63,7 @@ class RecordWrites:
         if not premises.can_be_prepared(request) or not _OUTSIDE.isdisjoint(request.block.fields) or request.handler_path != address[1:]:
             return None
         resource = premises.table_resource(request, address, *_STEPS[method])
-        if resource is None or not is_queueable(resource.table, DELETE if method == "DELETE" else PUT):
+        if resource is None or not is_queueable(resource.table, deletes=method == "DELETE"):
             return None
         may = premises.rights(request, resource)
         holds = premises.premise(request, resource.table, may)
@@ -101,12 +100,13 @@ class RecordWrites:
 class WriteGroup:
     """What the writes of one preparation have in common. `head`: of their answers, cut where the key is."""
 
-    __slots__ = ("database", "head", "method", "now", "path", "status", "table", "user", "username", "writes")
+    __slots__ = ("decide", "head", "method", "now", "path", "precondition", "status", "table", "user", "username", "writes")
 
     def __init__(self, writes: RecordWrites, request: Request, table: Table, status: int, pairs: HeaderPairs) -> None:
         self.writes = writes
         self.table = table
-        self.database = table.database
+        self.precondition = CREATE if request.method == "POST" else None
+        self.decide: Decide | None = _keep_stored if request.method == "PUT" else None
         self.user = request.user
         self.username = None if request.user is None else request.user.username
         self.method = request.method
@@ -117,26 +117,39 @@ class WriteGroup:
 
 
 class QueuedRequest:
-    """A request whose write is queued. `key`, `body`: of the answer, if it has one."""
+    """A request whose write is queued. `key`: of the record, as it is in an address. `body`: of the answer, if it has one."""
 
-    __slots__ = ("_carrier", "_exchange", "_group", "_shared", "arrived", "body", "data", "definition", "key", "user", "write")
+    __slots__ = (
+        "_body", "_carrier", "_exchange", "_group", "_shared", "_text", "arrived", "data", "decide", "definition", "key", "precondition", "record", "table",
+        "username",
+    )  # fmt: skip
 
     def __init__(
-        self, group: WriteGroup, carrier: Carrier, shared: SharedState, write: Write, arrived: float, data: bytes, key: bytes, body: bytes
+        self,
+        group: WriteGroup,
+        carrier: Carrier,
+        shared: SharedState,
+        arrived: float,
+        data: bytes,
+        key: bytes,
+        record: dict[str, Any] | None,
+        body: bytes = b"",
     ) -> None:
         self._group = group
         self._carrier = carrier
         self._shared = shared
         self._exchange: Exchange | None = None
-        self.write = write
-        self.definition = group.table.definition
-        self.user = group.username
+        self._text = key
+        self._body = body
         self.arrived = arrived
         self.data = data
-        self.key = key
-        self.body = body
-        carrier.wait_for(self)
-        group.database.queued_writes.add(self)
+        self.table = table = group.table
+        self.definition = table.definition
+        self.key = b"\x10%b\0" % key
+        self.record = record
+        self.precondition = group.precondition
+        self.decide = group.decide
+        self.username = group.username
 
     def adopt(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -151,9 +164,9 @@ class QueuedRequest:
         answered = group.now()
         hundredths = int((answered - self.arrived) * 100_000.0)
         line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
-        date, head, body = self._shared.date().encode(), group.head, self.body
+        date, head, body = self._shared.date().encode(), group.head, self._body
         size = len(body)
-        data = _CREATED % (head[0], self.key, head[1], line, date, size, body) if body else _NOTHING % (head[0], line, date)
+        data = _CREATED % (head[0], self._text, head[1], line, date, size, body) if body else _NOTHING % (head[0], line, date)
         sent = self._carrier.answer_waiting(data)
         group.writes.request_done(
             group.path, group.method, (answered - self.arrived) * 1000.0, group.status, size, (sent - answered) * 1000.0
@@ -162,7 +175,7 @@ class QueuedRequest:
     def _answer_as_others(self, problem: Problem | None) -> None:
         exchange = self._exchange or self._carrier.make_exchange()
         writes, request = self._group.writes, exchange.request
-        exchange.respond(writes.dispatcher.outcome(request, problem or writes.response(request, self.key.decode())))
+        exchange.respond(writes.dispatcher.outcome(request, problem or writes.response(request, self._text.decode())))
 
     def write_generally(self) -> None:
         exchange = self._exchange or self._carrier.make_exchange()
@@ -176,7 +189,7 @@ class QueuedRequest:
 
 
 def _queue_put(group: WriteGroup, holds: Premise) -> Queue:
-    table, environment, now = group.table, group.database.env, group.now
+    table, environment, now = group.table, group.table.database.env, group.now
     primary_key, maybe_record = table.primary_key, table.validator.plain_records.maybe_record
 
     def queue_put(carrier: Carrier, shared: SharedState, key: bytes, body: bytes, data: bytes) -> bool | None:
@@ -194,16 +207,14 @@ def _queue_put(group: WriteGroup, holds: Premise) -> Queue:
         record = maybe_record(record)
         if record is None:
             return False
-        write = Write(PUT, table, b"\x10%b\0" % key, None, record, None, None, None, _keep_stored)
-        QueuedRequest(group, carrier, shared, write, arrived, data, b"", b"")
-        charge(shared.input, arrived)
+        _queue(QueuedRequest(group, carrier, shared, arrived, data, key, record), carrier, shared)
         return True
 
     return queue_put
 
 
 def _queue_post(group: WriteGroup, holds: Premise, encode: Callable[[Any], bytes], threshold: int) -> Queue:
-    table, environment, now = group.table, group.database.env, group.now
+    table, environment, now = group.table, group.table.database.env, group.now
     primary_key, maybe_record = table.primary_key, table.validator.plain_records.maybe_record
 
     def queue_post(carrier: Carrier, shared: SharedState, _: bytes, body: bytes, data: bytes) -> bool | None:
@@ -228,16 +239,14 @@ def _queue_post(group: WriteGroup, holds: Premise, encode: Callable[[Any], bytes
         answer = encode(key)
         if record is None or not is_plain_key(raw_key) or len(answer) > threshold:
             return False
-        write = Write(PUT, table, b"\x10%b\0" % raw_key, None, record, CREATE)
-        QueuedRequest(group, carrier, shared, write, arrived, data, raw_key, answer)
-        charge(shared.input, arrived)
+        _queue(QueuedRequest(group, carrier, shared, arrived, data, raw_key, record, answer), carrier, shared)
         return True
 
     return queue_post
 
 
 def _queue_deletion(group: WriteGroup, holds: Premise) -> Queue:
-    table, environment, now = group.table, group.database.env, group.now
+    environment, now = group.table.database.env, group.now
 
     def queue_deletion(carrier: Carrier, shared: SharedState, key: bytes, _: bytes, data: bytes) -> bool | None:
         arrived = now()
@@ -249,11 +258,16 @@ def _queue_deletion(group: WriteGroup, holds: Premise) -> Queue:
             return None
         if environment.holder is not None:
             return False
-        QueuedRequest(group, carrier, shared, Write(DELETE, table, b"\x10%b\0" % key, None, None, None), arrived, data, b"", b"")
-        charge(shared.input, arrived)
+        _queue(QueuedRequest(group, carrier, shared, arrived, data, key, None), carrier, shared)
         return True
 
     return queue_deletion
+
+
+def _queue(queued: QueuedRequest, carrier: Carrier, shared: SharedState) -> None:
+    carrier.wait_for(queued)
+    queued.table.database.queued_writes.add(queued)
+    charge(shared.input, queued.arrived)
 
 
 def _keep_stored(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:

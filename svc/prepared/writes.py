@@ -21,8 +21,7 @@ from svc.protocol.request_head import ParsedBlock
 BLOCK_MAX = 1024  # bytes of a header block that is kept
 _VERSION = b" HTTP/1.1\r\n"
 _END = b"\r\n\r\n"
-_LENGTH_FIELDS = (b"\r\nContent-Length: ", b"\r\ncontent-length: ")
-_LENGTH_DIGITS_MAX = 9
+_LENGTH, _LENGTH_IN_LOWER_CASE = b"\r\nContent-Length: ", b"\r\ncontent-length: "
 
 Place = tuple[bytes, bytes, bytes]
 """What comes before the key, between it and the length of the body, and behind, up to the body."""
@@ -87,13 +86,12 @@ def cut_write(data: bytes) -> tuple[Place, bytes, bytes, bytes] | None:
         key_at = data.rfind(b"/", 0, line_end) + 1
         key = data[key_at:line_end]
         return ((data[:key_at], b"", data[line_end:]), key, b"", b"") if end == len(data) and is_plain_key(key) else None
-    for field in _LENGTH_FIELDS:
-        at = data.find(field, line_end, end)
-        if at >= 0:
-            break
-    else:
-        return None
-    at += len(field)
+    at = data.find(_LENGTH, line_end, end)
+    if at < 0:
+        at = data.find(_LENGTH_IN_LOWER_CASE, line_end, end)
+        if at < 0:
+            return None
+    at += len(_LENGTH)
     length_end = data.find(b"\r\n", at)
     length, body = data[at:length_end], data[end:]
     if length != b"%d" % len(body):

@@ -16,18 +16,18 @@ all is undone and each is left to the general path, which finds the one that it 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import Problem, RecordExists
 from svc.store.disk.faults import LmdbError
 from svc.store.env import WriterBusy
-from svc.store.log.entries import DELETE, LogEntry, encode_entry
+from svc.store.log.entries import LogEntry, encode_entry
 from svc.store.writing.applied_batch import AppliedBatch
-from svc.store.writing.write_list import Write, apply_write
-from svc.store.writing.write_set import WriteSet
+from svc.store.writing.write_set import Decide, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database
+    from svc.store.entity_tags import Precondition
     from svc.store.schema import TableDefinition
     from svc.store.table import Table
 
@@ -41,11 +41,16 @@ class NotPlain(Exception):
 
 
 class QueuedWrite(Protocol):
-    """`definition`: by which it was checked. `user`: the name that the log shows."""
+    """`key`: encoded, whole. `record`: what to put, with its key; None: it is a deletion. `precondition`, `decide`: of a put. `definition`: by which it was
+    checked. `username`: that the log shows."""
 
-    write: Write  # a put or a delete
+    table: Table
     definition: TableDefinition
-    user: str | None
+    key: bytes
+    record: dict[str, Any] | None
+    precondition: Precondition | None
+    decide: Decide | None
+    username: str | None
 
     def done(self, problem: Problem | None) -> None:
         """It is on the disk; or, with the problem that undid the commit, nowhere."""
@@ -54,15 +59,15 @@ class QueuedWrite(Protocol):
         """Nothing has been written: carry it out as a transaction of its own. Never raises."""
 
 
-def is_queueable(table: Table, kind: int) -> bool:
-    """Whether writes of this kind, PUT or DELETE, to records of the table, as it is defined, can be queued."""
+def is_queueable(table: Table, *, deletes: bool) -> bool:
+    """Whether puts, or deletions, of records of the table, as it is defined, can be queued."""
     return not (
         table.is_caching
         or table.constraints is not None
         or table.computed_indexes
         or table.definition.dynamic
         or table.database.guard is not None
-        or (kind == DELETE and table.database.references_to(table))
+        or (deletes and table.database.references_to(table))
     )
 
 
@@ -109,14 +114,16 @@ class QueuedWrites:
         try:
             writes = _Writes(database, store.clock.wall() * 1000)
             for queued in waiting:
-                write = queued.write
-                table = write.table
-                if table.definition is not queued.definition or not table.is_there or not is_queueable(table, write.kind):
+                table, record = queued.table, queued.record
+                if table.definition is not queued.definition or not table.is_there or not is_queueable(table, deletes=record is None):
                     left.append(queued)
                     continue
-                before = writes.begin(store.next_version(), queued.user)
+                before = writes.begin(store.next_version(), queued.username)
                 try:
-                    apply_write(write, writes)
+                    if record is None:
+                        writes.delete(table, queued.key, None)
+                    else:
+                        writes.put(table, queued.key, record, queued.precondition, None, queued.decide)
                 except (NotPlain, RecordExists):
                     writes.version = before
                     left.append(queued)

@@ -138,7 +138,7 @@ def test_the_peer_has_gone_and_the_write_is_left_to_others(twins: Twins, data: b
         wire = twin.wire(0)
         wire.arrive(data)
         wire.connection.close_now()
-        with mock.patch.object(queued_writes, "apply_write", side_effect=StoreFailure("no")):
+        with mock.patch.object(queued_writes._Writes, "end", side_effect=StoreFailure("no")):
             twin.node.settle()
         return [sent(twin), wire.connection.closed]
 
@@ -466,7 +466,7 @@ def test_a_listener_that_comes_while_it_waits(twins: Twins) -> None:
         wire = twin.wire(0)
         wire.arrive(PUT)
         twin.node.server.http(lambda request, next_: next_(request), run_first=True)
-        with mock.patch.object(queued_writes, "apply_write", side_effect=StoreFailure("no")):
+        with mock.patch.object(queued_writes._Writes, "end", side_effect=StoreFailure("no")):
             twin.node.settle()
         return sent(twin)
 

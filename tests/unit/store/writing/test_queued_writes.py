@@ -12,37 +12,44 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import NoSpace, Problem, StoreFailure
 from svc.store import Store, Table
-from svc.store.entity_tags import CREATE
-from svc.store.log.entries import DELETE, PUT
+from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.transaction_log import TransactionLog
 from svc.store.schema import Attribute, Check, Relationship, TableDefinition
 from svc.store.values.keys import encode_primary, index_key
 from svc.store.values.records import decode
 from svc.store.writing import queued_writes
 from svc.store.writing.queued_writes import NotPlain, is_queueable
-from svc.store.writing.write_list import Write
+from svc.store.writing.write_set import Decide
 from tests.unit.store.conftest import SEAT
 
 
 class Queued:
     """A queued write. `told`: what it was told, and in which order with the others."""
 
-    def __init__(self, table: Table, write: Write, told: list[tuple[bytes, str]], user: str | None = "hdb") -> None:
-        self.write = write
+    def __init__(
+        self,
+        table: Table,
+        told: list[tuple[str, str]],
+        key: str,
+        record: dict[str, Any] | None,
+        precondition: Precondition | None = None,
+        decide: Decide | None = None,
+    ) -> None:
+        self.table = table
         self.definition = table.definition
-        self.user = user
-        self.outcome: list[Any] = []
+        self.key = encode_primary(key)
+        self.record = record
+        self.precondition = precondition
+        self.decide = decide
+        self.username = "hdb"
+        self._name = key
         self._told = told
 
     def done(self, problem: Problem | None) -> None:
-        self._tell("done" if problem is None else type(problem).__name__)
+        self._told.append((self._name, "done" if problem is None else type(problem).__name__))
 
     def write_generally(self) -> None:
-        self._tell("generally")
-
-    def _tell(self, what: str) -> None:
-        self.outcome.append(what)
-        self._told.append((self.write.key, what))
+        self._told.append((self._name, "generally"))
 
 
 class Queue:
@@ -50,20 +57,19 @@ class Queue:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.told: list[tuple[bytes, str]] = []
+        self.told: list[tuple[str, str]] = []
         self.queue = table.database.queued_writes
 
-    def put(self, key: str, **values: Any) -> Queued:
-        return self.add(Write(PUT, self.table, encode_primary(key), None, {"code": key, **values}, None))
+    def put(self, key: str, decide: Decide | None = None, **values: Any) -> Queued:
+        return self._add(Queued(self.table, self.told, key, {"code": key, **values}, None, decide))
 
     def create(self, key: str, **values: Any) -> Queued:
-        return self.add(Write(PUT, self.table, encode_primary(key), None, {"code": key, **values}, CREATE))
+        return self._add(Queued(self.table, self.told, key, {"code": key, **values}, CREATE))
 
     def delete(self, key: str) -> Queued:
-        return self.add(Write(DELETE, self.table, encode_primary(key), None, None, None))
+        return self._add(Queued(self.table, self.told, key, None))
 
-    def add(self, write: Write, user: str | None = "hdb") -> Queued:
-        queued = Queued(self.table, write, self.told, user)
+    def _add(self, queued: Queued) -> Queued:
         self.queue.add(queued)
         return queued
 
@@ -80,8 +86,8 @@ def stored(table: Table) -> dict[str, Any]:
 def test_they_are_written_with_the_turn(store: Store, seats: Table, queue: Queue) -> None:
     heard: list[tuple[int, int, str | None]] = []
     store.on_commit.append(lambda database, entries: heard.extend((e.lsn, e.transaction, e.user) for e in entries))
-    first = queue.put("a", price=1.5, tags=["x"])
-    assert len(queue.queue) == 1 and store.has_pending and not first.outcome
+    queue.put("a", price=1.5, tags=["x"])
+    assert len(queue.queue) == 1 and store.has_pending and not queue.told
     queue.create("b", price=2.5)
     queue.delete("c")
     queue.put("a", price=3, tags=["y"])
@@ -155,7 +161,7 @@ def test_none_that_writes_nothing_leaves_a_commit(store: Store, seats: Table, qu
     commit, lsn = seats.database.env.last_commit(), seats.database.log.last_lsn
     queue.delete("a")
     store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "done")]
+    assert queue.told == [("a", "done")]
     assert (seats.database.env.last_commit(), seats.database.log.last_lsn) == (commit, lsn)
 
 
@@ -165,9 +171,7 @@ def test_a_record_that_is_there_is_left_to_others(store: Store, seats: Table, qu
     queue.create("b", price=3)
     queue.create("b", price=4)
     store.commit_turn()
-    assert queue.told == [
-        (encode_primary(key), what) for key, what in (("a", "generally"), ("b", "generally"), ("a", "done"), ("b", "done"))
-    ]
+    assert queue.told == [(key, what) for key, what in (("a", "generally"), ("b", "generally"), ("a", "done"), ("b", "done"))]
     assert {key: record["price"] for key, record in stored(seats).items()} == {"a": 1, "b": 3}
     log = seats.database.log
     newest = log.newest(seats.database.snapshot())
@@ -182,7 +186,7 @@ def test_a_decision_may_leave_it_to_others(store: Store, seats: Table, queue: Qu
         return {**record, "price": 7}
 
     for _ in range(2):
-        queue.add(Write(PUT, seats, encode_primary("a"), None, {"code": "a"}, None, None, None, decide))
+        queue.put("a", decide)
     store.commit_turn()
     assert [what for _, what in queue.told] == ["generally", "done"] and stored(seats)["a"]["price"] == 7
 
@@ -193,7 +197,7 @@ def test_a_table_that_was_defined_again(store: Store, seats: Table, queue: Queue
         queue.put("a", price=1)
         seats.database.define_table(changed)
     store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "generally")] and stored(seats) == {}
+    assert queue.told == [("a", "generally")] and stored(seats) == {}
 
 
 def test_a_schema_change_commits_what_is_queued_before_it(store: Store, seats: Table, queue: Queue) -> None:
@@ -201,7 +205,7 @@ def test_a_schema_change_commits_what_is_queued_before_it(store: Store, seats: T
     seats.database.define_table(replace(SEAT, attributes=(*SEAT.attributes, Attribute("row", "Int"))))
     assert stored(seats) == {"a": {"code": "a", "price": 1}}
     store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "done")]
+    assert queue.told == [("a", "done")]
 
 
 def test_a_table_that_is_gone(store: Store, seats: Table, queue: Queue) -> None:
@@ -209,7 +213,7 @@ def test_a_table_that_is_gone(store: Store, seats: Table, queue: Queue) -> None:
         queue.put("a", price=1)
         seats.database.drop_table("Seat")
     store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "generally")]
+    assert queue.told == [("a", "generally")]
 
 
 def test_a_database_that_is_gone(store: Store, seats: Table, queue: Queue) -> None:
@@ -217,7 +221,7 @@ def test_a_database_that_is_gone(store: Store, seats: Table, queue: Queue) -> No
         queue.put("a", price=1)
         seats.database.mark_dropped()
     store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "generally")]
+    assert queue.told == [("a", "generally")]
 
 
 def test_behind_a_long_write(store: Store, seats: Table, queue: Queue) -> None:
@@ -229,7 +233,7 @@ def test_behind_a_long_write(store: Store, seats: Table, queue: Queue) -> None:
     queue.put("a", price=1)
     store.commit_turn()
     env.holder = None
-    assert queue.told == [(encode_primary("a"), "generally")]
+    assert queue.told == [("a", "generally")]
 
 
 def test_without_space(store: Store, seats: Table, queue: Queue) -> None:
@@ -275,7 +279,7 @@ def test_what_raises_in_the_middle_undoes_all(
     seats.database.check()
     queue.put("a", price=1)
     store.commit_turn()
-    assert queue.told[-1] == (encode_primary("a"), "done")
+    assert queue.told[-1] == ("a", "done")
     seats.database.check()
 
 
@@ -285,7 +289,7 @@ def test_an_end_of_the_log_that_is_not_known(store: Store, seats: Table, queue: 
     seats.database.log.last_lsn = 0
     queue.put("b", price=2)
     store.commit_turn()
-    assert queue.told[-1] == (encode_primary("b"), "generally") and "a" in stored(seats) and "b" not in stored(seats)
+    assert queue.told[-1] == ("b", "generally") and "a" in stored(seats) and "b" not in stored(seats)
     assert caplog.records
     caplog.clear()
 
@@ -298,7 +302,7 @@ def test_a_child_that_cannot_be_committed(store: Store, seats: Table, queue: Que
     queue.put("a", price=1)
     with mock.patch.object(type(seats.database.env), "commit_child", lambda self, child: failing(child)):
         store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "generally")] and seats.database.log.last_lsn == 0
+    assert queue.told == [("a", "generally")] and seats.database.log.last_lsn == 0
     queue.put("a", price=1)
     store.commit_turn()
     seats.database.check()
@@ -309,7 +313,7 @@ def test_a_commit_that_fails(store: Store, seats: Table, queue: Queue) -> None:
     queue.create("b", price=1)
     with mock.patch.object(type(seats.database.env), "commit", side_effect=NoSpace):
         store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "NoSpace"), (encode_primary("b"), "NoSpace")] and stored(seats) == {}
+    assert queue.told == [("a", "NoSpace"), ("b", "NoSpace")] and stored(seats) == {}
     assert seats.database.log.last_lsn == 0
     queue.put("a", price=1)
     store.commit_turn()
@@ -322,7 +326,7 @@ def test_one_that_cannot_be_told_does_not_keep_others(store: Store, queue: Queue
     with mock.patch.object(bad, "done", side_effect=Failure):
         queue.queue.write()
         store.commit_turn()
-    assert queue.told == [(encode_primary("b"), "done")] and caplog.records
+    assert queue.told == [("b", "done")] and caplog.records
     caplog.clear()
 
 
@@ -436,27 +440,29 @@ def test_stamps_expiry_and_defaults(store: Store, clock: FakeClock) -> None:
 
 def test_what_can_be_queued(store: Store, seats: Table) -> None:
     database = seats.database
-    assert is_queueable(seats, PUT) and is_queueable(seats, DELETE)
+    assert is_queueable(seats, deletes=False) and is_queueable(seats, deletes=True)
     key = Attribute("code", "ID", primary_key=True)
 
     def other(name: str, *attributes: Attribute, **options: Any) -> Table:
         return database.define_table(TableDefinition(name, attributes=(key, *attributes), primary_key="code", **options))
 
-    assert not is_queueable(other("Unique", Attribute("a", "Int", indexed=True, unique=True)), PUT)
-    assert not is_queueable(other("Checked", Attribute("a", "Int", check=Check("a > 0"))), DELETE)
-    assert not is_queueable(other("Computed", Attribute("a", "Int"), Attribute("b", "Int", indexed=True, computed_from="a + 1")), PUT)
-    assert not is_queueable(other("Learning", dynamic=True), PUT)
+    assert not is_queueable(other("Unique", Attribute("a", "Int", indexed=True, unique=True)), deletes=False)
+    assert not is_queueable(other("Checked", Attribute("a", "Int", check=Check("a > 0"))), deletes=True)
+    assert not is_queueable(
+        other("Computed", Attribute("a", "Int"), Attribute("b", "Int", indexed=True, computed_from="a + 1")), deletes=False
+    )
+    assert not is_queueable(other("Learning", dynamic=True), deletes=False)
     child = other(
         "Child",
         Attribute("seatCode", "ID", indexed=True),
         Attribute("seat", "Seat", relationship=Relationship("Seat", from_="seatCode", on_delete="cascade")),
     )
-    assert is_queueable(seats, PUT) and not is_queueable(seats, DELETE) and is_queueable(child, DELETE)
+    assert is_queueable(seats, deletes=False) and not is_queueable(seats, deletes=True) and is_queueable(child, deletes=True)
     database.guard = lambda txn, names: None
-    assert not is_queueable(seats, PUT)
+    assert not is_queueable(seats, deletes=False)
     database.guard = None
     seats.cache(object())
-    assert not is_queueable(seats, PUT)
+    assert not is_queueable(seats, deletes=False)
     seats.cache(None)
 
 
@@ -472,6 +478,6 @@ def test_records_with_moves(store: Store, seats: Table) -> None:
     queue = Queue(seats)
     queue.put("a", spot="here", stock=2)
     store.commit_turn()
-    assert queue.told == [(encode_primary("a"), "done")]
+    assert queue.told == [("a", "done")]
     newest = seats.database.log.newest(seats.database.snapshot())
     assert newest is not None and newest.changed == ("stock",)
