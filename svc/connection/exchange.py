@@ -187,3 +187,14 @@ class Exchange:
         else:
             application.cancelled(self)
         self.request.exchange = None
+
+
+class WaitingRequest(Protocol):
+    """A request that is answered at the end of the turn, and without an exchange if nothing else happens on its connection until then:
+    `prepared.writes.QueuedRequest`."""
+
+    data: bytes  # all of it, as it has come
+    arrived: float
+
+    def adopt(self, exchange: Exchange) -> None:
+        """Something has happened: this is its exchange now, whose request knows neither its caller nor its handler yet."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
 from svc.connection.bodies import LOW_WATER, FileBody, StreamedBody, streamed_body, take_length
-from svc.connection.exchange import Exchange, drop_response
+from svc.connection.exchange import Exchange, WaitingRequest, drop_response
 from svc.connection.file_range import FileRange
 from svc.connection.input_share import BATCH, SLICE
 from svc.connection.intake import READ_AHEAD, BodyIntake
@@ -71,6 +71,7 @@ class Http1Connection(SocketConnection):
         "_sending",
         "_unread",
         "_unsent",
+        "_waiting",
         "prepared",
         "protocol",
         "state",
@@ -82,6 +83,7 @@ class Http1Connection(SocketConnection):
         self.state = _HEAD
         self.prepared: Any = None  # what has answered the last request beside the protocol, for `svc.prepared`
         self._current: Exchange | None = None
+        self._waiting: WaitingRequest | None = None  # in place of an exchange
         self._unsent: list[Exchange] = []  # answered, but not yet taken by the socket
         self._intake: BodyIntake | None = None  # of the current request's body, until all of it is here
         self._sending: StreamedBody | None = None
@@ -130,6 +132,8 @@ class Http1Connection(SocketConnection):
                 elif state is _HANDLING or state is _SENDING:
                     if self._unread:
                         return  # the rest of a body that is not needed; nothing can follow it
+                    if self._waiting is not None:
+                        self.make_exchange()
                     self._ahead += len(data)
                     if self._ahead > READ_AHEAD:
                         self._stop_reading()
@@ -139,6 +143,8 @@ class Http1Connection(SocketConnection):
                 else:
                     shared.input.charge()
             else:
+                if self._waiting is not None:
+                    self.make_exchange()
                 self._stop_reading()
                 self._ended = True
                 if self.state is _LINGERING:
@@ -479,6 +485,29 @@ class Http1Connection(SocketConnection):
             self._wait_for_room(data, sent, now)
         return now
 
+    def wait_for(self, waiting: WaitingRequest) -> None:
+        """A whole request that the protocol has not seen is answered later: with `answer_waiting`, or, when `make_exchange` has been called, as others are."""
+        self._waiting = waiting
+        self.state = _HANDLING
+        self.deadline = waiting.arrived + self._shared.timeouts.request
+
+    def answer_waiting(self, data: bytes) -> float:
+        """Send the answer to it. Returns the time behind that."""
+        self._waiting = None
+        return self.send_at_once(data)
+
+    def make_exchange(self) -> Exchange:
+        """Have the protocol see the request that waits, as the next one. From here on it is handled as others are."""
+        waiting, self._waiting = self._waiting, None
+        assert waiting is not None
+        (event,) = self.protocol.receive_data(waiting.data)
+        request = self._request_of(event)
+        assert request is not None and type(event) is RequestReceived and event.body is not None
+        request.content, request.arrived = event.body, waiting.arrived
+        exchange = self._current = Exchange(self, event.stream_id, request)
+        waiting.adopt(exchange)
+        return exchange
+
     def _serve(self) -> None:
         if self._is_behind:
             self._go_on()
@@ -528,6 +557,8 @@ class Http1Connection(SocketConnection):
     def on_deadline(self) -> None:
         state = self.state
         application = self._shared.application
+        if self._waiting is not None:
+            self.make_exchange()
         if self._in_line and not self._out:
             return  # what it waits for may be here
         if self._out or state in (_SENDING, _IDLE, _LINGERING):
@@ -555,6 +586,8 @@ class Http1Connection(SocketConnection):
             self._on_failure(PeerError(f"The request's {what} did not arrive in time", 408))
 
     def drain(self) -> None:
+        if self._waiting is not None:
+            self.make_exchange()
         self.protocol.drain()
         if self._is_behind:
             self._go_on()
@@ -576,6 +609,8 @@ class Http1Connection(SocketConnection):
             sending.close()
 
     def _on_close(self) -> None:
+        if self._waiting is not None:
+            self.make_exchange()
         exchange, self._current = self._current, None
         if exchange is not None:
             self._abandon(exchange)

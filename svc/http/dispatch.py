@@ -147,6 +147,9 @@ class PreparedAnswers(Protocol):
     def consider(self, request: Request, response: Response) -> None:
         """A GET is being answered, within the turn in which it has arrived."""
 
+    def consider_write(self, request: Request) -> None:
+        """The same, of a request without a query whose writes have been applied, and wait for the commit."""
+
 
 class Dispatcher:
     """The `Application` of a port. `prepared`: what answers before it, None: nothing does."""
@@ -570,6 +573,8 @@ class Dispatcher:
             exchange.task = self._loop.create_task(self._wait_for(exchange, result))
             return None
         if request.pending_commit is not None:
+            if self.prepared is not None and request.query is None:
+                self.prepared.consider_write(request)
             self._hold(exchange, result)
             return None
         response = self._finished(request, result)
@@ -581,9 +586,8 @@ class Dispatcher:
         """Answer when the turn's commit is on disk, or has failed."""
 
         def committed(problem: Problem | None) -> None:
-            request = exchange.request
-            request.pending_commit = None
-            exchange.respond(self._finished(request, response) if problem is None else self.error_response(problem, request))
+            exchange.request.pending_commit = None
+            exchange.respond(self.outcome(exchange.request, problem or response))
 
         transaction = exchange.request.pending_commit
         assert transaction is not None
@@ -591,6 +595,10 @@ class Dispatcher:
             transaction.on_done = committed
         else:  # the answer took longer to make than the commit
             committed(*transaction.outcome)
+
+    def outcome(self, request: Request, outcome: Response | Problem) -> Response:
+        """The answer to a request that has ended with this response, without the fields that every answer has, or with this problem."""
+        return self._finished(request, outcome) if isinstance(outcome, Response) else self.error_response(outcome, request)
 
     async def _wait_for(self, exchange: Exchange, result: Any) -> None:
         """A handler that waits. Its first step already ran inside this task."""

@@ -25,7 +25,8 @@ from svc.realtime.changes import View
 from svc.realtime.event import EndReason
 from svc.realtime.subscription import Subscription as Source
 from svc.store import Database
-from svc.store.side_rows import OnDone, SideRows
+from svc.store.side_rows import SideRows
+from svc.store.writing.applied_batch import OnDone
 
 GROUP = b"g"
 BATCH = 64  # events taken at a time

@@ -103,10 +103,10 @@ class Premises:
 
         return holds
 
-    def template(self, request: Request, error: Problem) -> Response:
+    def template(self, request: Request, outcome: Response | Problem) -> Response:
         """The answer to this request if it had ended with this, without `Server-Timing`."""
         answered = request.answered
-        response = self._dispatcher.error_response(error, request)
+        response = self._dispatcher.outcome(request, outcome)
         request.answered = answered
         response.pairs.pop()
         return response

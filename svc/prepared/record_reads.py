@@ -9,10 +9,7 @@ from string import ascii_letters, digits
 from svc.analytics import Recorder
 from svc.auth.users import user_of
 from svc.connection.shared import SharedState
-from svc.content.cbor_type import CborType
-from svc.content.json_type import JsonType
 from svc.content.long_records import LONG
-from svc.content.msgpack_type import MsgpackType
 from svc.errors import Problem
 from svc.http.compression import VARY
 from svc.http.conditional import READ_CONDITIONS
@@ -20,7 +17,7 @@ from svc.http.dispatch import TIMINGS_MADE, Dispatcher
 from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.messages import Request
-from svc.prepared.answers import PLACE, TIMING_LINES, Carrier, charge, encode_head, timing_line
+from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, Carrier, charge, encode_head, timing_line
 from svc.prepared.premises import Premises
 from svc.rest import Rest
 from svc.store.disk.faults import LmdbError
@@ -28,7 +25,6 @@ from svc.store.entity_tags import URL_SAFE
 from svc.store.values.records import DAMAGE, PAYLOAD_AT
 
 _STEPS = ("handle", "authorize", "on_get", "bind")  # what application code may have instead
-_WRITERS = (JsonType, CborType, MsgpackType)
 _TAG_ONLY = frozenset(("if-none-match",))
 _TAG_CHARACTERS = b"-_" + (digits + ascii_letters).encode()
 
@@ -124,4 +120,4 @@ def _is_whole_record(request: Request, preferences: Preferences, tag: str) -> bo
     if preferences.conditional and (fields.get("if-none-match") != f'"{tag}"' or READ_CONDITIONS.intersection(fields) != _TAG_ONLY):
         return False
     writer = preferences.writer
-    return type(writer) in _WRITERS and writer is not None and not writer.is_tabular and not writer.headers
+    return type(writer) in WRITERS and writer is not None and not writer.is_tabular and not writer.headers

@@ -22,11 +22,13 @@ from svc.auth.identify import Identifier
 from svc.connection.shared import SharedState
 from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
-from svc.prepared.answers import Carrier
+from svc.prepared.answers import PUNCTUATION, Carrier
 from svc.prepared.kept import Kept
 from svc.prepared.list_reads import ListReads, PreparedLists
 from svc.prepared.premises import Premises, is_complete, parsed_block
 from svc.prepared.record_reads import Read, RecordReads
+from svc.prepared.record_writes import RecordWrites
+from svc.prepared.writes import PreparedWrites
 from svc.query.form import may_be_form
 from svc.query.shapes import cut
 from svc.resources import Resources
@@ -37,8 +39,8 @@ BLOCK_MAX = 1024  # bytes of a header block that is kept
 QUERY_MAX = 1024  # characters of a query that is
 MOST_LISTS = 256  # places of one generation; each shape that is prepared there takes about 3 KB
 TAG_LENGTH = 11  # of the entity tag of a record
-_PUNCTUATION = b"-_~"  # of keys, beside letters and digits of ASCII
 _GET = b"GET /"
+_G = _GET[0]
 _VERSION = b" HTTP/1.1\r\n"
 _END = b"\r\n\r\n"
 _TAG_FIELDS = (b'\r\nIf-None-Match: "', b'\r\nif-none-match: "')
@@ -71,16 +73,19 @@ class PreparedRequests:
         premises = Premises(dispatcher, rest, resources, identifier)
         self._record_reads = RecordReads(premises, dispatcher, rest, recorder)
         self._list_reads = ListReads(premises, dispatcher, rest, recorder)
+        self.writes = PreparedWrites(RecordWrites(premises, dispatcher, rest, recorder))
         self.reads: Kept[Place, PreparedRead] = Kept()
         self.lists: Kept[ListPlace, PreparedLists] = Kept(MOST_LISTS)
         self._declined: tuple[Place, bytes] | None = None  # that of the request under way, and its entity tag
         self._declined_list: ListPlace | None = None
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
-        """Answer a request, if all that has arrived is one that is prepared. False: nothing has happened."""
+        """Answer a request, now or at the end of the turn, if all that has arrived is one that is prepared. False: nothing has happened."""
         self._declined = self._declined_list = None
         if self._dispatcher.chain is not None:
             return False
+        if data[0] != _G:
+            return self.writes.answer(carrier, shared, data)
         known: PreparedRead | PreparedLists | None = carrier.prepared
         if isinstance(known, PreparedLists):
             if data.startswith(known.before) and data.endswith(known.behind):
@@ -99,7 +104,7 @@ class PreparedRequests:
                 return self._answer_list(carrier, shared, data, known)
             before, middle, behind, key_at, key_end, tag_end, read = known
         key = data[key_at:key_end]
-        if (key.isalnum() or key.translate(None, _PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:
+        if (key.isalnum() or key.translate(None, PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:  # as `is_plain_key`
             answered = read(carrier, shared, key, data[tag_end - TAG_LENGTH : tag_end] if middle else b"")
             if answered:
                 return True
@@ -162,6 +167,10 @@ class PreparedRequests:
         made = self._list_reads.prepare(request, before[len(_GET) - 1 : -2].decode("latin-1"), query)
         if made is not None:
             known.keep(made)
+
+    def consider_write(self, request: Request) -> None:
+        """The general path has applied the writes of a request without a query: prepare the next one, if it can be."""
+        self.writes.consider(request)
 
     def _find(self, data: bytes) -> PreparedRead | PreparedLists | None:
         end = data.find(_VERSION, 5)

@@ -170,6 +170,10 @@ class Rest:
         assert not self.shown.last_modified
         return self._responses.no_record(table, "")
 
+    def answers_at(self, path: str) -> bool:
+        """Whether something else than resources answers there first."""
+        return path in self.endpoints or path in self._login_paths
+
     # --- entry ---------------------------------------------------------------------------------------------------------------------
 
     def handle(self, request: Request) -> Any:

@@ -65,6 +65,7 @@ from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
 from svc.store.values.records import decode, has_files
 from svc.store.writing.duplicates import refuse_duplicates
+from svc.store.writing.queued_writes import QueuedWrites
 from svc.store.writing.references import Reference
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Database:
         self._index_changes: list[IndexChange] = []
         self.new_files: list[BlobFile] = []  # the same for the files of blobs
         self.guard: Guard | None = None
+        self.queued_writes = QueuedWrites(self)
         self._references: dict[str, tuple[Reference, ...]] | None = None  # by the table they lead to; None: to be found
         self._generation = -1
         self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it

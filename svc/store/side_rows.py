@@ -13,31 +13,13 @@ from typing import TYPE_CHECKING, Any
 from svc.errors import Problem
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Txn, WriterBusy
+from svc.store.writing.applied_batch import AppliedBatch, OnDone
 
 if TYPE_CHECKING:
     from svc.store.database import Database
 
 MQTT_ROWS = {b"r": 11, b"o": 11, b"p": 9, b"g": 17}
 """Kinds of rows (`mqtt.rows`, `mqtt.shared`), and the size of their keys."""
-
-OnDone = Callable[["Problem | None"], None]
-
-
-class _Batch:
-    """The rows of one commit, as a transaction that waits for it."""
-
-    def __init__(self, database: Database, told: list[OnDone]) -> None:
-        self.databases: tuple[Database, ...] = (database,)
-        self.outcome: tuple[Problem | None] | None = None
-        self.told = told
-        self.on_done: OnDone | None = self._done
-
-    def apply(self) -> None:
-        """They are written."""
-
-    def _done(self, problem: Problem | None) -> None:
-        for each in self.told:
-            each(problem)
 
 
 class SideRows:
@@ -111,10 +93,10 @@ class SideRows:
             return
         store.applied(batch)
 
-    def _take(self) -> tuple[dict[bytes, bytes | None], _Batch]:
+    def _take(self) -> tuple[dict[bytes, bytes | None], AppliedBatch]:
         rows, told = self._rows, self._told
         self._rows, self._told = {}, []
-        return rows, _Batch(self._database, told)
+        return rows, AppliedBatch(self._database, told)
 
 
 def scan_rows(database: Database, txn: Txn, prefix: bytes, *, behind: bytes = b"") -> Iterator[tuple[bytes, bytes]]:

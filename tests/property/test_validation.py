@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from svc.content.json_type import decode_json
 from svc.errors import ClientError, ValidationError
 from svc.store.schema import SCALAR_TYPES, Attribute, Relationship, Structure, TableDefinition
 from svc.store.values.conversion import autoconvert, date_from_ms, key_from_text, ms_from_date, text_to_value
@@ -103,6 +104,33 @@ def test_nesting_that_python_could_not_follow() -> None:
 @example(VALIDATORS[0], {"Floats": [1e308, 1e308, 2.0]})
 def test_json(validator: Validator, data: dict[str, Any]) -> None:
     check(validator, data, "json")
+
+
+plain_values: dict[str, st.SearchStrategy[Any]] = {
+    "Int": st.integers(-(2**31) - 1, 2**31), "Long": st.integers(-(2**53) - 1, 2**53 + 1), "Float": numbers, "BigInt": numbers, "Boolean": st.booleans(),
+}  # fmt: skip
+
+
+@given(
+    st.sampled_from(VALIDATORS[::2]),
+    json_records,
+    st.fixed_dictionaries(
+        {"id": text},
+        optional={kind: st.none() | plain_values.get(kind, text) for kind in SCALAR_TYPES if kind != "Blob"} | {"Strings": st.lists(text)},
+    ),
+)
+def test_plain_records_are_valid(validator: Validator, wild: dict[str, Any], tame: dict[str, Any]) -> None:
+    """What is taken for plain is stored as the validator would have it."""
+    for given_record in (tame, wild, tame | wild):
+        try:
+            data = decode_json(msgspec.json.encode(given_record))
+        except (ClientError, UnicodeEncodeError, OverflowError):
+            continue
+        found = validator.plain_records.maybe_record(data)
+        if found is not None:
+            expected = validator.record(data)
+            assert found == expected and repr(found) == repr(expected)
+            encode(found, 1.0, 1, None)
 
 
 @settings(max_examples=half_by_day(100))

@@ -298,11 +298,15 @@ class Wire:
     def send(self, *pieces: bytes) -> bytes:
         """Each piece is one readable event; returns everything answered so far."""
         for piece in pieces:
-            if self.sock in self._loop.readers:
-                self.sock.incoming.append(piece)
-                self._loop.readers[self.sock]()
+            self.arrive(piece)
             self._node.settle()
         return self.sock.sent
+
+    def arrive(self, piece: bytes) -> None:
+        """One readable event; the turn goes on."""
+        if self.sock in self._loop.readers:
+            self.sock.incoming.append(piece)
+            self._loop.readers[self.sock]()
 
     def ask(self, method: str, target: str, body: bytes = b"", fields: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
         """One request on a fresh answer buffer: (status, fields in lower case, body)."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
+from operator import ne
 from typing import Any
 
 from svc.store.values.records import encode_payload
+
+_NESTING = frozenset((list, dict, set))  # kinds of values with parts that may be equal, and not in kind
 
 
 def changed_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
@@ -14,6 +18,11 @@ def changed_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, 
     >>> changed_names({"a": 1, "b": 1, "c": [True], "d": 0}, {"a": 1, "b": True, "c": [1], "e": 0})
     ('b', 'c', 'e', 'd')
     """
+    kinds = list(map(type, new.values()))
+    if (
+        _NESTING.isdisjoint(kinds) and kinds == list(map(type, old.values())) and list(new) == list(old)
+    ):  # most records that replace another
+        return tuple(compress(new, map(ne, old.values(), new.values())))
     changed = [name for name, value in new.items() if name not in old or not same(old[name], value)]
     if not old.keys() <= new.keys():
         changed += [name for name in old if name not in new]

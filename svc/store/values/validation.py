@@ -31,6 +31,7 @@ from svc.store.values.conversion import (
     text_to_value,
     whole,
 )
+from svc.store.values.plain_records import PlainRecords
 from svc.store.values.type_checkers import MAX_DEPTH, Checker, check_any, check_float, check_name, compile_checkers, required_text
 
 __all__ = ("EMPTY_KEYS", "MAX_DEPTH", "Add", "Key", "Validator", "autoconvert", "check_key", "key_from_text", "text_to_value")
@@ -76,7 +77,7 @@ class Validator:
     """Checks, coerces and completes the records of one table. Immutable: a changed definition gets a new one."""
 
     __slots__ = (
-        "_attributes", "_created", "_defaults", "_definition", "_dynamic", "_expires_at", "_json", "_native", "_never_null", "_required",
+        "_attributes", "_created", "_defaults", "_definition", "_dynamic", "_expires_at", "_json", "_native", "_never_null", "_plain", "_required",
         "_required_later", "_sealed", "_times", "_updated", "completes",
     )  # fmt: skip
 
@@ -86,6 +87,7 @@ class Validator:
         self._dynamic = definition.dynamic
         self._json = compile_checkers(definition, "json")
         self._native = compile_checkers(definition, "native")
+        self._plain: PlainRecords | None = None
         attributes = definition.attributes
         self._attributes = {attribute.name: attribute for attribute in attributes}
         self._created = tuple(attribute for attribute in attributes if attribute.created_time)
@@ -108,6 +110,13 @@ class Validator:
 
     def _default(self, attribute: Attribute) -> Any:
         return self._json[attribute.name](json.loads(attribute.default), attribute.name, [], 0)
+
+    @property
+    def plain_records(self) -> PlainRecords:
+        """Recognises most records of JSON in less time."""
+        if self._plain is None:
+            self._plain = PlainRecords(self._definition, self._json)
+        return self._plain
 
     def record(self, data: dict[str, Any], *, source: str = "json", complete: bool = True) -> dict[str, Any]:
         """The record to store for a full write: `data` itself if nothing had to be changed, else a copy with its properties in their order.

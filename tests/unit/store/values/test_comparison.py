@@ -30,3 +30,11 @@ def test_same(a: Any, b: Any, equal: bool) -> None:
 def test_merge_copies() -> None:
     record = {"a": 1}
     assert merge(record, {"a": Add(2), "b": Add(1), "c": 5}) == {"a": 3, "b": 1, "c": 5} and record == {"a": 1}
+
+
+def test_changed_names_of_the_same_attributes_in_another_order() -> None:
+    assert changed_names({"a": 1, "b": 2}, {"b": 2, "a": 1}) == ()
+    assert changed_names({"a": 1, "b": 2}, {"b": 3, "a": 1}) == ("b",)
+    assert changed_names({"a": 1, "b": "x", "c": None}, {"a": 2, "b": "x", "c": None}) == ("a",)
+    assert changed_names({"a": float("nan")}, {"a": float("nan")}) == ("a",)
+    assert changed_names({"a": (1,)}, {"a": (True,)}) == ()
