@@ -11,7 +11,6 @@ from unittest import mock
 import pytest
 
 from svc.errors import NoSpace, StoreFailure
-from svc.prepared import kept
 from svc.prepared.writes import BLOCK_MAX, cut_write
 from svc.resources import TableResource
 from svc.rest import Rest
@@ -549,7 +548,7 @@ def test_another_process_commits_meanwhile(twins: Twins) -> None:
 
 
 def test_their_number_is_bounded(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 8)
+    monkeypatch.setattr(twins.prepared.node.prepared.writes.kept, "_most", 8)
     for number in range(30):
         twins.ask(request("PUT", "/Thing/k1", {"size": 1}, fields={"X-Number": str(number)}))
         twins.ask(request("PUT", "/Thing/k1", {"size": 1}, fields={"X-Number": str(number)}))
