@@ -12,8 +12,9 @@ import pytest
 from websockets.sync.client import connect
 
 from tests.integration.conftest import authorization
-from tests.support import seen_queue
 from tests.support.mqtt_clients import Client, MqttServer
+
+SEEN_QUEUE = Path(__file__).parents[1] / "support" / "seen_queue.py"  # a hook: not to be imported here
 
 pytestmark = pytest.mark.programs
 
@@ -54,7 +55,7 @@ def seen(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path, seen: Path) -> Iterator[MqttServer]:
-    process = MqttServer(tmp_path, SCHEMA, SVC_TEST_HOOK=seen_queue.__file__, SVC_TEST_QUEUED=str(seen))
+    process = MqttServer(tmp_path, SCHEMA, SVC_TEST_HOOK=str(SEEN_QUEUE), SVC_TEST_QUEUED=str(seen))
     process.start()
     yield process
     assert process.stop() == 0, process.output()
