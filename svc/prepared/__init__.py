@@ -10,6 +10,8 @@ these has moved. It declines, with nothing sent, whatever it does not know for s
     answers        what they answer with: a connection, pieces of a head
     record_reads   GET of one record
     list_reads     GET of a collection with a query: short lists, counts
+    writes         finds what is prepared for writes
+    record_writes  PUT and DELETE of one record, POST of a new one: queued for the end of the turn
 """
 
 from svc.prepared.requests import PreparedRequests
