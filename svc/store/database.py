@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from os import stat, urandom
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc import __version__
 from svc.clock import Clock
@@ -65,7 +65,6 @@ from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
 from svc.store.values.records import decode, has_files
 from svc.store.writing.duplicates import refuse_duplicates
-from svc.store.writing.queued_writes import QueuedWrites
 from svc.store.writing.references import Reference
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class Database:
         self._index_changes: list[IndexChange] = []
         self.new_files: list[BlobFile] = []  # the same for the files of blobs
         self.guard: Guard | None = None
-        self.queued_writes = QueuedWrites(self)
+        self.queued_writes: Any = None  # `writing.queued_writes.QueuedWrites`, which the store sets
         self._references: dict[str, tuple[Reference, ...]] | None = None  # by the table they lead to; None: to be found
         self._generation = -1
         self.is_dropped = False  # by this process or another: it has no tables, and nothing can be written to it

@@ -25,6 +25,7 @@ from svc.store.env import new_helper
 from svc.store.maintenance import Maintenance
 from svc.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 from svc.store.turn import Turn
+from svc.store.writing.queued_writes import QueuedWrites
 from svc.store.writing.transaction import Transaction
 
 logger = logging.getLogger("svc.store")
@@ -173,6 +174,7 @@ class Store(Turn):
         if interrupted_restore(self.path, name):
             raise InterruptedRestore(name)
         database = Database(self, name, self.path / name, map_bytes=self._map_bytes, write_async=self._write_async)
+        database.queued_writes = QueuedWrites(database)
         if not database.is_dropped:
             self.databases[name] = database
             self.saw_version(database.log.last_version)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from svc.errors import Problem
-    from svc.store.database import Database
 
 logger = logging.getLogger("svc.store")
 
@@ -16,10 +15,11 @@ OnDone = Callable[["Problem | None"], None]
 
 
 class AppliedBatch:
-    """They wait for the commit of the turn, as a transaction does (`turn.AppliedTransaction`). `told`: each is called with its outcome, in their order."""
+    """They wait for the commit of the turn, as a transaction does (`turn.AppliedTransaction`). `database`: a `store.database.Database`. `told`: each is
+    called with its outcome, in their order."""
 
-    def __init__(self, database: Database, told: Iterable[OnDone]) -> None:
-        self.databases: tuple[Database, ...] = (database,)
+    def __init__(self, database: Any, told: Iterable[OnDone]) -> None:
+        self.databases: tuple[Any, ...] = (database,)
         self.outcome: tuple[Problem | None] | None = None
         self.told = told
         self.on_done: OnDone | None = self._done
