@@ -41,6 +41,7 @@ class Connections(SharedState):
         if self._ends_input:
             if share.joined or share.line:
                 share.serve()
+                self.woken = True
             share.deadline, share.is_over = 0.0, False  # as `share.end_turn`, which would be a call of every turn
         if self.streams:
             self._pull_streams()

@@ -65,8 +65,10 @@ class InputShare:
             each.park()
         self.joined.clear()
 
-    def end_turn(self) -> None:
-        """Serve those in line, and begin with a new slice."""
-        if self.joined or self.line:
+    def end_turn(self) -> bool:
+        """Serve those in line, and begin with a new slice. True: some were served, and may have made tasks, which a poll must not wait for."""
+        serves = bool(self.joined or self.line)
+        if serves:
             self.serve()
         self.deadline, self.is_over = 0.0, False
+        return serves

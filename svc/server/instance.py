@@ -427,7 +427,7 @@ class Instance:
     def _end_turn(self) -> bool:
         """Runs just before each poll. The order is the meaning."""
         store = self.store
-        self._input.end_turn()  # before the commit, which what those in line write shares
+        has_served = self._input.end_turn()  # before the commit, which what those in line write shares
         if store.has_pending:
             if not self._commit_deferred and self.clock.monotonic() - self._turns.turn_started > LONG_TURN:
                 # A large write filled this turn, and its commit will take as long again: serve the requests that have arrived meanwhile first.
@@ -440,7 +440,7 @@ class Instance:
         for other in self.application_ports.others:
             more = other.connections.end_turn() or more
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
-        return more or store.has_pending
+        return more or has_served or store.has_pending
 
     # --- stopping ------------------------------------------------------------------------------------------------------------------------
 

@@ -59,8 +59,9 @@ def test_what_others_have_asked_for_waits_when_the_slice_is_used_up() -> None:
     assert world.served() == ["/4", "/5", "/6"]
     world.poll()
     assert world.served() == []  # they are in line, and not polled
-    assert not world.turn()
+    assert world.turn()
     assert world.served() == ["/7", "/8", "/9"]
+    assert not world.turn()
     assert all(sock.sent for sock in world.socks) and all(sock in world.loop.readers for sock in world.socks)
 
 
@@ -262,3 +263,25 @@ def test_heads_beyond_a_batch_are_not_even_read(monkeypatch: Any) -> None:
         pass
     assert len(begun) == 100
     assert world.served() == [f"/{number}" for number in range(100)]
+
+
+def test_what_those_in_line_have_made_ready_is_not_waited_for() -> None:
+    """Such as a task that is to answer the last of them: the timeout of the poll was computed before."""
+    share = InputShare(lambda: 0.0)
+    assert share.end_turn() is False
+
+    class Taker:
+        def take_turn(self) -> None: ...
+
+    share.line.append(Taker())
+    assert share.end_turn() is True
+    assert share.end_turn() is False
+
+    world = ManyClients(4, takes=SLICE)
+    world.application.answer = lambda exchange: world.clock.advance(SLICE)  # it answers later
+    for number, sock in enumerate(world.socks):
+        sock.incoming.append(GET % number)
+    world.poll()
+    while len(world.application.handled) < 4:
+        assert world.turn()
+    assert not world.turn()
