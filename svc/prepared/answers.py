@@ -43,12 +43,6 @@ class Carrier(Protocol):
     def make_exchange(self) -> Exchange:
         """The exchange of a request that waits without one."""
 
-    def handle(self, exchange: Exchange) -> None:
-        """Have the general path answer."""
-
-    def defect(self, error: Exception) -> None:
-        """An unexpected exception: log it and close this connection."""
-
 
 def encode_head(status: int, pairs: HeaderPairs, place: str = PLACE) -> list[bytes]:
     """The status line and the fields in front of `Server-Timing`, cut at `place`."""

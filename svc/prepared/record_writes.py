@@ -19,7 +19,6 @@ from svc.content.unchanged import restore_json
 from svc.errors import Problem
 from svc.http.bodies import BodyType, body_type
 from svc.http.dispatch import TIMINGS_MADE, Dispatcher
-from svc.loop import contained
 from svc.messages import HeaderPairs, Request, Response
 from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, Carrier, charge, encode_head, is_plain_key, timing_line
 from svc.prepared.premises import Premise, Premises
@@ -54,7 +53,7 @@ class RecordWrites:
         self._premises = premises
         self._rest = rest
         self.dispatcher = dispatcher
-        self.request_done = recorder.request_done
+        self.recorder = recorder
 
     def prepare(self, request: Request, address: str) -> Queue | None:
         """For requests of the method of this one at `address`, with its header block but for the length of the body; this one is being carried out by the
@@ -100,7 +99,7 @@ class RecordWrites:
 class WriteGroup:
     """What the writes of one preparation have in common. `head`: of their answers, cut where the key is."""
 
-    __slots__ = ("decide", "head", "method", "now", "path", "precondition", "status", "table", "user", "username", "writes")
+    __slots__ = ("decide", "head", "method", "now", "path", "precondition", "record", "status", "table", "user", "username", "writes")
 
     def __init__(self, writes: RecordWrites, request: Request, table: Table, status: int, pairs: HeaderPairs) -> None:
         self.writes = writes
@@ -112,6 +111,7 @@ class WriteGroup:
         self.method = request.method
         self.path = request.handler_path
         self.now = writes.dispatcher.now
+        self.record = writes.recorder.request_bucket(self.path, self.method)
         self.status = status
         self.head = encode_head(status, pairs, _MARK)
 
@@ -168,9 +168,7 @@ class QueuedRequest:
         size = len(body)
         data = _CREATED % (head[0], self._text, head[1], line, date, size, body) if body else _NOTHING % (head[0], line, date)
         sent = self._carrier.answer_waiting(data)
-        group.writes.request_done(
-            group.path, group.method, (answered - self.arrived) * 1000.0, group.status, size, (sent - answered) * 1000.0
-        )
+        group.record((answered - self.arrived) * 1000.0, group.status, size, (sent - answered) * 1000.0)
 
     def _answer_as_others(self, problem: Problem | None) -> None:
         exchange = self._exchange or self._carrier.make_exchange()
@@ -182,10 +180,9 @@ class QueuedRequest:
         request = exchange.request
         request.user, request.handler_path = None, ""
         self._shared.woken = True  # what has to wait may be a task now, of a turn that is over
-        try:
-            self._carrier.handle(exchange)
-        except BaseException as error:
-            self._carrier.defect(contained(error))
+        response = self._shared.application.handle(exchange)
+        if response is not None:
+            exchange.respond(response)
 
 
 def _queue_put(group: WriteGroup, holds: Premise) -> Queue:

@@ -121,7 +121,7 @@ def test_the_peer_has_gone(twins: Twins, data: bytes) -> None:
 
     def steps(twin: Twin) -> list[Any]:
         wire, recorder = twin.wire(0), twin.node.recorder
-        recorder._requests.clear()
+        recorder.close()
         wire.arrive(data)
         wire.sock.incoming.append(ConnectionResetError())
         twin.node.connections.loop.readers[wire.sock]()
@@ -193,7 +193,7 @@ def test_a_turn_that_does_not_end_in_time(twins: Twins, data: bytes) -> None:
 def test_it_is_timed_as_others(twins: Twins, data: bytes) -> None:
     def steps(twin: Twin) -> list[Any]:
         node, wire = twin.node, twin.wire(0)
-        node.recorder._requests.clear()
+        node.recorder.close()
         before = node.connections.bytes_received, node.connections.bytes_sent, node.store.transactions
         for _ in range(3):
             wire.arrive(data)
