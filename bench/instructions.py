@@ -33,6 +33,7 @@ from typing import Any
 
 from bench import records
 from bench.applications import ROWS as APPLICATION_ROWS
+from bench.machine import use_bytecode
 from bench.measure import require
 from bench.report import NOTHING, TITLES, table
 from bench.servers import REPOSITORY, Svc, fill_svc
@@ -227,6 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.read is not None:
         record = json.loads(options.read.read_text())
     else:
+        use_bytecode()
         with tempfile.TemporaryDirectory(prefix="bench-instructions-") as directory:
             prepare(Path(directory))
             record = {"facts": describe(), "rows": count(Path(directory), options.rows)}

@@ -50,8 +50,11 @@ def use_bytecode(checkout: Path = REPOSITORY, python: str = sys.executable) -> N
     keeps them, and what they load, from leaving any."""
     if os.environ.pop(NO_BYTECODE, None) is not None:
         print(f"{NO_BYTECODE} is not passed on to the servers.", flush=True)
-    subprocess.run([python, "-m", "compileall", "-q", str(checkout / "svc")], check=True)
-    print(f"{checkout} is compiled: all starts are with cached bytecode.", flush=True)
+    compiled = subprocess.run([python, "-m", "compileall", "-q", str(checkout / "svc")], check=False)
+    if compiled.returncode:
+        print(f"Warning: {checkout} could not be compiled, so starts may take longer.", file=sys.stderr)
+    else:
+        print(f"{checkout} is compiled: all starts are with cached bytecode.", flush=True)
 
 
 def warn_of_load() -> None:

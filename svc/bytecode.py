@@ -52,7 +52,9 @@ def advice(package: Path) -> str:
     import shlex
 
     place = package.parent if package.parent.name.endswith("-packages") else package
-    prefix = ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
-    command = shlex.join([sys.executable or "python", *prefix, "-m", "compileall", "-q", str(place)])
+    options = ["-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else []
+    if sys.flags.optimize:  # its files have names of their own
+        options.append("-" + "O" * sys.flags.optimize)
+    command = shlex.join([sys.executable or "python", *options, "-m", "compileall", "-q", str(place)])
     reason = "PYTHONDONTWRITEBYTECODE or -B is set" if sys.dont_write_bytecode else "this process may not write it"
     return f"svc runs without cached bytecode, so the start takes two to three times as long: {command} ({reason})"

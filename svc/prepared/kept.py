@@ -40,7 +40,7 @@ class Kept(Generic[Key, Value]):
         self._put(key, value)
 
     def end(self, key: Key, value: Value) -> None:
-        """This does not hold any more. The next answer of the general path makes it anew."""
+        """This no longer holds: it is prepared again after the next answer of the general path."""
         if self._get(key) is value:
             self._put(key, 1)
 

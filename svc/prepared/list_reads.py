@@ -10,10 +10,7 @@ from svc.analytics import Recorder
 from svc.auth.roles import ALL_RIGHTS
 from svc.auth.users import user_of
 from svc.connection.shared import SharedState
-from svc.content.cbor_type import CborType
 from svc.content.content_type import ANY_SHAPE, ContentType
-from svc.content.json_type import JsonType
-from svc.content.msgpack_type import MsgpackType
 from svc.errors import Problem
 from svc.http.compression import VARY, choice_of
 from svc.http.dispatch import TIMINGS_MADE, Dispatcher
@@ -21,7 +18,7 @@ from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.http.row_responses import query_timing
 from svc.messages import HeaderPairs, Request, Response
-from svc.prepared.answers import HUNDREDTHS, TIMING_LINES, Carrier, charge, encode_head, timing_line
+from svc.prepared.answers import HUNDREDTHS, TIMING_LINES, WRITERS, Carrier, charge, encode_head, timing_line
 from svc.prepared.kept import is_time
 from svc.prepared.premises import Premises
 from svc.query.compiled_lists import CompiledList, compiled_list
@@ -32,7 +29,6 @@ from svc.rest import Rest
 from svc.store.values.records import DAMAGE
 
 _STEPS = ("handle", "authorize", "on_get", "on_search", "planned")  # what application code may have instead
-_WRITERS = (JsonType, CborType, MsgpackType)
 _PATIENCE = 8  # requests in a row that may be declined before most are not tried any more
 _SPARED = 16  # one of so many is, then
 _LOOKS = 16  # answers that nothing is prepared after before most are not looked at any more
@@ -99,7 +95,7 @@ class PreparedLists:
         return self._note(prepared, prepared.read(carrier, shared, values))
 
     def _note(self, prepared: PreparedList, answered: bool | None) -> bool:
-        """What has been tried is first the next time; what rests on nothing any more is made anew after the next answer of the general path."""
+        """What has been tried is first the next time; what no longer holds is prepared again after the next answer of the general path."""
         self._lists.remove(prepared)
         if answered is None:
             self._answers[prepared.shape], self._unprepared = 1, 0
@@ -165,7 +161,8 @@ class ListReads:
         if compiled is None or (may.readable is not None and plan.query.select is None and plan.query.aggregate is None):
             return None
         find, encode = compiled.find, _encoder(compiled, writer)
-        environment, now, record, path = table.database.env, self._dispatcher.now, self._recorder.request_done, request.handler_path
+        environment, now = table.database.env, self._dispatcher.now
+        record = self._recorder.request_bucket(request.handler_path, "GET")
         threshold, code = preferences.threshold, self._coder(request, writer)
         fields = [preferences.type_pair, VARY, PUBLIC if user_of(request) is None else PRIVATE]
         before = encode_head(200, fields)[0]
@@ -191,9 +188,7 @@ class ListReads:
                     answered = now()
                 else:
                     head = before
-            except Problem:  # the general path says it
-                return False
-            except DAMAGE:
+            except (Problem, *DAMAGE):  # the general path says it
                 return False
             size = len(body)
             date = shared.date().encode()
@@ -208,7 +203,7 @@ class ListReads:
                 sent = carrier.send_at_once(_ANSWER % (head, scan, serialise, line, date, size, body))
             else:
                 sent = carrier.send_at_once(_CODED % (head, line, date, size, body))
-            record(path, "GET", (answered - arrived) * 1000.0, 200, size, (sent - answered) * 1000.0)
+            record((answered - arrived) * 1000.0, 200, size, (sent - answered) * 1000.0)
             charge(shared.input, arrived)
             return True
 
@@ -230,7 +225,7 @@ def _is_usual(preferences: Preferences) -> bool:
     if preferences.page or preferences.events or preferences.conditional or preferences.explain or preferences.counts:
         return False
     writer = preferences.writer
-    return type(writer) in _WRITERS and writer is not None and not writer.is_tabular and not writer.headers
+    return type(writer) in WRITERS and writer is not None and not writer.is_tabular and not writer.headers
 
 
 def _encoder(compiled: CompiledList, writer: ContentType) -> Callable[[list[Any]], bytes]:

@@ -8,7 +8,7 @@ arrives -> queued -> committed: answered at once, if nothing else has happened o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from svc.analytics import Recorder
 from svc.auth.roles import TableRights
@@ -186,45 +186,32 @@ class QueuedRequest:
 
 
 def _queue_put(group: WriteGroup, holds: Premise) -> Queue:
-    table, environment, now = group.table, group.table.database.env, group.now
-    primary_key, maybe_record = table.primary_key, table.validator.plain_records.maybe_record
+    take, primary_key, maybe_record = _taker(group, holds), group.table.primary_key, group.table.validator.plain_records.maybe_record
 
     def queue_put(carrier: Carrier, shared: SharedState, key: bytes, body: bytes, data: bytes) -> bool | None:
-        arrived = now()
-        try:
-            environment.snapshot()
-            if not holds(carrier, arrived):
-                return None
-            record = decode_json(body)
-        except Problem:  # the general path says it
-            return False
-        if type(record) is not dict or environment.holder is not None:
-            return False
+        arrived = group.now()
+        record = take(carrier, arrived, body)
+        if not record:
+            return None if record is None else False
         record[primary_key] = key.decode()
-        record = maybe_record(record)
-        if record is None:
+        checked = maybe_record(record)
+        if checked is None:
             return False
-        _queue(QueuedRequest(group, carrier, shared, arrived, data, key, record), carrier, shared)
+        _queue(QueuedRequest(group, carrier, shared, arrived, data, key, checked), carrier, shared)
         return True
 
     return queue_put
 
 
 def _queue_post(group: WriteGroup, holds: Premise, encode: Callable[[Any], bytes], threshold: int) -> Queue:
-    table, environment, now = group.table, group.table.database.env, group.now
+    take, table = _taker(group, holds), group.table
     primary_key, maybe_record = table.primary_key, table.validator.plain_records.maybe_record
 
     def queue_post(carrier: Carrier, shared: SharedState, _: bytes, body: bytes, data: bytes) -> bool | None:
-        arrived = now()
-        try:
-            environment.snapshot()
-            if not holds(carrier, arrived):
-                return None
-            record = decode_json(body)
-        except Problem:  # the general path says it
-            return False
-        if type(record) is not dict or environment.holder is not None:
-            return False
+        arrived = group.now()
+        record = take(carrier, arrived, body)
+        if not record:
+            return None if record is None else False
         key = record.get(primary_key)
         if key is None or key in EMPTY_KEYS:
             key = table.new_key()
@@ -232,14 +219,31 @@ def _queue_post(group: WriteGroup, holds: Premise, encode: Callable[[Any], bytes
             return False
         raw_key = key.encode()
         record[primary_key] = key
-        record = maybe_record(record)
+        checked = maybe_record(record)
         answer = encode(key)
-        if record is None or not is_plain_key(raw_key) or len(answer) > threshold:
+        if checked is None or not is_plain_key(raw_key) or len(answer) > threshold:
             return False
-        _queue(QueuedRequest(group, carrier, shared, arrived, data, raw_key, record, answer), carrier, shared)
+        _queue(QueuedRequest(group, carrier, shared, arrived, data, raw_key, checked, answer), carrier, shared)
         return True
 
     return queue_post
+
+
+def _taker(group: WriteGroup, holds: Premise) -> Callable[[Carrier, float, bytes], dict[str, Any] | Literal[False] | None]:
+    """What decodes the body of a request that has arrived now. False, None: as those of `Queue`; an empty object is left to the general path, too."""
+    environment = group.table.database.env
+
+    def take(carrier: Carrier, arrived: float, body: bytes) -> dict[str, Any] | Literal[False] | None:
+        try:
+            environment.snapshot()
+            if not holds(carrier, arrived):
+                return None
+            record = decode_json(body)
+        except Problem:  # the general path says it
+            return False
+        return record if type(record) is dict and record and environment.holder is None else False
+
+    return take
 
 
 def _queue_deletion(group: WriteGroup, holds: Premise) -> Queue:

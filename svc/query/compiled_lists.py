@@ -14,7 +14,7 @@ compressed or have a former form, values to sort by that are not of the declared
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from svc.query.budget import query_limits
 from svc.query.functions import filter_of
@@ -39,8 +39,8 @@ _NO_LOOKUPS = Lookups(None)
 class CompiledList:
     """`find`: (values, transaction) -> rows; None: it declines. It may raise Problem, which is to be taken for the same.
 
-    `kind`: rows are "records" as they are stored, "values" in JSON form, or a "count", one value. Whoever calls `find` asks before whether the plan that it
-    was made of `holds`.
+    `kind`: rows are "records" as they are stored, "values" in JSON form, or a "count", one value. `find` is to be called only while the plan that it was
+    made from `holds`.
     """
 
     __slots__ = ("find", "kind")
@@ -57,8 +57,7 @@ def compiled_list(plan: ShapedPlan, table: AnyTable, *, json: bool) -> CompiledL
     """
     if json not in plan.lists:
         plan.lists[json] = _compile(plan.query, plan.where, table, json)
-    found: Any = plan.lists[json]
-    return found  # type: ignore[no-any-return]
+    return cast("CompiledList | None", plan.lists[json])
 
 
 def _compile(query: Query, where: Predicate, table: AnyTable, json: bool) -> CompiledList | None:

@@ -59,11 +59,16 @@ def are_few(raws: Sequence[bytes]) -> bool:
 
 def whole(raws: list[bytes], txn: Any) -> list[Any] | None:
     """Records as JSON has them."""
+    return _decode_few(raws, decode_joined)
+
+
+def _decode_few(raws: list[bytes], decode: Callable[[bytes], list[Any]]) -> list[Any] | None:
+    """All in one call; None: they are more than MOST_BYTES, or damaged."""
     joined = join_plain(raws)
     if len(joined) > MOST_BYTES:
         return None
     try:
-        return decode_joined(joined)
+        return decode(joined)
     except DAMAGE:
         return None
 
@@ -105,16 +110,7 @@ def _own(names: list[str]) -> Rows | None:
     if decode is None:
         return None
 
-    def rows(raws: list[bytes], txn: Any) -> list[Any] | None:
-        joined = join_plain(raws)
-        if len(joined) > MOST_BYTES:
-            return None
-        try:
-            return decode(joined)
-        except DAMAGE:
-            return None
-
-    return rows
+    return lambda raws, txn: _decode_few(raws, decode)
 
 
 def _relating(names: list[str], relation: SelectItem, table: AnyTable) -> Rows | None:
@@ -133,12 +129,8 @@ def _relating(names: list[str], relation: SelectItem, table: AnyTable) -> Rows |
         return None
 
     def rows(raws: list[bytes], txn: Any) -> list[Any] | None:
-        joined = join_plain(raws)
-        if len(joined) > MOST_BYTES:
-            return None
-        try:
-            found = decode(joined)
-        except DAMAGE:
+        found = _decode_few(raws, decode)
+        if found is None:
             return None
         row_of = related({row.source for row in found}, txn)
         if row_of is None:

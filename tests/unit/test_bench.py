@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,13 +47,22 @@ def test_hot_rows_have_titles_and_a_row_to_repeat() -> None:
 
 def test_servers_start_from_cached_bytecode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr(machine.subprocess, "run", lambda command, check: commands.append(command))
+    status = 0
+
+    def run(command: list[str], check: bool) -> SimpleNamespace:
+        commands.append(command)
+        return SimpleNamespace(returncode=status)
+
+    monkeypatch.setattr(machine.subprocess, "run", run)
     monkeypatch.setenv(machine.NO_BYTECODE, "1")
     machine.use_bytecode(tmp_path, "python3.12")
     assert machine.NO_BYTECODE not in os.environ and machine.NO_BYTECODE in capsys.readouterr().out
     machine.use_bytecode(tmp_path, "python3.12")
     assert machine.NO_BYTECODE not in capsys.readouterr().out
     assert commands == [["python3.12", "-m", "compileall", "-q", f"{tmp_path}/svc"]] * 2
+    status = 1
+    machine.use_bytecode(tmp_path, "python3.12")  # a tree that may not be written
+    assert capsys.readouterr().err.startswith("Warning: ")
 
 
 def test_each_put_changes_an_indexed_value(tmp_path: Path) -> None:

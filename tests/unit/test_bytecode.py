@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -138,3 +138,8 @@ def test_the_command_helps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pare
     assert is_cached(ours)
     assert is_cached(theirs) is parent.endswith("-packages")
     assert (tmp_path / "compiled here").exists() is prefix
+
+
+def test_the_command_compiles_for_the_same_optimisation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "flags", SimpleNamespace(optimize=2))
+    assert f"{sys.executable} -OO -m compileall" in advice(tmp_path)

@@ -166,7 +166,7 @@ def test_it_ends_with_what_it_rests_on(beside: Beside) -> None:
     prepare(beside)
     found = beside.node.store.databases[SYSTEM].tables[USER_TABLE]
     beside.put(USER_TABLE, "reader", {**decode(found.get_raw("reader")), "active": False}, SYSTEM)
-    assert not is_hit(beside, "name==n2") and is_hit(beside, "name==n2"), "made anew after one answer"
+    assert not is_hit(beside, "name==n2") and is_hit(beside, "name==n2"), "prepared again after one answer"
 
 
 def test_what_is_counted_is_the_same(beside: Beside) -> None:
