@@ -8,7 +8,7 @@ an index are an equality or a range of one of them. So the planner has no choice
 
 Invariant: *what such a function returns is what `executor.RecordRows`, or `aggregate.AggregateRows`, would have found.* It declines, with None or a Problem,
 whatever it does not know for sure: values that stand for nothing or are too long for an index, more than MOST records or MOST_BYTES, records that expire, are
-compressed or have a former form, values to sort by that are not of the declared type. Then nothing has happened, and the general way begins.
+compressed or have a former form, values to sort by that are not of the declared type. Then nothing has happened, and the general path takes over.
 """
 
 from __future__ import annotations
