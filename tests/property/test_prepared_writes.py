@@ -220,7 +220,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
     twins.close()
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(definitions, definitions, STEPS)
 def test_the_same_of_both(shared: Twins, first: TableDefinition, second: TableDefinition, steps: list[Any]) -> None:
     try:
