@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 import svc
 from svc.auth import passwords
+from svc.prepared.kept import Kept
 from svc.store.disk import space_reserve
 from tests.support.process_guard import ProcessGuard
 from tests.support.profile import NIGHTLY, PROFILE, examples
@@ -70,6 +71,13 @@ def real_argon2() -> argon2.PasswordHasher:
 def real_rounds() -> int:
     """How often the server hashes with the other function."""
     return _REAL_ROUNDS
+
+
+# -- prepared requests
+
+# With SVC_TEST_PREPARE_AT_ONCE=1 a test that asks the same twice has the second answered by what was prepared, also by servers in processes of their own.
+if "SVC_TEST_PREPARE_AT_ONCE" in os.environ:
+    Kept.prepares_at_once = True
 
 
 # -- databases

@@ -77,6 +77,7 @@ class Process:
             "SVC_ADMIN_PASSWORD": PASSWORD,
             "PYTHONPATH": os.pathsep.join([str(OBSERVED), *(p for p in sys.path if p)]),
             "SVC_TEST_TASKS": str(task_file(root)),
+            **{name: os.environ[name] for name in ("SVC_TEST_PREPARE_AT_ONCE",) if name in os.environ},
             **(env or {}),
         }
         if forked:

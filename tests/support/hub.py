@@ -91,6 +91,10 @@ class Sibling:
         """One transaction, by a clock that shows `wall`."""
         self._ask(["write", wall, writes])
 
+    def drop(self, database: str, table: str) -> None:
+        """Drop a table."""
+        self._ask(["drop", database, table])
+
     def close(self) -> None:
         self._ask(["close"])
 
@@ -148,6 +152,11 @@ def _serve() -> None:
                 store.end_turn()
                 if transaction.outcome != (None,):
                     raise AssertionError(transaction.outcome)
+            elif command == "drop":
+                assert store is not None
+                store.databases[args[0]].drop_table(args[1])
+                store.commit_turn()
+                store.end_turn()
             else:
                 if store is not None:
                     store.close()

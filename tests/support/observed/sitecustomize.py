@@ -1,6 +1,7 @@
 """Python imports this as it starts, where this folder is on its path: then SIGURG has the process write how many asyncio tasks it has.
 
-The number goes to the file that SVC_TEST_TASKS names. The signal is one that is ignored where this module was not imported.
+The number goes to the file that SVC_TEST_TASKS names. The signal is one that is ignored where this module was not imported. With SVC_TEST_PREPARE_AT_ONCE
+requests are prepared when they are answered for the first time.
 """
 
 import asyncio
@@ -25,3 +26,8 @@ def write_task_count(number: int, frame: object) -> None:
 
 if "SVC_TEST_TASKS" in os.environ:
     signal.signal(signal.SIGURG, write_task_count)
+
+if "SVC_TEST_PREPARE_AT_ONCE" in os.environ:
+    from svc.prepared.kept import Kept
+
+    Kept.prepares_at_once = True
