@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 import svc
 from svc.auth import passwords
-from svc.prepared.kept import Kept
+from svc.prepared.kept import Candidate
 from svc.store.disk import space_reserve
 from tests.support.process_guard import ProcessGuard
 from tests.support.profile import NIGHTLY, PROFILE, examples
@@ -77,7 +77,7 @@ def real_rounds() -> int:
 
 # With SVC_TEST_PREPARE_AT_ONCE=1 a test that asks the same twice has the second answered by what was prepared, also by servers in processes of their own.
 if "SVC_TEST_PREPARE_AT_ONCE" in os.environ:
-    Kept.prepares_at_once = True
+    Candidate.prepares_at_once = True
 
 
 # -- databases

@@ -19,7 +19,7 @@ from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.http.row_responses import query_timing
 from svc.messages import HeaderPairs, Request, Response
 from svc.prepared.answers import HUNDREDTHS, TIMING_LINES, WRITERS, Carrier, charge, encode_head, timing_line
-from svc.prepared.kept import is_time
+from svc.prepared.kept import Candidate, is_time
 from svc.prepared.premises import Premises
 from svc.query.compiled_lists import CompiledList, compiled_list
 from svc.query.form import may_be_form
@@ -108,16 +108,16 @@ class PreparedLists:
         """The general path has answered a query of this place: whether to find out its shape, and whether `is_due`. Where that comes to nothing again and again
         it is done now and then only."""
         self._unprepared += 1
-        return self._unprepared <= _LOOKS or self._unprepared % _SPARED == 0
+        return self._unprepared <= _LOOKS or self._unprepared % _SPARED == 0 or Candidate.prepares_at_once
 
-    def is_due(self, shape: str, *, at_once: bool) -> bool:
-        """Whether to prepare the next query of this shape, as `Kept.is_due`."""
+    def is_due(self, shape: str) -> bool:
+        """Whether to prepare the next query of this shape, as a `Candidate` says it."""
         if any(prepared.shape == shape for prepared in self._lists):
-            return at_once
+            return False
         if len(self._answers) >= _COUNTED and shape not in self._answers:
             self._answers.clear()
         answers = self._answers[shape] = self._answers.get(shape, 0) + 1
-        return at_once or is_time(answers)
+        return is_time(answers)
 
     def keep(self, made: PreparedList) -> None:
         self._unprepared = 0

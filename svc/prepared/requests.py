@@ -10,7 +10,7 @@ Without an entity tag all that follows the key is `behind`. A list is found by t
     GET /Product/?price=gt=20&sort(name) HTTP/1.1\\r\\nHost: ...\\r\\n\\r\\n
     |--before----|                      |----------behind----------|
 
-A connection keeps what has answered its last request, and most repeat that.
+A connection keeps what its last request has found, and most repeat that: what answered it, or a `Candidate`, which declines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from svc.connection.shared import SharedState
 from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
 from svc.prepared.answers import PUNCTUATION, Carrier
-from svc.prepared.kept import Kept
+from svc.prepared.kept import Candidate, Kept, is_time
 from svc.prepared.list_reads import ListReads, PreparedLists
 from svc.prepared.premises import Premises, is_complete, parsed_block
 from svc.prepared.record_reads import Read, RecordReads
@@ -35,7 +35,7 @@ from svc.resources import Resources
 from svc.resources.table_base import UNCHECKED_KEY_LENGTH
 from svc.rest import Rest
 
-BLOCK_MAX = 1024  # bytes of a header block that is kept
+PLACE_MAX = 1200  # bytes of a request without its key or query, and entity tag: longer ones are not kept
 QUERY_MAX = 1024  # characters of a query that is
 MOST_LISTS = 256  # places of one generation; each shape that is prepared there takes about 3 KB
 TAG_LENGTH = 11  # of the entity tag of a record
@@ -50,7 +50,7 @@ Place = tuple[bytes, bytes, bytes]
 
 
 class PreparedRead(NamedTuple):
-    """What answers the requests of one place. `key_at`, `key_end`: where in such a request the key is; `tag_end`: where the entity tag ends."""
+    """What answers the requests of one place, or a candidate. `key_at`, `key_end`: where in such a request the key is; `tag_end`: where the entity tag ends."""
 
     before: bytes
     middle: bytes
@@ -59,6 +59,15 @@ class PreparedRead(NamedTuple):
     key_end: int
     tag_end: int
     read: Read
+
+    @property
+    def place(self) -> Place:
+        return self.before, self.middle, self.behind
+
+    def end_candidate(self) -> None:
+        """Something is prepared in its place."""
+        if isinstance(self.read, Candidate):
+            self.read.is_over = True
 
 
 ListPlace = tuple[bytes, bytes]
@@ -76,7 +85,9 @@ class PreparedRequests:
         self.writes = PreparedWrites(RecordWrites(premises, dispatcher, rest, recorder))
         self.reads: Kept[Place, PreparedRead] = Kept()
         self.lists: Kept[ListPlace, PreparedLists] = Kept(MOST_LISTS)
-        self._declined: tuple[Place, bytes] | None = None  # that of the request under way, and its entity tag
+        self._declined: tuple[PreparedRead, bytes] | None = (
+            None  # what to prepare once the request under way is answered, and its entity tag
+        )
         self._declined_list: ListPlace | None = None
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
@@ -98,6 +109,8 @@ class PreparedRequests:
         if known is None:
             known = self._find(data) if len(data) <= shared.limits.max_header_size - UNCHECKED_KEY_LENGTH else None  # with the longest key
             if known is None:
+                if self._declined is not None:
+                    carrier.prepared = self._declined[0]
                 return False
             carrier.prepared = known
             if isinstance(known, PreparedLists):
@@ -105,18 +118,29 @@ class PreparedRequests:
             before, middle, behind, key_at, key_end, tag_end, read = known
         key = data[key_at:key_end]
         if (key.isalnum() or key.translate(None, PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:  # as `is_plain_key`
-            answered = read(carrier, shared, key, data[tag_end - TAG_LENGTH : tag_end] if middle else b"")
+            tag = data[tag_end - TAG_LENGTH : tag_end] if middle else b""
+            answered = read(carrier, shared, key, tag)
             if answered:
                 return True
             if answered is None:
-                self._declined = (before, middle, behind), data[tag_end - TAG_LENGTH : tag_end] if middle else b""
-                self.reads.end(self._declined[0], known)
-                carrier.prepared = None
+                return self._answer_anew(carrier, shared, known, key, tag)
         elif b"?" in key:
             lists = self._find(data)
             if isinstance(lists, PreparedLists):
                 carrier.prepared = lists
                 return self._answer_list(carrier, shared, data, lists)
+        return False
+
+    def _answer_anew(self, carrier: Carrier, shared: SharedState, known: PreparedRead, key: bytes, tag: bytes) -> bool:
+        """With what is prepared by now in place of what the connection knows; else it is time to prepare that."""
+        found = self.reads.find(known.place)
+        if found is not None and found is not known and not isinstance(found.read, Candidate):
+            carrier.prepared = found
+            return bool(found.read(carrier, shared, key, tag))
+        if not isinstance(known.read, Candidate) or known.read.is_over:
+            known = carrier.prepared = known._replace(read=Candidate())
+            self.reads.keep(known.place, known)
+        self._declined = known, tag
         return False
 
     def _answer_list(self, carrier: Carrier, shared: SharedState, data: bytes, known: PreparedLists) -> bool:
@@ -133,18 +157,23 @@ class PreparedRequests:
         declined, self._declined = self._declined, None
         if declined is None or response.status not in (200, 304):
             return
-        place, tag = declined
-        before, middle, behind = place
-        if len(middle) + len(behind) > BLOCK_MAX:
+        known, tag = declined
+        before, middle, behind = place = known.place
+        found = self.reads.find(place)
+        if found is None:
+            self.reads.keep(place, known)
+            if not is_time(1):
+                return
+        elif not isinstance(found.read, Candidate):
+            known.end_candidate()
             return
         parsed = parsed_block((middle + tag + behind)[len(_VERSION) : -2], request)
-        if parsed is None or not self.reads.is_due(place) or not is_complete(parsed):
+        if parsed is None or not is_complete(parsed):
             return
         read = self._record_reads.prepare(request, before[len(_GET) - 1 : -1].decode("latin-1"), tag.decode("latin-1"))
         if read is not None:
-            end = -len(behind)
-            key_end = end - len(middle) - TAG_LENGTH if middle else end
-            self.reads.keep(place, PreparedRead(before, middle, behind, len(before), key_end, end, read))
+            self.reads.keep(place, known._replace(read=read))
+            known.end_candidate()
 
     def _consider_list(self, request: Request, response: Response) -> None:
         place, self._declined_list = self._declined_list, None
@@ -154,15 +183,12 @@ class PreparedRequests:
         before, behind = place
         known = self.lists.find(place)
         if known is None:
-            if len(behind) > BLOCK_MAX:
-                return
             known = PreparedLists(before, behind)
             self.lists.keep(place, known)
-        at_once = self.lists.prepares_at_once
-        if not (at_once or known.is_worth_a_look()) or may_be_form(query):
+        if not known.is_worth_a_look() or may_be_form(query):
             return
         found, parsed = cut(query), parsed_block(behind[len(_VERSION) : -2], request)
-        if found is None or parsed is None or not is_complete(parsed) or not known.is_due(found[0], at_once=at_once):
+        if found is None or parsed is None or not is_complete(parsed) or not known.is_due(found[0]):
             return
         made = self._list_reads.prepare(request, before[len(_GET) - 1 : -2].decode("latin-1"), query)
         if made is not None:
@@ -178,15 +204,20 @@ class PreparedRequests:
             return None
         mark = data.find(b"?", 5, end)
         if mark >= 0:
-            if data[mark - 1 : mark] != b"/":
+            if data[mark - 1 : mark] != b"/" or len(data) - (end - mark) > PLACE_MAX:
                 return None
             self._declined_list = data[: mark + 1], data[end:]
             return self.lists.find(self._declined_list)
         at = data.rfind(b"/", 4, end) + 1
         middle, tag, behind = cut_tag(data[end:])
         place = data[:at], middle, behind
-        self._declined = place, tag
-        return self.reads.find(place)
+        known = self.reads.find(place)
+        if known is None and sum(map(len, place)) <= PLACE_MAX:
+            end = -len(behind)
+            known = PreparedRead(*place, at, end - len(middle) - TAG_LENGTH if middle else end, end, Candidate())
+            self._declined = known, tag
+            return None
+        return known
 
 
 def cut_tag(head: bytes) -> tuple[bytes, bytes, bytes]:

@@ -13,12 +13,12 @@ from __future__ import annotations
 from svc.connection.shared import SharedState
 from svc.messages import Request
 from svc.prepared.answers import Carrier, is_plain_key
-from svc.prepared.kept import Kept
+from svc.prepared.kept import Candidate, Kept, is_time
 from svc.prepared.premises import is_complete, parsed_block
 from svc.prepared.record_writes import Queue, RecordWrites
 from svc.protocol.request_head import ParsedBlock
 
-BLOCK_MAX = 1024  # bytes of a header block that is kept
+PLACE_MAX = 1200  # bytes of a request without its key, body and length: longer ones are not kept
 _VERSION = b" HTTP/1.1\r\n"
 _END = b"\r\n\r\n"
 _LENGTH, _LENGTH_IN_LOWER_CASE = b"\r\nContent-Length: ", b"\r\ncontent-length: "
@@ -33,7 +33,7 @@ class PreparedWrites:
     def __init__(self, record_writes: RecordWrites) -> None:
         self._record_writes = record_writes
         self.kept: Kept[Place, Queue] = Kept()
-        self._declined: tuple[Place, bytes] | None = None  # that of the request under way, and its length
+        self._declined: tuple[Place, bytes] | None = None  # what to prepare once the request under way is carried out, and its length
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
         """Answer a request later, if all that has arrived is one that is prepared. False: nothing has happened."""
@@ -44,13 +44,17 @@ class PreparedWrites:
         place, key, length, body = found
         queue = self.kept.find(place)
         limits = shared.limits
-        if queue is not None and len(data) - len(body) <= limits.max_header_size and len(body) <= limits.max_body_size:
+        if queue is None:
+            if sum(map(len, place)) <= PLACE_MAX:
+                self._declined = place, length
+        elif len(data) - len(body) <= limits.max_header_size and len(body) <= limits.max_body_size:
             queued = queue(carrier, shared, key, body, data)
             if queued:
                 return True
             if queued is None:
-                self.kept.end(place, queue)
-        self._declined = place, length
+                if not isinstance(queue, Candidate):
+                    self.kept.keep(place, Candidate())
+                self._declined = place, length
         return False
 
     def consider(self, request: Request) -> None:
@@ -59,10 +63,14 @@ class PreparedWrites:
         if declined is None:
             return
         place, length = declined
+        if self.kept.find(place) is None:
+            self.kept.keep(place, Candidate())
+            if not is_time(1):
+                return
         before, middle, behind = place
         line, _, fields = (before + middle + length + behind).partition(_VERSION)
         parsed = parsed_block(fields[:-2], request)
-        if parsed is None or len(fields) > BLOCK_MAX or not self.kept.is_due(place) or not _is_prepared(parsed, length):
+        if parsed is None or not _is_prepared(parsed, length):
             return
         method, _, target = line.decode("latin-1").partition(" ")
         if method == request.method:

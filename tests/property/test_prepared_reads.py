@@ -164,7 +164,7 @@ def test_what_is_prepared(beside: Beside, user: str, fields: dict[str, str]) -> 
     beside.put("Product", "k1", {"name": "a"})
     for _ in range(4):  # two are answered by the general path
         assert beside.get("/Product/k1", {**authorization(user), **fields}).startswith(b"HTTP/1.1 200 ")
-    assert beside.hits == 2 and len(beside.node.prepared.reads) == 1
+    assert beside.hits == 2 and beside.prepared_count == 1
 
 
 @pytest.mark.parametrize("user", ["root", "reader"])
@@ -174,7 +174,7 @@ def test_what_has_not_changed(beside: Beside, user: str, fields: dict[str, str])
         beside.put("Product", "k1", {"name": f"n{number}"})
         for key in ("k1", "k-2"):
             assert beside.get(f"/Product/{key}", {**authorization(user), **fields}).startswith(b"HTTP/1.1 304 ")
-    assert beside.hits == 6 and len(beside.node.prepared.reads) == 1
+    assert beside.hits == 6 and beside.prepared_count == 1
     other = {name: value.replace(TAG, '"AAAAAAAAAAA"') for name, value in fields.items()}
     assert beside.get("/Product/k1", {**authorization(user), **other}).startswith(b"HTTP/1.1 200 ")
 

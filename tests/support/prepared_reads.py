@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.auth.passwords import hash_password
+from svc.prepared.kept import Candidate
 from svc.store.entity_tags import etag_of
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
 from tests.support.node import Node, Wire
@@ -53,6 +54,11 @@ class Beside:
             return found
 
         self.node.prepared.answer = counted  # type: ignore[method-assign]
+
+    @property
+    def prepared_count(self) -> int:
+        """How many places of records something is prepared for."""
+        return sum([not isinstance(each.read, Candidate) for each in self.node.prepared.reads.values()])
 
     @staticmethod
     def reads(*names: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from svc.auth.passwords import hash_password
 from svc.connection.http1 import ConnectionState, Http1Connection
+from svc.prepared.kept import Candidate
 from svc.resources import Resource, table_resource
 from svc.store import Database, LogEntry, Table
 from svc.store.schema import TableDefinition
@@ -59,7 +60,6 @@ class Twin:
         self.wires: list[Wire] = []
         self.heard: list[LogEntry] = []
         self._names: dict[str, str] = {}
-        node.prepared.writes.kept.prepares_at_once = True
         answer = node.prepared.writes.answer
 
         def counted(*args: Any) -> bool:
@@ -177,9 +177,11 @@ class Twin:
 
 
 class Twins:
-    """`prepared` and `general` are asked the same."""
+    """`prepared` and `general` are asked the same. Until they are closed all is prepared at once."""
 
     def __init__(self, path: Path) -> None:
+        self._were_prepared_at_once = Candidate.prepares_at_once
+        Candidate.prepares_at_once = True
         self.prepared = Twin(path / "prepared", is_prepared=True)
         self.general = Twin(path / "general", is_prepared=False)
         self.both = (self.prepared, self.general)
@@ -208,5 +210,6 @@ class Twins:
         assert not self.prepared.node.errors and not self.general.node.errors
 
     def close(self) -> None:
+        Candidate.prepares_at_once = self._were_prepared_at_once
         for twin in self.both:
             twin.node.close()

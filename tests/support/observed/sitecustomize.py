@@ -28,6 +28,6 @@ if "SVC_TEST_TASKS" in os.environ:
     signal.signal(signal.SIGURG, write_task_count)
 
 if "SVC_TEST_PREPARE_AT_ONCE" in os.environ:
-    from svc.prepared.kept import Kept
+    from svc.prepared.kept import Candidate
 
-    Kept.prepares_at_once = True
+    Candidate.prepares_at_once = True

@@ -72,7 +72,7 @@ def test_several_shapes_of_one_place(beside: Beside) -> None:
         prepare(beside, pattern)
     for pattern in patterns * 2:
         assert is_hit(beside, pattern.replace("?", "n2"))
-    assert len(beside.node.prepared.lists) == 1
+    assert len(beside.node.prepared.lists.values()) == 1
 
 
 def test_their_number_is_bounded(beside: Beside) -> None:
@@ -89,7 +89,7 @@ def test_the_number_of_places_is_bounded(beside: Beside) -> None:
     lists._most = 4
     for number in range(20):
         beside.get("/Product/?name==n0", {**ROOT, "X-Number": str(number)})
-    assert len(lists) <= 8
+    assert len(lists.values()) <= 8
 
 
 def test_shapes_that_are_counted_are_bounded(beside: Beside) -> None:
@@ -213,5 +213,5 @@ def test_code_of_an_application_is_asked(beside: Beside, step: str) -> None:
 def test_long_queries_and_blocks_are_not_kept(beside: Beside) -> None:
     for _ in range(4):
         beside.get(f"/Product/?name=={'n' * requests.QUERY_MAX}", ROOT)
-        beside.get("/Product/?name==n1", {**ROOT, "X-Long": "a" * requests.BLOCK_MAX})
-    assert not beside.hits and len(beside.node.prepared.lists) == 0
+        beside.get("/Product/?name==n1", {**ROOT, "X-Long": "a" * requests.PLACE_MAX})
+    assert not beside.hits and len(beside.node.prepared.lists.values()) == 0

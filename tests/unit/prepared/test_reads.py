@@ -17,7 +17,7 @@ def beside(tmp_path: Path) -> Iterator[Beside]:
     made = Beside(tmp_path)
     for _ in range(2):
         made.get("/Product/k1", authorization("root"))
-    assert len(made.node.prepared.reads) == 1
+    assert made.prepared_count == 1
     yield made
     made.close()
 
@@ -157,17 +157,17 @@ def test_their_number_is_bounded(beside: Beside, monkeypatch: pytest.MonkeyPatch
     for number in range(40):
         for _ in range(3):
             beside.get("/Product/k1", {**authorization("root"), "X-Number": str(number)})
-    assert 0 < len(beside.node.prepared.reads) <= 16
+    assert 0 < len(beside.node.prepared.reads.values()) <= 16
     hits = beside.hits
     beside.get("/Product/k1", {**authorization("root"), "X-Number": "39"})
     assert beside.hits == hits + 1
 
 
 def test_long_header_blocks_are_not_kept(beside: Beside) -> None:
-    count = len(beside.node.prepared.reads)
+    count = len(beside.node.prepared.reads.values())
     for _ in range(4):
-        beside.get("/Product/k1", {**authorization("root"), "X-Long": "x" * requests.BLOCK_MAX})
-    assert len(beside.node.prepared.reads) == count
+        beside.get("/Product/k1", {**authorization("root"), "X-Long": "x" * requests.PLACE_MAX})
+    assert len(beside.node.prepared.reads.values()) == count
 
 
 def test_a_listener_comes_first(beside: Beside) -> None:
@@ -236,6 +236,32 @@ def test_what_has_ended_is_made_anew(beside: Beside) -> None:
         assert beside.hits == hits
         beside.get("/Product/k1", authorization("root"))
         assert beside.hits == hits + 1
+
+
+def test_many_connections_at_one_place(beside: Beside) -> None:
+    """Each learns of what has been prepared for it meanwhile, whatever it has found there itself."""
+    node, fields = beside.node, {**authorization("root"), "X-New": "a"}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    data = f"GET /Product/k1 HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n".encode()
+    node.connections.prepared = node.prepared
+    wires = [node.connect() for _ in range(20)]
+    hits = beside.hits
+    for wire in wires:  # all before any of them is answered
+        wire.arrive(data)
+    node.settle()
+    assert beside.hits == hits
+    for wire in wires[:2]:
+        wire.send(data)
+    hits = beside.hits
+    for number, wire in enumerate(wires, 1):
+        assert wire.send(data).startswith(b"HTTP/1.1 200 ") and beside.hits == hits + number
+
+
+def test_what_is_refused_is_known_to_its_connection_alone(beside: Beside) -> None:
+    kept = beside.node.prepared.reads.values()
+    for number in range(20):
+        beside.get("/Product/k1", {"X-Number": str(number)})
+    assert beside.node.prepared.reads.values() == kept
 
 
 def test_what_declines_is_not_made_again_and_again(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
