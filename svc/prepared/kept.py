@@ -50,15 +50,18 @@ class Candidate:
     prepares_at_once = False
     """At each request instead: for tests."""
 
-    def __init__(self) -> None:
-        """One request has been seen."""
-        self._requests = 1
+    def __init__(self, requests: int = 1) -> None:
+        """`requests`: so many have been seen."""
+        self._requests = requests
         self.is_over = False  # there is something prepared in its place, which some connections don't know yet
 
     def __call__(self, *request: object) -> bool | None:
         """In place of what answers the request. False: it does not. None: the same, and it is time to look for what does, or to prepare it."""
         self._requests += 1
-        return None if self.is_over or is_time(self._requests) else False
+        return None if self.is_over or self.is_due() else False
+
+    def is_due(self) -> bool:
+        return is_time(self._requests)
 
 
 def is_time(requests: int) -> bool:

@@ -23,7 +23,7 @@ from svc.connection.shared import SharedState
 from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
 from svc.prepared.answers import PUNCTUATION, Carrier
-from svc.prepared.kept import Candidate, Kept, is_time
+from svc.prepared.kept import Candidate, Kept
 from svc.prepared.list_reads import ListReads, PreparedLists
 from svc.prepared.premises import Premises, is_complete, parsed_block
 from svc.prepared.record_reads import Read, RecordReads
@@ -97,15 +97,15 @@ class PreparedRequests:
             return False
         if data[0] != _G:
             return self.writes.answer(carrier, shared, data)
-        known: PreparedRead | PreparedLists | None = carrier.prepared
-        if isinstance(known, PreparedLists):
-            if data.startswith(known.before) and data.endswith(known.behind):
-                return self._answer_list(carrier, shared, data, known)
-            known = None
-        if known is not None:
+        known = carrier.prepared
+        if isinstance(known, PreparedRead):
             before, middle, behind, key_at, key_end, tag_end, read = known
             if not data.startswith(before) or not data.endswith(behind) or (middle and not data.endswith(middle, 0, tag_end - TAG_LENGTH)):
                 known = None
+        elif isinstance(known, PreparedLists) and data.startswith(known.before) and data.endswith(known.behind):
+            return self._answer_list(carrier, shared, data, known)
+        else:
+            known = None
         if known is None:
             known = self._find(data) if len(data) <= shared.limits.max_header_size - UNCHECKED_KEY_LENGTH else None  # with the longest key
             if known is None:
@@ -138,7 +138,7 @@ class PreparedRequests:
             carrier.prepared = found
             return bool(found.read(carrier, shared, key, tag))
         if not isinstance(known.read, Candidate) or known.read.is_over:
-            known = carrier.prepared = known._replace(read=Candidate())
+            known = carrier.prepared = known._replace(read=Candidate(2))
             self.reads.keep(known.place, known)
         self._declined = known, tag
         return False
@@ -161,11 +161,12 @@ class PreparedRequests:
         before, middle, behind = place = known.place
         found = self.reads.find(place)
         if found is None:
+            found = known
             self.reads.keep(place, known)
-            if not is_time(1):
-                return
         elif not isinstance(found.read, Candidate):
             known.end_candidate()
+            return
+        if isinstance(known.read, Candidate) and not known.read.is_due():
             return
         parsed = parsed_block((middle + tag + behind)[len(_VERSION) : -2], request)
         if parsed is None or not is_complete(parsed):
@@ -174,6 +175,7 @@ class PreparedRequests:
         if read is not None:
             self.reads.keep(place, known._replace(read=read))
             known.end_candidate()
+            found.end_candidate()
 
     def _consider_list(self, request: Request, response: Response) -> None:
         place, self._declined_list = self._declined_list, None

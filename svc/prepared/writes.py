@@ -10,10 +10,12 @@ Without a key, as of POST, all in front of the length is `before`; without a bod
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from svc.connection.shared import SharedState
 from svc.messages import Request
 from svc.prepared.answers import Carrier, is_plain_key
-from svc.prepared.kept import Candidate, Kept, is_time
+from svc.prepared.kept import Candidate, Kept
 from svc.prepared.premises import is_complete, parsed_block
 from svc.prepared.record_writes import Queue, RecordWrites
 from svc.protocol.request_head import ParsedBlock
@@ -27,17 +29,33 @@ Place = tuple[bytes, bytes, bytes]
 """What comes before the key, between it and the length of the body, and behind, up to the body."""
 
 
+class DeclinedWrite(NamedTuple):
+    """What a connection keeps of a write that was declined: the next one like it is, without being cut, until it is time."""
+
+    before: bytes
+    middle: bytes
+    behind: bytes
+    candidate: Candidate
+
+
 class PreparedWrites:
     """Of one port."""
 
     def __init__(self, record_writes: RecordWrites) -> None:
         self._record_writes = record_writes
         self.kept: Kept[Place, Queue] = Kept()
-        self._declined: tuple[Place, bytes] | None = None  # what to prepare once the request under way is carried out, and its length
+        self._declined: tuple[Place, bytes, Candidate] | None = None  # of the request under way; the second: the length of its body
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:
         """Answer a request later, if all that has arrived is one that is prepared. False: nothing has happened."""
-        self._declined = None
+        self._declined = asked = None
+        known = carrier.prepared
+        if type(known) is DeclinedWrite:
+            before, middle, behind, candidate = known
+            if data.startswith(before) and middle in data and behind in data:
+                if candidate() is False:
+                    return False
+                asked = candidate
         found = cut_write(data)
         if found is None:
             return False
@@ -46,27 +64,36 @@ class PreparedWrites:
         limits = shared.limits
         if queue is None:
             if sum(map(len, place)) <= PLACE_MAX:
-                self._declined = place, length
+                self._decline(carrier, place, length, asked or Candidate())
         elif len(data) - len(body) <= limits.max_header_size and len(body) <= limits.max_body_size:
-            queued = queue(carrier, shared, key, body, data)
+            queued = None if queue is asked else queue(carrier, shared, key, body, data)
             if queued:
                 return True
-            if queued is None:
-                if not isinstance(queue, Candidate):
-                    self.kept.keep(place, Candidate())
-                self._declined = place, length
+            if isinstance(queue, Candidate):
+                self._decline(carrier, place, length, queue)
+            elif queued is None:
+                candidate = Candidate(2)
+                self.kept.keep(place, candidate)
+                self._decline(carrier, place, length, candidate)
         return False
+
+    def _decline(self, carrier: Carrier, place: Place, length: bytes, candidate: Candidate) -> None:
+        self._declined = place, length, candidate
+        carrier.prepared = DeclinedWrite(*place, candidate)
 
     def consider(self, request: Request) -> None:
         """The general path carries out a write without a query, within the call of `answer` that has declined it: prepare the next one, if it can be."""
         declined, self._declined = self._declined, None
         if declined is None:
             return
-        place, length = declined
-        if self.kept.find(place) is None:
-            self.kept.keep(place, Candidate())
-            if not is_time(1):
-                return
+        place, length, candidate = declined
+        found = self.kept.find(place)
+        if found is None:
+            self.kept.keep(place, candidate)
+        elif found is not candidate:
+            candidate.is_over = True
+        if not candidate.is_due():
+            return
         before, middle, behind = place
         line, _, fields = (before + middle + length + behind).partition(_VERSION)
         parsed = parsed_block(fields[:-2], request)
@@ -77,6 +104,7 @@ class PreparedWrites:
             queue = self._record_writes.prepare(request, target.rstrip("/"))
             if queue is not None:
                 self.kept.keep(place, queue)
+                candidate.is_over = True
 
 
 def cut_write(data: bytes) -> tuple[Place, bytes, bytes, bytes] | None:
