@@ -52,7 +52,7 @@ class Connections(SharedState):
             self._relieve()
         if self.handshakes:
             tls_handshake.run(self)  # last: they are slow
-        woken, self.woken = self.woken, False
+        woken, self.woken, self.date_line = self.woken, False, b""
         return bool(woken or self.streams or self.to_flush or self.handshakes or share.line)
 
     def _relieve(self) -> None:

@@ -87,6 +87,7 @@ class SharedState:
         self.limits = limits
         self.timeouts = timeouts
         self.date = date
+        self.date_line = b""  # of this turn, if `make_date_line` has made it
         self.prepared: PreparedAnswers | None = getattr(application, "prepared", None)
         self.log_error = reactor.log_error
         self.max_bodies = max_bodies
@@ -106,6 +107,11 @@ class SharedState:
         self.bytes_received = 0
         self.bytes_sent = 0
         self.woken = False  # a coroutine became ready during the end of the turn
+
+    def make_date_line(self) -> bytes:
+        """`Date` as it is sent, which is the same until the turn ends."""
+        self.date_line = line = b"Date: %b\r\n" % self.date().encode()
+        return line
 
     def begin_http2(self, connection: Any, data: bytes) -> OpenConnection:
         """Replace a connection by one of HTTP/2: see `Connections`."""

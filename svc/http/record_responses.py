@@ -49,7 +49,7 @@ class RecordResponses(ResponseParts):
             matched = matched_tag(request.block, tag, version_of(raw), preferences.coding)
             if matched is not None:
                 return self._unchanged(request, preferences, matched, pairs, partial(self.record, request, target, record))
-        if target.extension is None and (b"contentType" in raw or raw[0] & COMPRESSED):
+        if target.extension is None and (raw.find(b"contentType") >= 0 or raw[0] & COMPRESSED):
             content = decode(raw)
             if is_raw_content(content) and (record.visible is None or record.visible.issuperset(("contentType", "data"))):
                 return self._raw_content(request, content, pairs)

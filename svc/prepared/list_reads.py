@@ -34,10 +34,8 @@ _SPARED = 16  # one of so many is, then
 _LOOKS = 16  # answers that nothing is prepared after before most are not looked at any more
 _SHAPES = 16  # that are prepared for one place
 _COUNTED = 64  # shapes whose answers are counted for one place
-_ANSWER = (
-    b"%bServer-Timing: plan;dur=0.00, scan;dur=%b, serialise;dur=%b\r\n%bDate: %b\r\nContent-Length: %d\r\n\r\n%b"  # nothing is planned
-)
-_CODED = b"%b%bDate: %b\r\nContent-Length: %d\r\n\r\n%b"
+_ANSWER = b"%bServer-Timing: plan;dur=0.00, scan;dur=%b, serialise;dur=%b\r\n%b%bContent-Length: %d\r\n\r\n%b"  # nothing is planned
+_CODED = b"%b%b%bContent-Length: %d\r\n\r\n%b"
 
 Read = Callable[[Carrier, SharedState, Sequence[str]], bool | None]
 """Answers the query with these values. False: it declines, and nothing has happened. None: the same, and what it rests on holds no more."""
@@ -191,7 +189,7 @@ class ListReads:
             except (Problem, *DAMAGE):  # the general path says it
                 return False
             size = len(body)
-            date = shared.date().encode()
+            date = shared.date_line or shared.make_date_line()
             hundredths = int((answered - arrived) * 100_000.0)
             if hundredths < TIMINGS_MADE:
                 line = TIMING_LINES[hundredths]

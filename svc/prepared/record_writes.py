@@ -38,8 +38,8 @@ _STEPS = {  # what application code may have instead
 }
 _OUTSIDE = WRITE_CONDITIONS | {"content-encoding", "content-range"}
 _MARK = f"~{PLACE}~"  # a key
-_NOTHING = b"%b%bDate: %b\r\n\r\n"
-_CREATED = b"%b%b%b%bDate: %b\r\nContent-Length: %d\r\n\r\n%b"
+_NOTHING = b"%b%b%b\r\n"
+_CREATED = b"%b%b%b%b%bContent-Length: %d\r\n\r\n%b"
 
 Queue = Callable[[Carrier, SharedState, bytes, bytes, bytes], bool | None]
 """Queues the write of the record with this key, b"" of a new one, and this body, b"" of a deletion; the last is all that has arrived. False: it declines, and
@@ -164,7 +164,7 @@ class QueuedRequest:
         answered = group.now()
         hundredths = int((answered - self.arrived) * 100_000.0)
         line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
-        date, head, body = self._shared.date().encode(), group.head, self._body
+        date, head, body = self._shared.date_line or self._shared.make_date_line(), group.head, self._body
         size = len(body)
         data = _CREATED % (head[0], self._text, head[1], line, date, size, body) if body else _NOTHING % (head[0], line, date)
         sent = self._carrier.answer_waiting(data)

@@ -52,7 +52,7 @@ class PreparedWrites:
         known = carrier.prepared
         if type(known) is DeclinedWrite:
             before, middle, behind, candidate = known
-            if data.startswith(before) and middle in data and behind in data:
+            if data.startswith(before) and data.find(middle) >= 0 and data.find(behind) >= 0:
                 if candidate() is False:
                     return False
                 asked = candidate

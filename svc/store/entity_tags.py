@@ -29,7 +29,7 @@ def etag_of(raw: bytes) -> str:
     >>> etag_of_version(1767225600000.0)
     'Qnm3baqAAAA'
     """
-    return b2a_base64(raw[1:9]).translate(URL_SAFE, b"=\n").decode()
+    return b2a_base64(raw[1:9])[:-2].translate(URL_SAFE).decode()
 
 
 @lru_cache(1024)
@@ -54,7 +54,7 @@ def version_tag(tag: str) -> str:
 
 
 def etag_of_version(version: float) -> str:
-    return b2a_base64(_pack_version(version)).translate(URL_SAFE, b"=\n").decode()
+    return b2a_base64(_pack_version(version))[:-2].translate(URL_SAFE).decode()
 
 
 Tags = tuple[str, ...] | Literal["*"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 import signal
 import socket
 from collections.abc import Iterator
@@ -72,8 +73,10 @@ def test_a_turn_begins_before_anything_of_it_runs() -> None:
 # --- readers -----------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def loop() -> Iterator[TurnLoop]:
+@pytest.fixture(params=["DefaultSelector", "SelectSelector"])
+def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnLoop]:
+    """On what the platform has best, and on what every platform has."""
+    monkeypatch.setattr(selectors, "DefaultSelector", getattr(selectors, request.param))
     made, _ = new_loop()
     yield made
     made.close()
@@ -119,6 +122,42 @@ def test_a_reader_that_removes_another(loop: TurnLoop, pairs: Pairs) -> None:
     loop.run_forever()
     assert len(order) == 1
     assert not loop.remove_reader(pairs[0][0])
+
+
+def test_the_peer_has_gone(loop: TurnLoop, pairs: Pairs) -> None:
+    """What a selector says of that beside "readable", or instead, reaches the reader, and a writer beside it."""
+    order: list[str] = []
+    for number, (ours, theirs) in enumerate(pairs):
+        theirs.send(b"x")
+        theirs.close()
+        loop.add_reader(ours, lambda ours=ours: order.append(f"read {ours.recv(9).decode()}"))
+        if number:
+            loop.add_writer(ours, lambda ours=ours: order.append("write") or loop.remove_writer(ours))
+    for _ in range(2):
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert sorted(order) == ["read ", "read ", "read x", "read x", "write"]
+
+
+def test_a_reader_that_closes_another(loop: TurnLoop, pairs: Pairs) -> None:
+    """By a reader, while both are ready."""
+    order: list[str] = []
+    (first, first_peer), (second, second_peer) = pairs
+
+    def read(other: socket.socket) -> None:
+        order.append("first")
+        loop.remove_reader(first)
+        loop.remove_reader(second)
+        other.close()
+
+    loop.add_reader(first, read, second)
+    loop.add_reader(second, read, first)
+    first_peer.send(b"x")
+    second_peer.send(b"x")
+    for _ in range(2):
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert order == ["first"]
 
 
 def test_a_reader_that_fails_is_reported_and_called_again(loop: TurnLoop, pairs: Pairs) -> None:

@@ -282,3 +282,15 @@ def test_what_declines_is_not_made_again_and_again(beside: Beside, monkeypatch: 
 )
 def test_no_tag_to_cut(head: bytes) -> None:
     assert requests.cut_tag(head) == (b"", b"", head)
+
+
+def test_the_date_is_that_of_the_turn(beside: Beside) -> None:
+    node = beside.node
+    node.connections.prepared = node.prepared
+    wire, hits = beside.wires[0], beside.hits
+    for second in ("00", "01", "02"):
+        node.connections.date = lambda text=f"Thu, 01 Jan 2026 00:00:{second} GMT": text
+        for _ in range(2):
+            wire.sock.sent = b""
+            assert f"\r\nDate: Thu, 01 Jan 2026 00:00:{second} GMT\r\n".encode() in wire.send(request())
+    assert beside.hits == hits + 6
