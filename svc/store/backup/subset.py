@@ -19,7 +19,7 @@ from svc.store.definitions import (
     table_key,
 )
 from svc.store.env import Handle, Txn
-from svc.store.log.entries import decode_entry, encode_entry, note_key, placeholder
+from svc.store.log.entries import decode_head, encode_entry, note_key, placeholder
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.store_names import StoreNames, forget_names
 
@@ -90,7 +90,7 @@ def _reduce_log(txn: Txn, entries: Handle, deleted: Handle, numbers: set[int], l
     if not cursor.last():
         return
     lsn = int.from_bytes(cursor.key(), "big")
-    newest = decode_entry(lsn, cursor.value())
+    newest = decode_head(lsn, cursor.value())
     if not log:
         txn.drop(entries, False)
         txn.drop(deleted, False)

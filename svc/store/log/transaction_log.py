@@ -41,6 +41,7 @@ from svc.store.log.entries import (
     TABLE_OFFSET,
     LogEntry,
     decode_entry,
+    decode_head,
     encode_entry,
     is_entry_of_copy,
     note_key,
@@ -135,12 +136,14 @@ class TransactionLog:
     # -- reading
 
     def newest(self, txn: Txn) -> LogEntry | None:
+        """As `decode_head` has it."""
         cursor = txn.cursor(self._entries)
-        return _entry_at(cursor) if cursor.last() else None
+        return decode_head(_LSN.unpack(cursor.key())[0], cursor.value()) if cursor.last() else None
 
     def oldest(self, txn: Txn) -> LogEntry | None:
+        """As `decode_head` has it."""
         cursor = txn.cursor(self._entries)
-        return _entry_at(cursor) if cursor.first() else None
+        return decode_head(_LSN.unpack(cursor.key())[0], cursor.value()) if cursor.first() else None
 
     def get(self, txn: Txn, lsn: int) -> LogEntry | None:
         """The entry with this LSN, None if it is not there (any more)."""
@@ -202,8 +205,9 @@ class TransactionLog:
             at: int = _LSN.unpack(packed)[0]
             lsn = at if reverse else at + 1
             if data[TABLE_OFFSET : TABLE_OFFSET + 4] == table and (key is None or _has_key(data, key)):
-                found.append(decode_entry(at, data))
-                room -= len(data)
+                entry = decode_entry(at, data)
+                found.append(entry)
+                room -= HEADER_SIZE + len(entry.value or b"") + len(entry.image or b"")  # not what they are packed to
             here = step()
             if room < 0:
                 break
@@ -259,7 +263,7 @@ class TransactionLog:
             middle = (low + high) // 2
             found = cursor.set_range(_pack_lsn(middle))
             for _ in range(_LOOK):
-                if not found or decode_entry(0, cursor.value()).node == node:
+                if not found or decode_head(0, cursor.value()).node == node:
                     break
                 found = cursor.next()
             else:
@@ -389,7 +393,7 @@ class TransactionLog:
             data = txn.pop(_pack_lsn(lsn), self._entries)
             if data is not None:
                 if lsn >= self.last_lsn:
-                    txn.put(_pack_lsn(lsn), encode_entry(placeholder(decode_entry(lsn, data))), True, True, False, self._entries)
+                    txn.put(_pack_lsn(lsn), encode_entry(placeholder(decode_head(lsn, data))), True, True, False, self._entries)
                 self._removed(txn, lsn, data)
                 removed += 1
         return removed
@@ -397,7 +401,7 @@ class TransactionLog:
     def _removed(self, txn: Txn, lsn: int, data: bytes) -> None:
         """An entry is gone: if it was the end of a chain that no record leads to, nothing is left of that."""
         if data[1] in REMOVALS or data[1] in NOTES or is_entry_of_copy(data):
-            entry = decode_entry(lsn, data)
+            entry = decode_head(lsn, data)
             ended = (note_key if data[1] in NOTES else record_key)(entry.table_number, entry.key)
             if txn.get(ended, None, self._deleted) == _pack_lsn(lsn):
                 txn.delete(ended, b"", self._deleted)

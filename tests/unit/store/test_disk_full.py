@@ -1,6 +1,7 @@
 """A full disk, a full map, a disk that fails: what was undone is answered so, all else goes on (spec: schema-and-store §15)."""
 
 import asyncio
+import random
 import re
 import resource
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from svc.store.values.keys import index_key
 from svc.store.writing.bulk_write import load_records
 from tests.support.faults import Volume, refuse_meta_pages
 
-BLOB = "x" * 3000
+BLOB = random.Random(1).randbytes(3000)  # which cannot be packed in the log
 WIDE = tuple([Attribute(f"wide{number}", "String", indexed=True) for number in range(12)])
 pytestmark = pytest.mark.usefixtures("real_reserve")
 
