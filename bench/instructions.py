@@ -44,7 +44,11 @@ PARTS = ("interpreter", "msgspec", "lmdb", "libc", "other")
 SPARES = 2 * (WARM_UP + READY + COUNTED) * CONNECTIONS  # more than the row deletes
 ROW_TITLES = (
     TITLES
-    | {"http2": "GET one record, HTTP/2", "sql": "`POST /sql`, one record by its key"}
+    | {
+        "http2": "GET one record, HTTP/2",
+        "http2 literal": "GET one record, HTTP/2, paths not in the client's table",
+        "sql": "`POST /sql`, one record by its key",
+    }
     | {row: f"GET one record, {title}" for row, (title, _) in APPLICATION_ROWS.items()}
 )
 TOLERANCE = 3.0  # percent

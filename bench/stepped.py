@@ -46,7 +46,8 @@ PATIENCE = 60.0  # real seconds that an answer may take
 PAUSE = 0.02  # ... that the loop sleeps at most while helper threads work
 TABLE_ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", "put", "post", "delete")  # of `bench.rows`
 HANDLER_ROWS = ("instance", "changed", "target", "class", "async")  # of `bench.applications`: its application runs instead
-ROWS = (*TABLE_ROWS[:1], "http2", *TABLE_ROWS[1:], "sql", *HANDLER_ROWS)
+HTTP2_ROWS = {"http2": True, "http2 literal": False}  # of GET; whether the client puts its paths into the table of fields, as few do
+ROWS = (*TABLE_ROWS[:1], *HTTP2_ROWS, *TABLE_ROWS[1:], "sql", *HANDLER_ROWS)
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -101,11 +102,11 @@ class Http1Client:
 
 
 class Http2Client:
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, *, keeps_paths: bool) -> None:
         from tests.support.http2 import ClientEnd
 
         self.sock = sock
-        self._end = ClientEnd()
+        self._end = ClientEnd(keeps_paths=keeps_paths)
         self._stream = 0
 
     def send(self, request: Request) -> None:
@@ -216,7 +217,7 @@ class SteppedSvc(Svc):
             return Request("POST", "/sql", self.fields, dump(body))
 
         handlers = {row: self._handler_maker(APPLICATION_ROWS[row][1]) for row in HANDLER_ROWS}
-        return found | handlers | {"http2": found["get"], "sql": statement}
+        return found | handlers | dict.fromkeys(HTTP2_ROWS, found["get"]) | {"sql": statement}
 
     def _handler_maker(self, address: str) -> Maker:
         return lambda n: self.get(address + records.item_id(n))
@@ -266,11 +267,11 @@ def run_row(server: SteppedSvc, row: str, marks: Marks) -> None:
     maker = server.requests()[row]
     turns = WARM_UP + READY + COUNTED
     requests = [maker(n) for n in numbers_of(row, turns * CONNECTIONS + 1)]
-    if row in TABLE_ROWS and row != "delete":
-        fault = find_fault(server, row, requests[0])
+    if row in (*TABLE_ROWS, *HTTP2_ROWS) and row != "delete":
+        fault = find_fault(server, "get" if row in HTTP2_ROWS else row, requests[0])
         if fault is not None:
             raise RuntimeError(fault)
-    clients = server.connect(CONNECTIONS, Http2Client if row == "http2" else Http1Client)
+    clients = server.connect(CONNECTIONS, functools.partial(Http2Client, keeps_paths=HTTP2_ROWS[row]) if row in HTTP2_ROWS else Http1Client)
     server.step()
     for turn in range(turns):
         batch = requests[1 + turn * CONNECTIONS : 1 + (turn + 1) * CONNECTIONS]

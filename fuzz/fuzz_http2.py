@@ -37,12 +37,15 @@ from svc.protocol.events import (
     RequestReceived,
 )
 from svc.protocol.http1 import Limits
-from svc.protocol.http2 import Http2
+from svc.protocol.http2 import AnswerPlain, Http2
 from svc.protocol.http2_frames import PREFACE
+from svc.protocol.request_head import FieldTuple
+from svc.protocol.response_head import RepeatedHead
 
 CORPUS = Path(__file__).parent / "corpus" / "http2"
 LIMITS = Limits(max_header_size=600, max_body_size=2000)
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
+PLAIN = RepeatedHead(200, [("Content-Type", "text/plain")], True, [("X-Plain", "yes")], True)
 MANY_STREAMS = 1000  # more than fit into an input: refusals depend on when answers are given
 HELD_MAX = 1 << 20  # bytes: far more than any input
 LANES_DIFFER = ("StreamIDTooLowError", "StreamClosedError", "HEADERS after the end of a request", "HEADERS on a closed stream")
@@ -102,12 +105,12 @@ class Story:
         )
 
 
-def tell(pieces: Sequence[bytes], express: bool) -> Story:
-    """Answer nothing: what is reported then depends on the input alone."""
+def tell(pieces: Sequence[bytes], express: bool, plain: AnswerPlain | None = None) -> Story:
+    """Answer nothing: what is reported then depends on the input alone. `plain`: asked, and declines."""
     driver = Http2(LIMITS, express, max_streams=MANY_STREAMS)
     story = Story()
     for piece in pieces:
-        for event in driver.receive_data(piece):
+        for event in driver.receive_data(piece, plain):
             story.add(event)
         driver.check()
         driver.data_to_send()
@@ -144,7 +147,7 @@ class Answerer:
 
     def receive(self, piece: bytes) -> None:
         driver, source = self.driver, self._source
-        for event in driver.receive_data(piece):
+        for event in driver.receive_data(piece, self._answer_plain):
             if type(event) is RequestReceived:
                 self._open.append(event.stream_id)
                 if event.expects_continue and source.random() < 0.5:
@@ -167,6 +170,14 @@ class Answerer:
         self._read(driver.data_to_send())
         driver.finished.clear()
         driver.check()
+
+    def _answer_plain(self, path: bytes, fields: FieldTuple) -> bool:
+        body = b"y" * self._source.choice((0, 5, 400, 20_000))
+        if self._source.random() < 0.5 or not self.driver.answer_plain(PLAIN, b"Qnm3baqAAAA", ("Server-Timing", "db"), DATE, body):
+            return False
+        self._told[self.driver._plain_id] += body
+        self.driver.is_behind = self._source.random() < 0.1
+        return True
 
     def finish(self) -> None:
         for stream_id in self._open:
@@ -275,6 +286,8 @@ def check_cut(data: bytes, cuts: Sequence[int]) -> None:
     assert cut.failure == story.failure
     compare(story, tell(whole, False))
     compare(story, tell(pieces, False))
+    asked = tell(pieces, True, lambda path, fields: False)
+    assert (asked.items(), asked.failure) == (story.items(), story.failure), "it makes a difference to be asked"
     for express in (True, False):
         source = random.Random(data)
         answerer = Answerer(source, express)

@@ -16,8 +16,10 @@ answers wait for the peer's windows, further requests wait until there is room, 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc.connection.base import READ_SIZE, UNSENT_MAX, SocketConnection
 from svc.connection.bodies import HIGH_WATER, LOW_WATER
@@ -41,6 +43,9 @@ from svc.protocol.http2 import Http2
 
 if TYPE_CHECKING:
     from svc.connection.shared import SharedState
+
+PreparedAnswer = tuple[Callable[[float, int, int, float], None], float, int, int, float]
+"""For the statistics: who takes them, milliseconds that the answer took, its status, bytes of its body, and when it was made."""
 
 PIECE = 24 * 1024  # bytes that are taken apart in one step: a whole frame and the head before it, or 4 ms of the smallest frames
 ANSWERS_MAX = 4 << 20  # bytes of answers waiting for windows, beyond which no further request is begun
@@ -67,7 +72,9 @@ class Http2Connection(SocketConnection):
         "_unsent",
         "_waiting",
         "_watched",
+        "answered",
         "date",
+        "prepared",
         "protocol",
         "shared",
     )  # fmt: skip
@@ -87,6 +94,8 @@ class Http2Connection(SocketConnection):
         self._watched: dict[int, Http2Exchange] = {}  # ... to notify when there is room
         self._unsent: list[Http2Exchange] = []  # answers not yet taken by the socket
         self._losing: list[int] = []  # streams to end at the end of the turn
+        self.prepared: Any = None  # of `svc.prepared`: what has answered the last request that was
+        self.answered: list[PreparedAnswer] = []  # ... answers that the socket has not taken yet
         self._head_deadline = inf
         self._idle_deadline = self.deadline
         self._stall_deadline = inf
@@ -140,7 +149,9 @@ class Http2Connection(SocketConnection):
             self._ticked += seconds
             protocol.tick(seconds)
         if len(data) <= PIECE:
-            self._on_events(protocol.receive_data(data))
+            if self._take(data):
+                self._head_deadline = inf
+                return
             if protocol.is_behind:
                 self._join_line()
         else:
@@ -158,7 +169,7 @@ class Http2Connection(SocketConnection):
         share = self._shared.input
         while True:
             piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
-            self._on_events(self.protocol.receive_data(bytes(piece)))
+            self._take(bytes(piece))
             share.charge()
             if self._events or share.is_over or self.protocol.is_behind:
                 if self._rest or self.protocol.is_behind:
@@ -166,6 +177,55 @@ class Http2Connection(SocketConnection):
                 return
             if not self._rest:
                 return
+
+    def _take(self, data: bytes) -> bool:
+        """Answer what is prepared of the input, and handle the events of the rest. True: there is no rest, and all is sent."""
+        shared, protocol = self._shared, self.protocol
+        plain = None
+        if shared.prepared is not None and self.peer_certificate is None and not (self._out or self._events or self._waiting):
+            plain = partial(shared.prepared.answer_stream, self, shared)
+        events = protocol.receive_data(data, plain)
+        if (
+            plain is None
+            or events
+            or not self.answered
+            or self._exchanges
+            or self._flush_queued
+            or protocol.is_behind
+            or protocol.should_close
+        ):
+            self._on_events(events)
+            return False
+        self._send_answers()
+        return not protocol.reading_head
+
+    def _send_answers(self) -> None:
+        """All that is to be sent are prepared answers, and nothing is under way: send them at once."""
+        data = self.protocol.data_to_send()
+        try:
+            sent = self.sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self.close_now()
+            return
+        shared = self._shared
+        shared.bytes_sent += sent
+        if sent < len(data):
+            self._out.append(memoryview(data)[sent:])
+            self._pending = len(data) - sent
+            self.touch()
+            return
+        now = shared.now()
+        self._report_answered(now)
+        self._idle_deadline = now + shared.timeouts.keep_alive
+        if self._idle_deadline < self.deadline:
+            self.deadline = self._idle_deadline
+
+    def _report_answered(self, now: float) -> None:
+        for record, milliseconds, status, size, answered in self.answered:
+            record(milliseconds, status, size, (now - answered) * 1000.0)
+        self.answered.clear()
 
     def _on_events(self, events: list[Event]) -> None:
         """Handle a batch of events; the rest waits in line."""
@@ -214,7 +274,7 @@ class Http2Connection(SocketConnection):
         if self._events:
             self._on_events([])
         elif protocol.is_behind:
-            self._on_events(protocol.receive_data(b""))
+            self._take(b"")
             self._shared.input.charge()
             self.touch()
         elif self._rest:
@@ -431,6 +491,8 @@ class Http2Connection(SocketConnection):
             self.deadline = min(self.deadline, self._idle_deadline)
 
     def _report_sent(self, now: float) -> None:
+        if self.answered:
+            self._report_answered(now)
         application = self._shared.application
         for exchange in self._unsent:
             application.sent(exchange, now)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from svc.connection.exchange import Application, Timeouts
 from svc.connection.input_share import InputShare
 from svc.protocol.http1 import Limits
+from svc.protocol.request_head import FieldTuple
 from svc.reactor import Reactor
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ class PreparedAnswers(Protocol):
 
     def answer(self, carrier: Any, shared: SharedState, data: bytes) -> bool:
         """Answer the one request that all that has arrived is, with `carrier.send_at_once`. False: nothing has happened."""
+
+    def answer_stream(self, carrier: Any, shared: SharedState, path: bytes, fields: FieldTuple) -> bool:
+        """Answer the request that `carrier.protocol` asks about, with its `answer_plain`. False: nothing has happened."""
 
 
 class SharedState:

@@ -8,6 +8,7 @@ these has moved. It declines, with nothing sent, whatever it does not know for s
     kept           what is kept, and when it is made: bounded
     premises       what a preparation rests on: the caller, the rights, the table at an address, and whether they still hold
     answers        what they answer with: a connection, pieces of a head
+    streams        the same for reads on streams of HTTP/2, by their fields
     record_reads   GET of one record
     list_reads     GET of a collection with a query: short lists, counts
     writes         finds what is prepared for writes

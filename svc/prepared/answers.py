@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.connection.exchange import Exchange, WaitingRequest
-from svc.connection.input_share import SLICE, InputShare
+from svc.connection.input_share import BATCH, SLICE, InputShare
 from svc.content.cbor_type import CborType
 from svc.content.json_type import JsonType
 from svc.content.msgpack_type import MsgpackType
@@ -13,6 +14,15 @@ from svc.http.dispatch import TIMINGS, TIMINGS_MADE, timing
 from svc.messages import HeaderPairs
 from svc.protocol.response_head import encode_fields, status_line
 from svc.resources.table_base import UNCHECKED_KEY_LENGTH
+
+if TYPE_CHECKING:
+    from svc.connection.http2 import PreparedAnswer
+    from svc.connection.shared import SharedState
+    from svc.protocol.http2 import Http2
+    from svc.protocol.response_head import RepeatedHead
+
+Record = Callable[[float, int, int, float], None]
+"""Takes what is recorded of an answer: milliseconds that it took, its status, bytes of its body, milliseconds until it was sent."""
 
 PLACE = "PLACE"
 """Stands in fields for what differs from answer to answer."""
@@ -22,6 +32,9 @@ WRITERS = (JsonType, CborType, MsgpackType)
 
 PUNCTUATION = b"-_~"
 """Of keys that stand for themselves in an address, beside letters and digits of ASCII."""
+
+TAG_LENGTH = 11
+"""Of the entity tag of a record."""
 
 
 class Carrier(Protocol):
@@ -44,9 +57,47 @@ class Carrier(Protocol):
         """The exchange of a request that waits without one."""
 
 
+class StreamCarrier(Protocol):
+    """A connection whose protocol asks about a request: `connection.http2.Http2Connection`."""
+
+    peer: str
+    prepared: Any
+    """What has answered its last request, for `streams`."""
+
+    protocol: Http2
+    answered: list[PreparedAnswer]
+    """Those that it will send."""
+
+
 def encode_head(status: int, pairs: HeaderPairs, place: str = PLACE) -> list[bytes]:
     """The status line and the fields in front of `Server-Timing`, cut at `place`."""
     return f"{status_line(status)}{encode_fields(pairs)[0]}".encode("latin-1").split(place.encode())
+
+
+def answer_stream(
+    carrier: StreamCarrier,
+    shared: SharedState,
+    record: Record,
+    head: RepeatedHead,
+    tag: bytes,
+    arrived: float,
+    answered: float,
+    body: bytes,
+) -> bool:
+    """Answer the request with this head, entity tag and body. `record`: of `Recorder.request_bucket`. False: the peer has no room for it, and nothing has
+    happened."""
+    taken = answered - arrived
+    hundredths = int(taken * 100_000.0)
+    told = TIMINGS[hundredths] if hundredths < TIMINGS_MADE else timing(hundredths)
+    if not carrier.protocol.answer_plain(head, tag, told, shared.date(), body):
+        return False
+    carrier.answered.append((record, taken * 1000.0, head.status, len(body), answered))
+    share = shared.input
+    if arrived >= share.deadline:  # else it is nothing to call for
+        charge(share, arrived)
+    if share.is_over or len(carrier.answered) >= BATCH:
+        carrier.protocol.is_behind = True
+    return True
 
 
 def is_plain_key(key: bytes) -> bool:

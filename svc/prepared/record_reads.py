@@ -5,6 +5,7 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Callable
 from string import ascii_letters, digits
+from typing import Any
 
 from svc.analytics import Recorder
 from svc.auth.users import user_of
@@ -17,8 +18,9 @@ from svc.http.dispatch import TIMINGS_MADE, Dispatcher
 from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.messages import Request
-from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, Carrier, charge, encode_head, timing_line
+from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, answer_stream, charge, encode_head, timing_line
 from svc.prepared.premises import Premises
+from svc.protocol.response_head import RepeatedHead
 from svc.rest import Rest
 from svc.store.disk.faults import LmdbError
 from svc.store.entity_tags import URL_SAFE
@@ -28,7 +30,7 @@ _STEPS = ("handle", "authorize", "on_get", "bind")  # what application code may 
 _TAG_ONLY = frozenset(("if-none-match",))
 _TAG_CHARACTERS = b"-_" + (digits + ascii_letters).encode()
 
-Read = Callable[[Carrier, SharedState, bytes, bytes], bool | None]
+Read = Callable[[Any, SharedState, bytes, bytes], bool | None]
 """Answers GET of the record with this key to a client that has it with this entity tag, b"": it has none. False: it declines, and nothing has happened. None:
 the same, and what it rests on holds no more."""
 
@@ -68,7 +70,17 @@ class RecordReads:
         missing = encode_head(404, problem.pairs)[0]
         missing_body = problem.body if type(problem.body) is bytes else b""
 
-        def read(carrier: Carrier, shared: SharedState, key: bytes, tag: bytes) -> bool | None:
+        heads = (
+            None
+            if request.http_version != "2"
+            else {
+                200: RepeatedHead(200, [preferences.type_pair], True, fields[1:], True),
+                304: RepeatedHead(304, [], True, fields[1:], False),
+                404: RepeatedHead(404, problem.pairs, False, [], True),
+            }
+        )
+
+        def read(carrier: Any, shared: SharedState, key: bytes, tag: bytes) -> bool | None:
             arrived = now()
             try:
                 txn = environment.snapshot()
@@ -95,6 +107,8 @@ class RecordReads:
                 return False
             size = len(body)
             answered = now()
+            if heads is not None:
+                return answer_stream(carrier, shared, record, heads[status], own, arrived, answered, body)
             hundredths = int((answered - arrived) * 100_000.0)
             line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
             date = shared.date_line or shared.make_date_line()

@@ -22,12 +22,13 @@ from svc.auth.identify import Identifier
 from svc.connection.shared import SharedState
 from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
-from svc.prepared.answers import PUNCTUATION, Carrier
+from svc.prepared.answers import PUNCTUATION, TAG_LENGTH, Carrier
 from svc.prepared.kept import Candidate, Kept
 from svc.prepared.list_reads import ListReads, PreparedLists
 from svc.prepared.premises import Premises, is_complete, parsed_block
 from svc.prepared.record_reads import Read, RecordReads
 from svc.prepared.record_writes import RecordWrites
+from svc.prepared.streams import PreparedStreams
 from svc.prepared.writes import PreparedWrites
 from svc.query.form import may_be_form
 from svc.query.shapes import cut
@@ -38,7 +39,6 @@ from svc.rest import Rest
 PLACE_MAX = 1200  # bytes of a request without its key or query, and entity tag: longer ones are not kept
 QUERY_MAX = 1024  # characters of a query that is
 MOST_LISTS = 256  # places of one generation; each shape that is prepared there takes about 3 KB
-TAG_LENGTH = 11  # of the entity tag of a record
 _GET = b"GET /"
 _G = _GET[0]
 _VERSION = b" HTTP/1.1\r\n"
@@ -85,6 +85,8 @@ class PreparedRequests:
         self.writes = PreparedWrites(RecordWrites(premises, dispatcher, rest, recorder))
         self.reads: Kept[Place, PreparedRead] = Kept()
         self.lists: Kept[ListPlace, PreparedLists] = Kept(MOST_LISTS)
+        self.streams = PreparedStreams(dispatcher, self._record_reads)
+        self.answer_stream = self.streams.answer
         self._declined: tuple[PreparedRead, bytes] | None = (
             None  # what to prepare once the request under way is answered, and its entity tag
         )
@@ -150,7 +152,10 @@ class PreparedRequests:
         return False
 
     def consider(self, request: Request, response: Response) -> None:
-        """The general path answers a GET, within the call of `answer` that has declined it: prepare the next one, if it can be."""
+        """The general path answers a GET, if it was HTTP/1.1 within the call of `answer` that has declined it: prepare the next one, if it can be."""
+        if request.http_version == "2":
+            self.streams.consider(request, response)
+            return
         if request.query is not None:
             self._consider_list(request, response)
             return

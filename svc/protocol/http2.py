@@ -19,6 +19,7 @@ Priorities are accepted and ignored, which SETTINGS_NO_RFC7540_PRIORITIES announ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from h2.events import DataReceived as H2DataReceived
@@ -49,6 +50,7 @@ from svc.protocol.http2_frames import (
     ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
     FRAME_SIZE_ERROR,
+    FRAME_SIZE_MAX,
     GOAWAY,
     HEAD_SIZE,
     HEADERS,
@@ -64,15 +66,21 @@ from svc.protocol.http2_frames import (
     ConnectionFault,
     Frame,
     FrameReader,
+    encode_answer,
     encode_goaway,
     encode_reset,
 )
 from svc.protocol.http2_setup import BODY_WINDOW, CONNECTION_WINDOW, STREAM_WINDOW, ServerConnection, first_settings
 from svc.protocol.http2_stream import Stream
+from svc.protocol.request_head import FieldTuple
+from svc.protocol.response_head import RepeatedHead
 
 _LAST_STREAM_ID = (1 << 31) - 1
 _DRAIN_PING = b"drain-ok"
 _CONNECT = (b":method", b"CONNECT")
+
+AnswerPlain = Callable[[bytes, FieldTuple], bool]
+"""Asked about a request that is complete with its head, by its path and its other fields, before these are checked: whether it has called `answer_plain`."""
 
 
 class Http2(Http2Bodies):
@@ -80,7 +88,7 @@ class Http2(Http2Bodies):
 
     __slots__ = (
         "_block_size", "_express", "_express_first", "_express_last", "_initial_window", "_is_draining", "_is_over", "_last_stream_id", "_max_streams",
-        "_peer_is_going", "_reader", "_saw_settings", "batch", "is_behind",
+        "_peer_is_going", "_plain", "_plain_id", "_reader", "_saw_settings", "batch", "is_behind",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, express: bool = True, *, max_streams: int = MAX_STREAMS) -> None:
@@ -90,7 +98,9 @@ class Http2(Http2Bodies):
         super().__init__(conn, decoder, encoder, limits)
         self._express = express
         self.batch = 1 << 30  # events of one `receive_data`, at which it ends
-        self.is_behind = False  # it has ended there
+        self.is_behind = False  # it has ended there; or set by `plain`: it ends behind that request
+        self._plain: AnswerPlain | None = None
+        self._plain_id = 0  # the stream that it is asked about
         self._express_first = 0  # all streams from here to the next were requests of the express lane
         self._express_last = -1
         self._max_streams = max_streams
@@ -108,19 +118,21 @@ class Http2(Http2Bodies):
 
     # --- input ---------------------------------------------------------------------------------------------------------------------
 
-    def receive_data(self, data: bytes) -> list[Event]:
-        """Bytes from the peer, the preface first. Reports a batch; while `is_behind` there is more, which b"" asks for."""
+    def receive_data(self, data: bytes, plain: AnswerPlain | None = None) -> list[Event]:
+        """Bytes from the peer, the preface first. Reports a batch; while `is_behind` there is more, which b"" asks for. `plain` is asked before anything is
+        reported: requests are not answered in another order than they come."""
         events: list[Event] = []
         self.is_behind = False
         if self._is_over:
             return events
         reader = self._reader
         reader.receive(data)
+        self._plain = plain
         batch = self.batch
         try:
             while (frame := reader.next()) is not None:
                 self._on_frame(frame, events)
-                if len(events) >= batch and not self._requests.has_fresh:
+                if self.is_behind or (len(events) >= batch and not self._requests.has_fresh):
                     self.is_behind = True
                     break
         except ConnectionFault as fault:
@@ -128,6 +140,8 @@ class Http2(Http2Bodies):
             self._fail(str(fault), events)
         except ProtocolError as error:  # for which h2 has written a GOAWAY
             self._fail(f"HTTP/2 was broken: {type(error).__name__}", events)
+        finally:
+            self._plain = None
         self._requests.report_fresh(events)
         return events
 
@@ -225,16 +239,41 @@ class Http2(Http2Bodies):
         block = frame.content
         if block is None or frame.depends_on_itself:
             return False  # h2 reports the error
-        fields = self._decode(block)
         is_ended = bool(flags & END_STREAM)
+        plain = self._plain
+        if plain is not None and is_ended and not events and not self._output.buffered and not self._refuses(stream_id):
+            self._plain_id = stream_id
+            if plain(*self._decode_request(block)):
+                self._note_express(stream_id)
+                return True
+            fields = self._decoder.request()
+        else:
+            fields = self._decode(block)
         if not is_ended and _CONNECT in fields.pairs:
             self._decoder.keep(fields)
             return False
-        conn.highest_inbound_stream_id = stream_id
+        self._note_express(stream_id)
+        self._on_head(stream_id, fields, is_ended, self._initial_window, events)
+        return True
+
+    def _note_express(self, stream_id: int) -> None:
+        """The express lane has taken the request of this stream."""
+        self._conn.highest_inbound_stream_id = stream_id
         if stream_id != self._express_last + 2:
             self._express_first = stream_id
         self._express_last = stream_id
-        self._on_head(stream_id, fields, is_ended, self._initial_window, events)
+
+    def answer_plain(self, head: RepeatedHead, tag: bytes, timing: tuple[str, str], date: str, body: bytes) -> bool:
+        """The whole answer to the request that `plain` is asked about, as `respond` makes it. False: the peer has no window for it now, or it does not fit into
+        a frame, and nothing has happened."""
+        conn, output, size = self._conn, self._output, len(body)
+        if size > self._initial_window or size > conn.outbound_flow_control_window or size > FRAME_SIZE_MAX:
+            return False
+        conn.outbound_flow_control_window -= size
+        output.full_frames += size > 0
+        self._answers += 1
+        block = self._encoder.encode_repeated(head, tag, timing, date, size)
+        output.write(encode_answer(self._plain_id, block, body))
         return True
 
     def _on_express_frame(self, frame: Frame, stream: Stream, events: list[Event]) -> bool:

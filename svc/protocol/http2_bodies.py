@@ -20,6 +20,7 @@ from svc.protocol.http2_requests import RequestReader
 from svc.protocol.http2_responses import Http2Responses
 from svc.protocol.http2_setup import BODY_WINDOW, STREAM_WINDOW, ServerConnection
 from svc.protocol.http2_stream import Stream
+from svc.protocol.request_head import FieldTuple
 
 
 @dataclass(slots=True)
@@ -112,6 +113,13 @@ class Http2Bodies(Http2Responses):
         except ProtocolError as error:
             raise ConnectionFault(int(error.error_code), str(error)) from None
         return fields
+
+    def _decode_request(self, block: bytes) -> tuple[bytes, FieldTuple]:
+        """Raises ConnectionFault."""
+        try:
+            return self._decoder.decode_request(block)
+        except ProtocolError as error:
+            raise ConnectionFault(int(error.error_code), str(error)) from None
 
     # --- windows ---------------------------------------------------------------------------------------------------------------------
 

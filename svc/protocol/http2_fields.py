@@ -21,13 +21,13 @@ from h2.exceptions import DenialOfServiceError, ProtocolError
 from hpack import Decoder, HPACKError, OversizedHeaderListError
 from hpack.exceptions import HPACKDecodingError, InvalidTableIndex, InvalidTableSizeError
 from hpack.hpack import decode_integer
-from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
 from svc.messages import HeaderPairs
-from svc.protocol.response_head import OWN_FIELDS, is_field_name, is_field_value
-
-RawPairs = list[tuple[bytes, bytes]]
+from svc.protocol.http2_huffman import decode_huffman
+from svc.protocol.http2_repeats import LONG, PATH, STATIC_COUNT, PathPlace, RawPairs, RepeatedBlock, cut_path, repeated_block
+from svc.protocol.request_head import FieldTuple
+from svc.protocol.response_head import OWN_FIELDS, RepeatedHead, is_field_name, is_field_value
 
 TABLE_SIZE = 4096  # bytes of the table we encode with, if the peer allows that much: the default of the standard
 KNOWN_BLOCKS_MAX = 64  # blocks that a decoder remembers; a client repeats a handful
@@ -36,7 +36,6 @@ KNOWN_TEXTS_MAX = 2048  # Huffman-coded strings that are remembered, for all con
 KNOWN_TEXT_SIZE_MAX = 64
 
 _STATIC = HeaderTable.STATIC_TABLE
-_STATIC_COUNT = len(_STATIC)
 _ENTRY_OVERHEAD = 32  # RFC 7541 §4.1
 
 # Not sent: they belong to a connection of HTTP/1 (RFC 9113 §8.2.2).
@@ -78,6 +77,9 @@ class FieldDecoder(Decoder):
         super().__init__(max_header_list_size)
         self._known: dict[bytes, DecodedFields] = {}
         self._decoded: DecodedFields | None = None
+        self._repeated: RepeatedBlock | None = None  # what to expect of the next request
+        self._place: PathPlace | None = None  # in the block decoded last, of its path, unless that block changes the table otherwise
+        self._request: DecodedFields | bytes = b""  # what `decode_request` has read: all, or the path of what was expected
 
     def decode(self, data: bytes, raw: bool = False) -> Any:
         """`[(b"fields", DecodedFields)]`. Raises CompressionFailed or DenialOfServiceError, both the end of the connection."""
@@ -96,13 +98,44 @@ class FieldDecoder(Decoder):
         """The next block is the one that has just been decoded to `fields`: a second time it could mean something else."""
         self._decoded = fields
 
+    def decode_request(self, data: bytes) -> tuple[bytes, FieldTuple]:
+        """Path and other fields of a request, as `cut_path` finds them; `request` gives all. Raises what `decode` does."""
+        fields = self._known.get(data)
+        if fields is None:
+            repeated = self._repeated
+            if repeated is not None:
+                try:
+                    path = repeated.read(data, self.header_table)
+                except HPACKError as error:
+                    raise CompressionFailed(str(error)) from None
+                if path is not None:
+                    if repeated.is_entry:
+                        self._known.clear()
+                    self._request = path
+                    return path, repeated.fields
+            fields = self.decode(data)[0][1]
+            if self._place is not None and 2 * fields.size <= self.max_header_list_size:  # so that no other path makes it too long
+                self._repeated = repeated_block(data, self._place, fields.pairs, fields.size)
+        self._request = fields
+        position, others = cut_path(fields.pairs)
+        return (fields.pairs[position][1] if others else b""), others
+
+    def request(self) -> DecodedFields:
+        """What `decode_request` has read."""
+        request, repeated = self._request, self._repeated
+        if type(request) is not bytes:
+            return request  # type: ignore[return-value]  # mypy does not narrow by `type`
+        assert repeated is not None
+        return DecodedFields(*repeated.all_fields(request))
+
     def _decode(self, data: bytes) -> DecodedFields:
         table = self.header_table
         dynamic = table.dynamic_entries
         limit = self.max_header_list_size
         pairs: RawPairs = []
-        size = 0
-        changed = False
+        size = entries = 0
+        resized = False
+        place = None
         position, end = 0, len(data)
         while position < end:
             first = data[position]
@@ -119,7 +152,7 @@ class FieldDecoder(Decoder):
                 if new_size > self.max_allowed_table_size:
                     raise InvalidTableSizeError("A table larger than allowed")
                 self.header_table_size = new_size
-                changed = True
+                resized = True
                 continue
             else:
                 bits = 6 if first & 0x40 else 4
@@ -131,29 +164,34 @@ class FieldDecoder(Decoder):
                     if index == (1 << bits) - 1:
                         index, position = _integer(data, position - 1, bits)
                     name = _entry(dynamic, index)[0]
-                value, position = _text(data, position)
+                start = position
+                value, position = _text(data, start)
                 pair = (name, value)
                 if bits == 6:
                     table.add(name, value)
-                    changed = True
+                    entries += 1
+                if name == PATH:
+                    place = PathPlace(start, position, bits == 6)
             pairs.append(pair)
             size += len(pair[0]) + len(pair[1]) + _ENTRY_OVERHEAD
             if size > limit:
                 raise OversizedHeaderListError(f"A header list of more than {limit} bytes")
         fields = DecodedFields(pairs, size)
-        if changed:
+        self._place = place if place is not None and entries == place.is_entry and not resized else None
+        if entries or resized:
             self._known.clear()
+            self._repeated = None
         elif end <= KNOWN_BLOCK_SIZE_MAX and len(self._known) < KNOWN_BLOCKS_MAX:
             self._known[data] = fields
         return fields
 
 
 def _entry(dynamic: deque[tuple[bytes, bytes]], index: int) -> tuple[bytes, bytes]:
-    if 0 < index <= _STATIC_COUNT:
+    if 0 < index <= STATIC_COUNT:
         return _STATIC[index - 1]
-    if not _STATIC_COUNT < index <= _STATIC_COUNT + len(dynamic):
+    if not STATIC_COUNT < index <= STATIC_COUNT + len(dynamic):
         raise InvalidTableIndex(f"No field has the index {index}")
-    return dynamic[index - _STATIC_COUNT - 1]
+    return dynamic[index - STATIC_COUNT - 1]
 
 
 def _integer(data: bytes, position: int, bits: int) -> tuple[int, int]:
@@ -195,6 +233,7 @@ class FieldEncoder:
     """Replaces `hpack.Encoder`. The fields given to `load` are encoded by the next `encode`, which h2 calls when it sends headers."""
 
     def __init__(self) -> None:
+        self._repeated: tuple[RepeatedHead, str, bytes, bytes, int] | None = None  # what `_repeat` has found, of the table as it is
         self._first = b""
         self._pairs: HeaderPairs = []
         self._numbers: dict[tuple[str, str], int] = {}  # fields in the table -> how many went in before them
@@ -216,6 +255,7 @@ class FieldEncoder:
         if value != self._table_size:
             self._smallest = value if self._smallest is None else min(value, self._smallest)
             self._table_size = value
+            self._repeated = None
             self._make_room(0)
 
     def check(self, pairs: HeaderPairs) -> tuple[HeaderPairs, dict[str, str] | None]:
@@ -257,13 +297,50 @@ class FieldEncoder:
             if number is None:
                 self._encode_new(pair, out)
                 continue
-            index = _STATIC_COUNT + self._added - number
-            if index < 0x7F:
+            index = STATIC_COUNT + self._added - number
+            if index < LONG:
                 out.append(0x80 | index)
             else:
                 _put_integer(out, index, 0x80, 7)
         self._pairs = []
         return bytes(out)
+
+    def encode_repeated(self, head: RepeatedHead, tag: bytes, timing: tuple[str, str], date: str, size: int) -> bytes:
+        """The block of an answer, as `load` and `encode` make it. `tag`: without its quotes. `size`: of the body in bytes."""
+        repeated = self._repeated
+        if repeated is None or repeated[0] is not head or repeated[1] != date:
+            repeated = self._repeated = self._repeat(head, date)
+        if repeated is not None and (number := self._numbers.get(timing)) is not None:
+            index = 0x80 | STATIC_COUNT + self._added - number
+            if index < 0x80 | LONG:
+                _, _, before, behind, of_date = repeated
+                if head.has_tag:
+                    before = b'%b%c"%b"%b' % (before, len(tag) + 2, tag, behind)
+                block = b"%b%c%c" % (before, index, of_date)
+                if head.has_length:
+                    length = b"%d" % size
+                    return b"%b%b%c%b" % (block, _LENGTH_NAME, len(length), length)
+                return block
+        pairs = [*head.before, ("ETag", f'"{tag.decode()}"'), *head.behind] if head.has_tag else head.before
+        last = [(CONTENT_LENGTH, str(size))] if head.has_length else []
+        self.load(head.status, [*pairs, timing, (DATE, date), *last])
+        return self.encode(())
+
+    def _repeat(self, head: RepeatedHead, date: str) -> tuple[RepeatedHead, str, bytes, bytes, int] | None:
+        """What a head is in the table as it is: the bytes in front of the entity tag, those behind it, and that of the date. None: not all of it is in there,
+        at places that one byte can say."""
+        if self._smallest is not None:
+            return None
+        pieces = []
+        for pairs in (head.before, head.behind, [(DATE, date)]):
+            numbers = [self._numbers.get(pair) for pair in pairs]
+            indexes = [LONG if number is None else STATIC_COUNT + self._added - number for number in numbers]
+            if max(indexes, default=0) >= LONG:
+                return None
+            pieces.append(bytes([0x80 | index for index in indexes]))
+        before, behind, of_date = pieces
+        first = _STATUS_BYTES[head.status]
+        return head, date, first + before + (_TAG_NAME if head.has_tag else b""), behind, of_date[0]
 
     def _encode_new(self, pair: tuple[str, str], out: bytearray) -> None:
         name, index, way, _ = _NAMES.get(pair[0]) or _learn(pair[0])
@@ -272,7 +349,7 @@ class FieldEncoder:
         if way == _TO_TABLE and size > self._table_size // 4:
             way = _LITERAL
         if index == 0 and (number := self._names.get(name)) is not None:
-            index = _STATIC_COUNT + self._added - number
+            index = STATIC_COUNT + self._added - number
         pattern, bits = _FIRST_BYTE[way]
         _put_integer(out, index, pattern, bits)
         if index == 0:
@@ -281,6 +358,7 @@ class FieldEncoder:
         _put_integer(out, len(value), 0, 7)
         out += value
         if way == _TO_TABLE:
+            self._repeated = None
             self._make_room(size)
             self._entries.append((pair, size))
             self._numbers[pair] = self._names[name] = self._added
@@ -314,6 +392,7 @@ def _put_integer(out: bytearray, value: int, pattern: int, bits: int) -> None:
 
 _STATUS_BYTES = {int(value): bytes((0x80 | index,)) for index, (name, value) in enumerate(_STATIC, 1) if name == b":status"}
 _STATIC_NAMES = {name: index for index, (name, _) in reversed(list(enumerate(_STATIC, 1)))}
+_TAG_NAME, _LENGTH_NAME = (bytes((0x0F, _STATIC_NAMES[name] - 0x0F)) for name in (b"etag", b"content-length"))  # of literals
 
 # Name as given -> (name to send, its index in the static table or 0, how it is encoded, whether applications may not send it).
 # Bounded, because applications may use any names.

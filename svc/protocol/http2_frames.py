@@ -100,6 +100,16 @@ def encode_headers(stream_id: int, block: bytes, is_last: bool) -> bytes:
     return b"".join(frames)
 
 
+def encode_answer(stream_id: int, block: bytes, body: bytes) -> bytes:
+    """HEADERS and DATA, each in one frame. `body`: of a length that one has room for; b"": there is no DATA."""
+    length, size = len(block), len(body)
+    if not size or length > FRAME_SIZE_MAX:
+        head = encode_headers(stream_id, block, not size)
+        return head + encode_frame(DATA, END_STREAM, stream_id, body) if size else head
+    head = _HEAD.pack(length >> 8, length & 0xFF, HEADERS, END_HEADERS, stream_id)
+    return b"%b%b%b%b" % (head, block, _HEAD.pack(size >> 8, size & 0xFF, DATA, END_STREAM, stream_id), body)
+
+
 def encode_reset(stream_id: int, code: int) -> bytes:
     return encode_frame(RST_STREAM, 0, stream_id, code.to_bytes(4, "big"))
 

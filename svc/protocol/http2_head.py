@@ -51,7 +51,10 @@ class HeadCache:
         key = tuple(fields)
         head = self._young.get(key)
         if head is None:
-            head = self._old.get(key) or parse_head(fields)
+            head = self._old.get(key)
+            if head is None:
+                head = parse_head(fields)
+                head.block.memo["http2"] = key
             size = sum(len(name) + len(value) for name, value in fields)
             if size <= HEAD_SIZE_MAX:
                 weight = 1000 + 3 * size + 400 * len(fields)

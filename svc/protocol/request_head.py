@@ -20,6 +20,10 @@ FRAGMENT = "'#' in the request target: fragments are not sent to servers (RFC 91
 _REQUEST_LINE_PARTS = re.compile(rb"[^ ]+ [^ ]+ [^ ]+")
 
 
+FieldTuple = tuple[tuple[bytes, bytes], ...]
+"""Fields of a request of HTTP/2, as they have come."""
+
+
 @dataclass(slots=True)
 class ParsedBlock:
     """A header block, and the values of it that the driver needs."""

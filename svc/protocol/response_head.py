@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from svc.errors import REASONS
 
@@ -16,6 +17,16 @@ _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # Names known to be tokens and not in OWN_FIELDS: one look-up instead of a match. Bounded, because applications may use any names.
 _PLAIN_NAMES: set[str] = set()
 _PLAIN_NAMES_MAX = 1024
+
+
+class RepeatedHead(NamedTuple):
+    """The fields of an answer that repeats but for its entity tag, `Server-Timing`, date and length, which are sent in this order. All are valid."""
+
+    status: int
+    before: list[tuple[str, str]]  # in front of the entity tag
+    has_tag: bool
+    behind: list[tuple[str, str]]  # ... and behind it; without a tag there are none
+    has_length: bool  # there is a Content-Length
 
 
 def status_line(status: int) -> str:

@@ -124,6 +124,31 @@ def test_the_protocol_is_agreed_on(secure: Secure, offered: tuple[str, ...], spo
             assert (answered.status_code, answered.http_version) == (200, spoken)
 
 
+@pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
+def test_requests_that_repeat(secure: Secure, http2: bool) -> None:
+    """From the third time on they are prepared; the answers are those of the first."""
+    context = client_context(alpn=("h2", "http/1.1") if http2 else ("http/1.1",))
+
+    def told(answered: httpx.Response) -> tuple[Any, ...]:
+        fields = {name: value for name, value in answered.headers.items() if name not in ("date", "server-timing")}
+        return answered.http_version, answered.status_code, fields, answered.content
+
+    with httpx.Client(base_url=secure.secure_url, verify=context, http2=http2, auth=("admin", PASSWORD)) as client:
+        for index in range(5):
+            assert client.put("/Product/again", json={"name": f"n{index}"}).status_code in (201, 204)
+            assert client.get("/Product/again").json()["name"] == f"n{index}"
+        tag = {"If-None-Match": client.get("/Product/again").headers["etag"]}
+        for path, status, fields in (
+            ("/Product/again", 200, {}),
+            ("/Product/again", 304, tag),
+            ("/Product/never", 404, {}),
+            ("/Product/?name==n4", 200, {}),
+        ):
+            answers = [told(client.get(path, headers=fields)) for _ in range(5)]
+            assert answers[0][:2] == ("HTTP/2" if http2 else "HTTP/1.1", status) and answers[1:] == answers[:-1]
+        assert client.delete("/Product/again").status_code == 204
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("version", ["--tlsv1.3", "--tls-max=1.2"])
 def test_curl(secure: Secure, version: str) -> None:

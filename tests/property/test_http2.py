@@ -10,12 +10,17 @@ import h11
 import hpack
 import pytest
 from h2.exceptions import ProtocolError
+from hpack.huffman import HuffmanEncoder
+from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
+from hpack.huffman_table import decode_huffman as hpack_decode_huffman
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fuzz.fuzz_http2 import AGAIN, CORPUS, INDEXED, SETTINGS, TOKENS, block, check_cut, conversations, cut_frames, frame, literal, renumber
 from svc.messages import HeaderPairs
-from svc.protocol.http2_fields import KNOWN_BLOCKS_MAX, FieldDecoder, FieldEncoder
+from svc.protocol.http2_fields import CONTENT_LENGTH, DATE, KNOWN_BLOCKS_MAX, FieldDecoder, FieldEncoder
+from svc.protocol.http2_huffman import decode_huffman
+from svc.protocol.response_head import RepeatedHead
 from tests.support.http2 import Client
 from tests.support.node import Node
 from tests.support.profile import half_by_day
@@ -120,6 +125,130 @@ def test_we_decode_as_hpack_does(steps: list[object], huffman: bool) -> None:
             if any(byte & 0xC0 == 0x40 for byte in data):  # perhaps a field for the table
                 break
         assert len(ours._known) <= KNOWN_BLOCKS_MAX
+
+
+paths = st.one_of(
+    st.sampled_from(("/", "/Product/1", "/Product/2", "/a?b")), st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=140)
+)
+others = st.sampled_from(
+    (
+        [],
+        [("accept", "*/*")],
+        [("accept", "*/*"), ("authorization", "Basic " + "x" * 60)],
+        [("if-none-match", '"Qnm3baqAAAA"')],
+        [("x", "y" * 900)],
+    )
+)
+asked = st.tuples(
+    paths, others, st.sampled_from(("to the table", "to the table", "not indexed", "mixed up", "cut", "again")), st.integers(0, 1 << 16)
+)
+
+
+@settings(max_examples=half_by_day(200))
+@given(st.lists(st.one_of(asked, asked, asked, st.sampled_from((0, 60, 300, 4096))), max_size=40), st.booleans())
+@example([("/a", [("accept", "*/*")], "to the table", 0), ("/b", [("accept", "*/*")], "to the table", 0)] * 40, True)
+@example(
+    [("/a", [("accept", "*/*")], "to the table", 0), ("/b", [], "to the table", 0), ("/b", [], "to the table", 0), ("/c", [], "again", 2)],
+    True,
+)
+@example([*[(path, [("accept", "*/*")], "to the table", 0) for path in ("/a", "/b", "/", "/c")], ("", [], "again", 2)], True)
+@example([("/a", [("accept", "*/*")], "not indexed", 0), ("/b", [("accept", "*/*")], "not indexed", 0)] * 2, True)
+def test_requests_are_decoded_as_hpack_does(steps: list[object], huffman: bool) -> None:
+    """Whatever was expected of the next block."""
+    sent: list[bytes] = []
+    ours, theirs, encoder = FieldDecoder(3000), hpack.Decoder(3000), hpack.Encoder()
+    for step in steps:
+        if isinstance(step, int):
+            encoder.header_table_size = step
+            continue
+        path, more, how, place = step  # type: ignore[misc]
+        named = hpack.NeverIndexedHeaderTuple if how == "not indexed" else hpack.HeaderTuple
+        head = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), named(":path", path), *more]
+        if how == "mixed up":
+            head.insert(place % len(head), head.pop(3))
+        data = sent[place % len(sent)] if how == "again" and sent else encoder.encode(head, huffman)
+        sent.append(data)
+        if how == "cut" and place % 4 == 0:
+            at = place // 4 % len(data)
+            data = data[:at] + bytes((place % 256,)) + data[at + place % 3 :]
+        try:
+            expected = [tuple(pair) for pair in theirs.decode(data, raw=True)]
+        except hpack.HPACKError:
+            with pytest.raises(ProtocolError):
+                ours.decode_request(data)
+            return
+        found, fields = ours.decode_request(data)
+        whole = ours.request()
+        assert [tuple(pair) for pair in whole.pairs] == expected
+        assert whole.size == sum(len(name) + len(value) + 32 for name, value in expected)
+        assert list(ours.header_table.dynamic_entries) == list(theirs.header_table.dynamic_entries)
+        if fields:
+            assert (b":path", found) in expected and list(fields) == [pair for pair in expected if pair != (b":path", found)]
+
+
+heads = [
+    RepeatedHead(200, [("Content-Type", "application/json")], True, [("Vary", "Accept"), ("Cache-Control", "public")], True),
+    RepeatedHead(304, [], True, [("Vary", "Accept"), ("Set-Cookie", "never kept")], False),
+    RepeatedHead(404, [("Content-Type", "application/json"), ("X-Long", "y" * 2000)], False, [], True),
+]
+repeated_answers = st.tuples(
+    st.sampled_from(heads),
+    st.sampled_from(("0.01", "0.02", "1.50")),
+    st.sampled_from(("Sun", "Mon")),
+    st.sampled_from((1, 400, 2047, 70_000)),
+)
+
+
+@settings(max_examples=half_by_day(100))
+@given(st.lists(st.one_of(repeated_answers, repeated_answers, st.integers(0, 130), table_sizes), max_size=40))
+@example(
+    [(heads[0], "0.01", "Sun", 400)] * 3
+    + [100, (heads[0], "0.01", "Sun", 400)] * 2
+    + [0, (heads[0], "0.01", "Sun", 400), 4096, (heads[1], "0.01", "Sun", 400)]
+)
+def test_repeated_answers_are_encoded_as_others(steps: list[object]) -> None:
+    """`int`: so many other fields that go into the table, or a size of it."""
+    one, other, decoder = FieldEncoder(), FieldEncoder(), hpack.Decoder(1 << 20)
+    for step in steps:
+        if isinstance(step, int) and step in (0, 30, 100, 500, 4096, 65536):
+            for encoder in (one, other):
+                encoder.header_table_size = step
+            decoder.max_allowed_table_size = step
+            continue
+        pairs: HeaderPairs
+        if isinstance(step, int):
+            pairs = [(f"x-{number}", "a") for number in range(step)]
+            for encoder in (one, other):
+                encoder.load(200, pairs)
+            data = one.encode(())
+        else:
+            head, seconds, date, size = step  # type: ignore[misc]
+            timing = ("Server-Timing", f"db;dur={seconds}")
+            tag = b"Qnm3baqAAAA"
+            pairs = [*head.before, *([("ETag", f'"{tag.decode()}"')] if head.has_tag else []), *head.behind, timing, (DATE, date)]
+            other.load(head.status, [*pairs, (CONTENT_LENGTH, str(size))] if head.has_length else pairs)
+            data = one.encode_repeated(head, tag, timing, date, size)
+        assert data == other.encode(())
+        decoder.decode(data)
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=60), st.binary(max_size=60).map(lambda text: HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH).encode(text))
+    ),
+    st.binary(max_size=2),
+)
+@example(b"", b"")
+@example(b"\xff", b"")
+@example(b"\x1f", b"\xff")
+def test_texts_are_decoded_as_hpack_does(coded: bytes, more: bytes) -> None:
+    found = []
+    for decode in (decode_huffman, hpack_decode_huffman):
+        try:
+            found.append(decode(coded + more))
+        except hpack.HPACKError:
+            found.append(None)
+    assert found[0] == found[1]
 
 
 # --- a whole node --------------------------------------------------------------------------------------------------------------------

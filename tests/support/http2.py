@@ -18,6 +18,7 @@ from h2.events import (
     TrailersReceived,
 )
 from h2.exceptions import StreamClosedError
+from hpack import HeaderTuple, NeverIndexedHeaderTuple
 
 from svc.messages import HeaderPairs
 from tests.support.fakes import FakeSocket
@@ -47,8 +48,9 @@ class Answer:
 class ClientEnd:
     """The state of a client: frames to send, answers received. Knows no socket."""
 
-    def __init__(self, *, window: int | None = None, reads: bool = True, checks: bool = False) -> None:
-        """`window`: for each answer, instead of 65535. `reads`: gives windows back. `checks`: refuses to send what no client should."""
+    def __init__(self, *, window: int | None = None, reads: bool = True, checks: bool = False, keeps_paths: bool = True) -> None:
+        """`window`: for each answer, instead of 65535. `reads`: gives windows back. `checks`: refuses to send what no client should. `keeps_paths`: puts them
+        into the table of fields, as hpack does by itself; most clients do not."""
         config = H2Configuration(
             client_side=True, header_encoding="latin-1", validate_outbound_headers=checks, normalize_outbound_headers=checks
         )
@@ -58,6 +60,7 @@ class ClientEnd:
             self.h2.local_settings.acknowledge()
         self.h2.initiate_connection()
         self.reads = reads
+        self._path_type = HeaderTuple if keeps_paths else NeverIndexedHeaderTuple
         self.answers: dict[int, Answer] = {}
         self.goodbyes: list[ConnectionTerminated] = []
         self._bodies: dict[int, tuple[bytes, bool]] = {}  # what the server's windows do not allow yet, and whether more follows
@@ -74,7 +77,7 @@ class ClientEnd:
         """Queue a request; its stream. `is_open`: more of its body follows."""
         pairs = list(fields.items() if isinstance(fields, dict) else fields or [])
         stream_id = self.h2.get_next_available_stream_id()
-        head = [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", target)]
+        head = [(":method", method), (":scheme", "http"), (":authority", "localhost"), self._path_type(":path", target)]
         self.h2.send_headers(stream_id, [*head, *((name.lower(), value) for name, value in pairs)], end_stream=body is None and not is_open)
         if body is not None:
             self.send_body(stream_id, body, is_open=is_open)

@@ -23,6 +23,9 @@ TAG = '"THE TAG"'
 class Beside:
     """A node and two connections to it. `hits`: answers of what is prepared."""
 
+    unprepared = 2
+    """Times that something is asked for until it is prepared."""
+
     def __init__(self, path: Path) -> None:
         self.node = Node(path, local=False)
         self.hits = 0

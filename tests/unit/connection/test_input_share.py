@@ -160,7 +160,7 @@ def test_many_small_frames_are_taken_apart_piece_by_piece(monkeypatch: Any) -> N
         world.clock.advance(SLICE)
         return parse(data)
 
-    monkeypatch.setattr(type(connection.protocol), "receive_data", lambda self, data: receive_data(data))  # type: ignore[attr-defined]
+    monkeypatch.setattr(type(connection.protocol), "receive_data", lambda self, data, plain=None: receive_data(data))  # type: ignore[attr-defined]
     world.socks[0].incoming.append(b"\0\0\1\0\0\0\0\0\1x" * 5000)
     world.poll()
     assert len(pieces) <= 2 and max(pieces) <= 24 * 1024
