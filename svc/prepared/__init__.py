@@ -9,6 +9,7 @@ these has moved. It declines, with nothing sent, whatever it does not know for s
     premises       what a preparation rests on: the caller, the rights, the table at an address, and whether they still hold
     answers        what they answer with: a connection, pieces of a head
     record_reads   GET of one record
+    handler_reads  GET of one record that code of an application answers
     list_reads     GET of a collection with a query: short lists, counts
     writes         finds what is prepared for writes
     record_writes  PUT and DELETE of one record, POST of a new one: queued for the end of the turn
