@@ -52,7 +52,7 @@ def ready(value: Any) -> Any:
 def settled(value: Any) -> Any:
     """`value` with a call made that has not been made yet, and without the wrapper of one that is there already."""
     while isinstance(value, Deferred):
-        value = value.run()
+        value = value.value if type(value) is Ready else value.run()
     return value
 
 

@@ -85,16 +85,17 @@ class Instance(AlreadyThere):
         return None if target is None else target.loaded_from_source
 
     def _stored(self) -> bytes | None:
-        raw = self._raw
+        own = self.__dict__  # whose members are had at a third of the price of attributes, since the class has a `__getattr__`
+        raw: bytes | None = own.get("_raw", NOT_LOADED)
         if raw is NOT_LOADED:
-            table = self._table
-            if table is None or self._id is None:
+            table, key = type(self)._table, own["_id"]
+            if table is None or key is None:
                 raw = None
             else:
-                transaction = open_transaction(self._context or current_context())
-                raw = table.get_raw(self._id) if transaction is None else transaction.get_raw(table, self._id)
-            self.__dict__["_raw"] = raw
-        return raw  # type: ignore[no-any-return]
+                transaction = open_transaction(own["_context"] or current_context())
+                raw = table.get_raw(key) if transaction is None else transaction.get_raw(table, key)
+            own["_raw"] = raw
+        return raw
 
     def _current(self) -> dict[str, Any]:
         """The properties, with all changes."""
@@ -314,11 +315,6 @@ class Instance(AlreadyThere):
         if self._table is not None and self._id is not None:
             values.setdefault(self._table.primary_key, self._id)
         return values
-
-    @property
-    def _is_unchanged(self) -> bool:
-        """Whether what is stored is what it holds."""
-        return not self._changes and not self._is_saving
 
     @classmethod
     def _own_interface(cls) -> CurrentInterface:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from svc.api.frozen import freeze, thaw
+from svc.awaitables import AlreadyThere, Deferred
 from svc.store.values.records import decode, expiry_of, version_of
 
 if TYPE_CHECKING:
@@ -122,3 +123,21 @@ def missing(table: Table, name: str, values: Mapping[str, Any], context: AnyCont
         return related(table, attribute, values, context)
     computed = table.computed.get(name)
     return None if computed is None else computed(values if type(values) is dict else dict(values))
+
+
+class FoundRecord(Deferred, AlreadyThere):
+    """A record that was read, for callers that may await it. They get a `Record`; a handler that returns it as it is needs none."""
+
+    __slots__ = ("context", "raw", "table")
+
+    def __init__(self, table: Table, raw: bytes, context: AnyContext | None) -> None:
+        self.table = table
+        self.raw = raw
+        self.context = context
+
+    def run(self) -> Record:
+        return Record(self.table, self.raw, None, self.context)
+
+    def __await__(self) -> Generator[Any, Any, Record]:
+        return self.run()
+        yield

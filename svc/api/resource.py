@@ -73,12 +73,12 @@ class Resource(Instance):
         transaction = open_transaction(context) if key is not None and cls._table is not None else None
         if transaction is None:
             instance = cls(key, context)
+        elif transaction.instances is None:
+            instance = cls(key, context)
+            transaction.instances = {(cls, key): instance}
         else:
-            if transaction.instances is None:
-                transaction.instances = {}
-            at = (cls, key)
-            known: Resource | None = transaction.instances.get(at)
-            instance = transaction.instances[at] = cls(key, context) if known is None else known
+            known: Resource | None = transaction.instances.get((cls, key))
+            instance = transaction.instances[(cls, key)] = cls(key, context) if known is None else known
         instance.__dict__["_target"] = target
         return instance
 

@@ -15,16 +15,16 @@ from typing import Any, ClassVar, cast
 from svc.api.calls import each
 from svc.api.connecting import Connection
 from svc.api.context import current_context, enter, leave
-from svc.api.instances import Instance
+from svc.api.instances import NOT_LOADED, Instance
 from svc.api.readable import of_instance, readable
-from svc.api.records import Record
+from svc.api.records import FoundRecord, Record
 from svc.api.resource import Resource
 from svc.api.results import Items, Results
 from svc.api.table import Table
-from svc.api.target import RequestTarget, as_target, check_parameters, for_application
+from svc.api.target import ParameterTarget, RequestTarget, as_target, check_parameters, for_application, with_parameters
 from svc.api.transactions import Transaction, shared_transaction
 from svc.api.verbs import WITH_DATA, Verb
-from svc.auth.roles import OPENED
+from svc.auth.roles import OPENED, TableRights
 from svc.awaitables import is_waiting, settled, then
 from svc.errors import ClientError, NotFound, ServerError
 from svc.http.media_types import encode_text
@@ -61,7 +61,7 @@ class _CodeResource(ProtocolResource):
 
     @classmethod
     def set_parameters(cls, target: ProtocolTarget, values: Mapping[str, str]) -> None:
-        for_application(target)._state().values.update(values)
+        with_parameters(target, values)
         key = values.get("id")
         if key is not None and not target.id_text:  # what is addressed, if nothing follows
             target.id_text, target.is_collection, target.is_root = key, False, False
@@ -83,34 +83,42 @@ class _CodeResource(ProtocolResource):
             return Connection(application, found, for_application(target), request, cls._visible).open(data)
         if not application._own_rights:
             application._check_default(verb, cast(RequestTarget, target), data, request)
-        addressed = for_application(target)
-        shared = shared_transaction(request)
-        if shared is not None:
-            return cls._take_part(shared, found, addressed, data, request)
-        state = request.state
+        return cls.call_handler(found, for_application(target), data, request)
+
+    @classmethod
+    def call_handler(cls, verb: Verb, target: RequestTarget, data: Any, request: Request) -> Any:
+        """Ask the rights that are the application's own, run the handler in its transaction, and commit: its answer, or an awaitable of it. Those that roles
+        decide have been looked at."""
+        if request._state is not None:
+            shared = shared_transaction(request)
+            if shared is not None:
+                return cls._take_part(shared, verb, target, data, request)
+        application, state = cls.application, request.state
         transaction = Transaction(cls.store or application._store(), request)
         state.transaction = transaction
         state.owner = application._table
-        state.handler = found
-        state.target = addressed
+        state.handler = verb
+        state.target = target
         token = enter(request)
         try:
-            allowed = settled(application._check_permission(found, addressed, data, request)) if application._own_rights else None
+            allowed = settled(application._check_permission(verb, target, data, request)) if application._own_rights else None
             if allowed is not None and is_waiting(allowed):
                 transaction.is_lasting = True
-                return cls._finish_later(cls._call_when_allowed(allowed, found, addressed, data, request), transaction, addressed, request)
-            result = settled(cls._caller(found, request)(application, addressed, data, request))
+                return cls._finish_later(cls._call_when_allowed(allowed, verb, target, data, request), transaction, target, request)
+            result = (verb.call if state.spans is None else partial(cls._call_traced, verb))(application, target, data, request)
+            if type(result) is not FoundRecord:
+                result = settled(result)
             if is_waiting(result):
                 transaction.is_lasting = True
-                return cls._finish_later(result, transaction, addressed, request)
-            answer = cls._answer(result, addressed, request)
+                return cls._finish_later(result, transaction, target, request)
+            answer = cls._answer(result, target, request)
             if transaction.has_work:
                 waiting = transaction.apply()
                 if waiting is not None:
                     return cls._finish_applied(waiting, answer, transaction, request)
-                if verb == "delete":
-                    answer = _counted(answer, addressed, transaction)
-            if is_waiting(answer):
+                if verb.name == "delete":
+                    answer = _counted(answer, target, transaction)
+            if type(answer) is not StoredRecord and is_waiting(answer):
                 return cls._finish_applied(None, answer, transaction, request)
             transaction.close()
             return answer if request.pending_commit is None else _behind(answer, request)
@@ -238,7 +246,8 @@ class _CodeResource(ProtocolResource):
     @classmethod
     def _answer(cls, result: Any, target: RequestTarget, request: Request) -> Any:
         """What a handler returned in a form that protocols know, or an awaitable of it."""
-        state = request.state
+        state = request._state
+        assert state is not None
         if state.created_resource:
             if isinstance(result, Instance):
                 result = result.get_id()
@@ -283,12 +292,14 @@ class _CodeResource(ProtocolResource):
     @classmethod
     def _plain(cls, result: Any, target: RequestTarget) -> Any:
         kind = type(result)
-        if kind is RequestTarget:
+        if kind is RequestTarget or kind is ParameterTarget:
             return str(result)  # not what the server knows of it
         if kind is Results:
             planned = result.ready()
             go_on = partial(cls._of_search, result, target)
             return then(planned, go_on) if is_waiting(planned) else go_on(planned)
+        if kind is FoundRecord:
+            return cls._found_record(result, target)
         if kind is Record:
             return cls._record(result, target)
         if isinstance(result, Instance):
@@ -324,6 +335,13 @@ class _CodeResource(ProtocolResource):
         return replace(planned, visible=visible)
 
     @classmethod
+    def _found_record(cls, found: FoundRecord, target: RequestTarget) -> Any:
+        table = found.table
+        if not _is_whole(table, target):
+            return cls._record(found.run(), target)
+        return StoredRecord(table, found.raw, cls._visible(target) if table is cls.application._table else None)
+
+    @classmethod
     def _record(cls, record: Record, target: RequestTarget) -> Any:
         table = record._table
         visible = cls._visible(target) if table is cls.application._table else None
@@ -333,19 +351,23 @@ class _CodeResource(ProtocolResource):
 
     @classmethod
     def _instance(cls, instance: Instance, target: RequestTarget) -> Any:
-        table = instance._table
+        table = type(instance)._table
         if table is None:
             raise ServerError(f"{type(instance).__name__} has no table, so an instance of it is no answer: return data")
-        raw = instance._stored()
-        visible = cls._visible(target) if table is cls.application._table else None
-        changes = instance._changes or {}
-        if instance._is_unchanged and raw is None:
+        own = instance.__dict__
+        raw = own.get("_raw", NOT_LOADED)
+        if raw is NOT_LOADED:
+            raw = instance._stored()
+        is_own = table is cls.application._table
+        visible = cls._visible(target) if is_own else None
+        changes = own.get("_changes") or ()
+        is_unchanged = not changes and not own.get("_is_saving")
+        if is_unchanged and raw is None:
             return None
         asked = target.property
-        if raw is not None and (instance._is_unchanged or (asked is not None and asked not in changes and asked not in table.computed)):
-            is_addressed = table is cls.application._table and instance._id == target.id
-            if is_addressed or _is_whole(table, target):
-                return StoredRecord(table, raw, visible)
+        is_stored = is_unchanged or (asked is not None and asked not in changes and asked not in table.computed)
+        if raw is not None and is_stored and ((is_own and own["_id"] == target.id) or _is_whole(table, target)):
+            return StoredRecord(table, raw, visible)
         answer = of_instance(instance, visible, cls._asked(target))
         if target.query and "select" in target.query:
             return then(cls._select(answer, instance, target), NullableValue)
@@ -468,7 +490,8 @@ class ServedTable(_CodeResource, TableResource):
 
     @classmethod
     def _visible(cls, target: RequestTarget) -> frozenset[str] | None:
-        return None if target.rights is None else cls.visible(target)
+        may: TableRights | None = target.rights
+        return None if may is None else may.readable
 
     @classmethod
     def prepare_connect(cls, target: ProtocolTarget, request: Request) -> Any:

@@ -17,7 +17,7 @@ from svc.api.caching import name_source, spelled
 from svc.api.calls import Call
 from svc.api.context import AnyContext, Context, context_of, current_context
 from svc.api.instances import NOT_LOADED
-from svc.api.records import Record
+from svc.api.records import FoundRecord, Record
 from svc.api.resource import Resource
 from svc.api.results import Results
 from svc.api.subscriptions import Subscription, subscribe_to_table
@@ -152,19 +152,29 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
 
     def get(self, target: Any = None) -> Any:
         """The record, or None; of a collection or a query what `search` finds; of the resource itself its description."""
-        if self._is_self(target):
-            return self._get_self(target)
-        cls = type(self)
+        cls, own = type(self), self.__dict__
+        bound = own.get("_target")
+        if (bound is not None and (target is None or target is bound)) or self._is_self(target):
+            key = own["_id"]
+            if key is None:
+                return self._get_collection(own["_target"])
+            raw = self._stored()
+            if raw is not None:
+                _note_version(own["_context"] or current_context(), version_of(raw))
+            elif not own.get("_is_saving"):
+                return Ready(None)
+            return Ready(self)
         found = as_target(target, cls._table)
         if found.id is None:
             return self._get_collection(found)
-        return ready(cls._read(found, self.get_context()))
+        return ready(cls._read(found, own["_context"] or current_context()))
 
     def _is_self(self, target: Any) -> bool:
         """Whether what is asked for is what the instance is bound to."""
-        bound = self._target
-        if bound is None and target is None and self._id is not None:
-            bound = self.__dict__["_target"] = as_target(self._id, self._table)
+        own = self.__dict__
+        bound = own.get("_target")
+        if bound is None and target is None and own["_id"] is not None:
+            bound = own["_target"] = as_target(own["_id"], self._table)
         return bound is not None and (target is None or target is bound or not isinstance(target, RequestTarget))
 
     def _get_collection(self, target: RequestTarget) -> Any:
@@ -172,29 +182,19 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
             return ready(self._served.describe(None if target.rights is None else self._served.visible(target)))
         return self.search(target)
 
-    def _get_self(self, target: Any) -> Any:
-        bound: RequestTarget = self._target
-        if self._id is None:
-            return self._get_collection(bound)
-        raw = self._stored()
-        if raw is None and not self._is_saving:
-            return Ready(None)
-        if raw is not None:
-            _note_version(self.get_context(), version_of(raw))
-        return Ready(self)
-
     @classmethod
     def _read(cls, target: RequestTarget, context: AnyContext | None) -> Any:
         """One record, or a selection of it."""
-        table = cls._table
-        key = check_key(table.definition, target.id)
+        table, key = cls._table, target.id
+        if type(key) is not str or not cls._served.text_keys or not key.isascii():  # else it is one already
+            key = check_key(table.definition, key)
         transaction = open_transaction(context)
         selects = (target.query and "select" in target.query) or (target.details is not None and "select" in target.details.given)
         if table.caching is not None:
             raw = cls._read_through(key, target, context, transaction, is_part=bool(selects))
             return then(raw, lambda raw: None if raw is None else cls._shown(raw, key, target, context, bool(selects)))
         raw = table.get_raw(key) if transaction is None else transaction.read_raw(table, key)
-        if is_waiting(raw):
+        if type(raw) is not bytes and is_waiting(raw):
             return then(raw, lambda raw: None if raw is None else cls._shown(raw, key, target, context, bool(selects)))
         return None if raw is None else cls._shown(raw, key, target, context, bool(selects))
 
@@ -205,7 +205,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
             selects = selects and (
                 context is None or context.state.target is not target
             )  # the protocol selects from what its request addresses
-        return cls._select(target, key, context) if selects else Record(cls._table, raw, None, context)
+        return cls._select(target, key, context) if selects else FoundRecord(cls._table, raw, context)
 
     @classmethod
     def _read_through(
@@ -607,8 +607,8 @@ def _exhausted(steps: Iterator[None], result: Any) -> Any:
 def _note_version(context: AnyContext | None, version: float) -> None:
     """The version of what is read becomes the entity tag of the answer, unless more than one record is."""
     if context is not None:
-        known = context.last_modified
-        context.last_modified = version if known is None or known < version else known
+        known = context._last_modified
+        context._last_modified = version if known is None or known < version else known
 
 
 def _record(data: Any, what: str) -> dict[str, Any]:
@@ -649,7 +649,7 @@ def _search_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[st
 
 def _get_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:
     """`T.get(id)` without the making of an instance."""
-    if len(arguments) == 1 and type(arguments[0]) is RequestTarget and arguments[0].id is not None and not options and context is None:
+    if len(arguments) == 1 and isinstance(arguments[0], RequestTarget) and arguments[0].id is not None and not options and context is None:
         return ready(_read_of_class(owner, arguments[0], current_context()))  # `super().get(target)` of a handler
     target, _ = split_arguments("get", owner, arguments, options)
     within = current_context() if context is None else context_of(context)

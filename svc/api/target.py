@@ -156,35 +156,10 @@ class RequestTarget(addresses.RequestTarget):
 
     # --- the query object ------------------------------------------------------------------------------------------------------------
 
-    def __getattr__(self, name: str) -> Any:
-        """Keys of the query object and its options, and the values of parameters of the path."""
-        if name == "details" or name.startswith("__"):  # of a copy that is being made
-            raise AttributeError(name)
-        details = self.details
-        if details is not None and name in details.values:
-            return details.values[name]
-        key = _CAMEL.get(name, name)
-        if key in _QUERY_KEYS:
-            if details is not None and key in details.given:
-                return details.given[key]
-            return _shown(self.query_for(None), key)
-        option = OPTION_NAMES.get(name)
-        if option is not None:
-            return None if details is None else details.options.get(option)
-        if name in _SUBSCRIPTION_NAMES:
-            return None if details is None or details.subscription is None else details.subscription.get(_SUBSCRIPTION_NAMES[name])
-        raise AttributeError(f"a RequestTarget has no {name!r}")
+    if TYPE_CHECKING:  # the members that `_add_members` makes, and values of parameters
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        key = _CAMEL.get(name, name)
-        if key in _QUERY_KEYS:
-            self._state().given[key] = value
-        elif name in OPTION_NAMES:
-            self._state().options[OPTION_NAMES[name]] = value
-        elif name in _SUBSCRIPTION_NAMES:
-            self._subscribe_with(name, value)
-        else:
-            super().__setattr__(name, value)
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     @property
     def is_plain(self) -> bool:
@@ -260,6 +235,77 @@ class RequestTarget(addresses.RequestTarget):
 _TAKEN = frozenset(name for name in dir(RequestTarget) if name != "id")
 
 
+class ParameterTarget(RequestTarget):
+    """A target below an address with parameters, whose values are attributes of it. Members of the query object, too: a parameter may have the name of one."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "details" and not name.startswith("__"):  # of a copy that is being made
+            details = self.details
+            if details is not None and name in details.values:
+                return details.values[name]
+        raise AttributeError(f"a RequestTarget has no {name!r}")
+
+
+def _add_members() -> None:
+    """Keys of the query object and its options, as attributes of targets. They are no matter of `__getattr__` and `__setattr__`, which would make all that is
+    read and written of a target ten times as dear."""
+    for key in _QUERY_KEYS:
+        for name in (key, *(camel for camel, plain in _CAMEL.items() if plain == key)):
+            setattr(RequestTarget, name, _member_of_query(name, key))
+    for name, option in OPTION_NAMES.items():
+        setattr(RequestTarget, name, _option(name, option))
+    for name, option in _SUBSCRIPTION_NAMES.items():
+        if name not in OPTION_NAMES:
+            setattr(RequestTarget, name, _subscription_option(name, option))
+
+
+def _member_of_query(name: str, key: str) -> property:
+    def get(self: RequestTarget) -> Any:
+        details = self.details
+        if details is not None:
+            if name in details.values:
+                return details.values[name]
+            if key in details.given:
+                return details.given[key]
+        return _shown(self.query_for(None), key)
+
+    def set_(self: RequestTarget, value: Any) -> None:
+        self._state().given[key] = value
+
+    return property(get, set_)
+
+
+def _option(name: str, option: str) -> property:
+    def get(self: RequestTarget) -> Any:
+        details = self.details
+        if details is None:
+            return None
+        return details.values[name] if name in details.values else details.options.get(option)
+
+    def set_(self: RequestTarget, value: Any) -> None:
+        self._state().options[option] = value
+
+    return property(get, set_)
+
+
+def _subscription_option(name: str, option: str) -> property:
+    def get(self: RequestTarget) -> Any:
+        details = self.details
+        if details is not None and name in details.values:
+            return details.values[name]
+        return None if details is None or details.subscription is None else details.subscription.get(option)
+
+    def set_(self: RequestTarget, value: Any) -> None:
+        self._subscribe_with(name, value)
+
+    return property(get, set_)
+
+
+_add_members()
+
+
 def check_parameters(address: str) -> None:
     """Raise ValueError for an address with a parameter whose value code could not read, because targets have something else of its name."""
     for segment in address.split("/"):
@@ -327,9 +373,25 @@ def _read_mapping(target: RequestTarget, given: Mapping[Any, Any], table: Table 
 
 def for_application(target: addresses.RequestTarget) -> RequestTarget:
     """The target of a protocol's request, from now on one that application code can use."""
-    if type(target) is not RequestTarget:
+    if not isinstance(target, RequestTarget):
         target.__class__ = RequestTarget
     return cast(RequestTarget, target)
+
+
+def new_target() -> RequestTarget:
+    """`RequestTarget()`."""
+    target = _new(RequestTarget)
+    _begin(target)
+    return target
+
+
+_new, _begin = RequestTarget.__new__, addresses.RequestTarget.__init__
+
+
+def with_parameters(target: addresses.RequestTarget, values: Mapping[str, str]) -> None:
+    """From now on one that has the values of the parameters of its address, for application code."""
+    target.__class__ = ParameterTarget
+    cast(RequestTarget, target)._state().values.update(values)
 
 
 def _any_name(name: str) -> bool:

@@ -89,9 +89,9 @@ class Transaction:
         self._context = context
         self._writes: StoreTransaction | None = None
         self._held: dict[Database, HeldSnapshot] | None = None
-        self._generations: dict[Database, int] = {}  # of the definitions, when the snapshot was held
+        self._generations: dict[Database, int] | None = None  # of the definitions, when the snapshot was held
         self._timestamp: float | None = None
-        self._previews: dict[Database, Preview] = {}  # of `_writes`; emptied when a snapshot is lost that one refers to
+        self._previews: dict[Database, Preview] | None = None  # see `previews`
         self._aborted = False
         self._fault: BaseException | None = None
         self.is_closed = False
@@ -114,6 +114,13 @@ class Transaction:
             self._timestamp = self._store.clock.wall() * 1000
         return self._timestamp
 
+    @property
+    def previews(self) -> dict[Database, Preview]:
+        """Those of what is written. Emptied when a snapshot is lost that one refers to."""
+        if self._previews is None:  # most transactions write nothing
+            self._previews = {}
+        return self._previews
+
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
     def snapshot(self, database: Database) -> Txn:
@@ -128,16 +135,16 @@ class Transaction:
         if held is not None:
             try:
                 held.use()
-                if self._generations.get(database) == database.generation:
+                if self._generations is not None and self._generations.get(database) == database.generation:
                     return held
                 held.abort()
-                self._previews.pop(database, None)
+                self.previews.pop(database, None)
             except SnapshotLost:  # the log says why
                 database.snapshot()
-        if self._held is None:
-            self._held = {}
+        if self._held is None or self._generations is None:
+            self._held, self._generations = {}, {}
         held = self._store.snapshots.hold(
-            database, fresh=held is not None, reader="a transaction of an application", on_lost=self._previews.clear
+            database, fresh=held is not None, reader="a transaction of an application", on_lost=self.previews.clear
         )
         self._held[database] = held
         self._generations[database] = database.generation
@@ -227,7 +234,8 @@ class Transaction:
 
     def reset_read_snapshot(self) -> None:
         """From now on read the newest state."""
-        self._previews.clear()
+        if self._previews is not None:
+            self._previews.clear()
         held, self._held = self._held, None
         for snapshot in (held or {}).values():
             snapshot.abort()
@@ -249,7 +257,7 @@ class Transaction:
         if self._writes is None:
             user = self._context.user
             self._writes = self._store.begin(None if user is None else user.username, self._context.trace_id)
-            self._writes.source, self._writes.previews = self.source, self._previews
+            self._writes.source, self._writes.previews = self.source, self.previews
         if self.source is None:  # of a source it is the expiry of the record that is loaded
             self._writes.expires_at = _expiry(self._context.state.expires_at)
         return self._writes
@@ -395,7 +403,8 @@ class Transaction:
                 None  # else the two would be a reference cycle, which keeps all that a request refers to until a garbage collection
             )
         self._writes = self.pending = self.instances = self.before_commit = None
-        self._previews.clear()
+        if self._previews is not None:
+            self._previews.clear()
         if self._held is not None:
             held, self._held = self._held, None
             for snapshot in held.values():

@@ -43,12 +43,15 @@ _PREPARED = frozenset(("connect", "subscribe"))  # their second argument may be 
 class Verb:
     """One verb of one class. `style`: one of INSTANCE, TARGET, CLASS, BUILT_IN."""
 
-    __slots__ = ("function", "is_async", "name", "style", "takes")
+    __slots__ = ("function", "is_async", "is_called_with_target", "is_plain", "name", "style", "takes")
 
     def __init__(self, name: str, function: Any, style: int) -> None:
         self.name = name
         self.function = function
         self.style = style
+        self.is_plain = style == TARGET or (style == BUILT_IN and name not in WITH_DATA and name not in _WRITING)
+        """An instance has it as its function is, whatever the instance is bound to."""
+        self.is_called_with_target = name not in WITH_DATA and name != "connect" and (name != "invalidate" or style != INSTANCE)
         written = inspect.unwrap(function)
         self.is_async = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
         self.takes = (
@@ -69,6 +72,8 @@ class Verb:
     def __get__(self, instance: Resource | None, owner: type[Resource]) -> Any:
         if instance is None:
             return ClassVerb(self, owner)
+        if self.is_plain:
+            return MethodType(self.function, instance)
         style = self.style
         if style == CLASS:
             return partial(self.function, owner)
@@ -114,17 +119,20 @@ class Verb:
     def call(self, owner: type[Resource], target: RequestTarget, data: Any, context: AnyContext | None) -> Any:
         """Run the handler for `target`: its result, or an awaitable of it."""
         style = self.style
+        if style == CLASS:
+            return self.function(owner, target) if self.is_called_with_target else self._with_target(owner, target, data)
         if style == INSTANCE:
             instance = owner._bind(target, context)
-            loading = instance._load_first(self.name)
-            if loading is not None:
-                return then(loading, lambda _: self.run(instance, target, data))
-            return self.run(instance, target, data)
-        if style == CLASS:
-            return self._with_target(owner, target, data)
-        if style == TARGET:
-            return self._with_target(owner(None, context), target, data)
-        return self.run(owner(None, context), target, data)
+            table = owner._table
+            if table is not None and table.caching is not None:
+                loading = instance._load_first(self.name)
+                if loading is not None:
+                    return then(loading, lambda _: self.run(instance, target, data))
+        else:
+            instance = owner(None, context)
+        if self.is_called_with_target:
+            return self.function(instance, target)
+        return self._with_target(instance, target, data) if style == TARGET else self.run(instance, target, data)
 
     def run(self, instance: Resource, target: RequestTarget, data: Any) -> Any:
         """Call the handler with an instance that is bound to the target."""

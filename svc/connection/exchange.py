@@ -191,10 +191,14 @@ class Exchange:
 
 class WaitingRequest(Protocol):
     """A request that is answered at the end of the turn, and without an exchange if nothing else happens on its connection until then:
-    `prepared.writes.QueuedRequest`."""
+    `prepared.record_writes.QueuedRequest`, `prepared.handler_reads.HandlerCall`."""
 
     data: bytes  # all of it, as it has come
     arrived: float
 
+    @property
+    def request(self) -> Request | None:
+        """That it has already; None: one is made when it is needed."""
+
     def adopt(self, exchange: Exchange) -> None:
-        """Something has happened: this is its exchange now, whose request knows neither its caller nor its handler yet."""
+        """Something has happened: this is its exchange now. A request that was made for it knows neither its caller nor its handler yet."""

@@ -501,9 +501,12 @@ class Http1Connection(SocketConnection):
         waiting, self._waiting = self._waiting, None
         assert waiting is not None
         (event,) = self.protocol.receive_data(waiting.data)
-        request = self._request_of(event)
-        assert request is not None and type(event) is RequestReceived and event.body is not None
-        request.content, request.arrived = event.body, waiting.arrived
+        assert type(event) is RequestReceived and event.body is not None
+        request = waiting.request
+        if request is None:
+            request = self._request_of(event)
+            assert request is not None
+            request.content, request.arrived = event.body, waiting.arrived
         exchange = self._current = Exchange(self, event.stream_id, request)
         waiting.adopt(exchange)
         return exchange

@@ -144,8 +144,8 @@ class RequestLog(Protocol):
 class PreparedAnswers(Protocol):
     """Answers to requests that repeat others: `prepared.PreparedRequests`."""
 
-    def consider(self, request: Request, response: Response) -> None:
-        """A GET is being answered, within the turn in which it has arrived."""
+    def consider(self, request: Request, response: Response | None) -> None:
+        """A GET is being answered, within the turn in which it has arrived. None: its handler waits."""
 
     def consider_write(self, request: Request) -> None:
         """The same, of a request without a query whose writes have been applied, and wait for the commit."""
@@ -234,7 +234,16 @@ class Dispatcher:
                 self._verify(exchange, who)
                 return None
             request.user = who
-            return self._run(exchange, request)
+            return self._run(exchange, request, self._handle)
+        except BaseException as error:
+            return self._answer_to(error, request)
+
+    def go_on(self, exchange: Exchange, answer: Callable[[Request], Any]) -> Response | None:
+        """`handle`, for a request whose caller has been identified and whose handler has been called: `answer` gives the Response that comes of it, or an
+        awaitable of one, or raises what it has raised."""
+        request = exchange.request
+        try:
+            return self._run(exchange, request, answer)
         except BaseException as error:
             return self._answer_to(error, request)
 
@@ -298,7 +307,7 @@ class Dispatcher:
             return self._run_chain(self.chain, exchange)
         if refusal is not None:
             raise refusal
-        return self._run(exchange, exchange.request)
+        return self._run(exchange, exchange.request, self._handle)
 
     async def _wait_for_upgrade(self, exchange: Exchange, awaited: Any, refusal: Problem | None) -> None:
         try:
@@ -567,9 +576,11 @@ class Dispatcher:
 
     # --- steps -----------------------------------------------------------------------------------------------------------------------
 
-    def _run(self, exchange: Exchange, request: Request) -> Response | None:
-        result = self._handle(request)
+    def _run(self, exchange: Exchange, request: Request, answer: Callable[[Request], Any]) -> Response | None:
+        result = answer(request)
         if type(result) is not Response:
+            if self.prepared is not None and request.method == "GET":
+                self.prepared.consider(request, None)
             exchange.task = self._loop.create_task(self._wait_for(exchange, result))
             return None
         if request.pending_commit is not None:
@@ -623,7 +634,7 @@ class Dispatcher:
         request = exchange.request
         try:
             request.user = await pending.wait(self._loop, self._executor)
-            response = self._run(exchange, request)
+            response = self._run(exchange, request, self._handle)
         except BaseException as error:
             response = self._last_answer(exchange, error)
         if response is not None:

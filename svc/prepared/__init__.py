@@ -10,6 +10,7 @@ these has moved. It declines, with nothing sent, whatever it does not know for s
     answers        what they answer with: a connection, pieces of a head
     streams        the same for reads on streams of HTTP/2, by their fields
     record_reads   GET of one record
+    handler_reads  GET of one record that code of an application answers
     list_reads     GET of a collection with a query: short lists, counts
     writes         finds what is prepared for writes
     record_writes  PUT and DELETE of one record, POST of a new one: queued for the end of the turn

@@ -41,6 +41,7 @@ class Carrier(Protocol):
     """A connection that is between two requests, with nothing unsent: `connection.http1.Http1Connection`."""
 
     peer: str
+    scheme: str
     prepared: Any
     """What has answered its last request, for `requests`."""
 

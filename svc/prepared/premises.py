@@ -14,8 +14,8 @@ from svc.auth.users import user_of
 from svc.errors import Problem
 from svc.http.dispatch import Dispatcher
 from svc.http.preferences import Preferences
-from svc.messages import Request, Response
-from svc.prepared.answers import Carrier
+from svc.messages import HeaderPairs, Request, Response
+from svc.prepared.answers import Carrier, encode_head
 from svc.protocol.express import BLOCKS
 from svc.protocol.request_head import ParsedBlock
 from svc.resources import Resources, TableResource
@@ -44,11 +44,14 @@ class Premises:
     def can_be_prepared(self, request: Request) -> bool:
         """Whether all that is told of the request and its answer is what is told of any, and its header block alone says who asks."""
         return (
-            not self._dispatcher.is_watched
+            self.names_caller(request)
             and (request._state is None or vars(request._state).keys() <= _TOLD)
             and request.added_headers is None
-            and _OUTSIDE.isdisjoint(request.block.fields)
         )
+
+    def names_caller(self, request: Request) -> bool:
+        """Whether nobody watches, and the header block alone says who asks."""
+        return not self._dispatcher.is_watched and _OUTSIDE.isdisjoint(request.block.fields)
 
     def preferences(self, request: Request) -> Preferences | None:
         """Those by which the request was answered; None: it was not by REST."""
@@ -110,6 +113,10 @@ class Premises:
         request.answered = answered
         response.pairs.pop()
         return response
+
+    def head(self, request: Request, pairs: HeaderPairs) -> list[bytes]:
+        """That of a 200 with these fields, as `encode_head` cuts it."""
+        return encode_head(200, self.template(request, Response(b"", pairs=pairs)).pairs)
 
 
 def is_complete(parsed: ParsedBlock) -> bool:

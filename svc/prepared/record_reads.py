@@ -17,7 +17,7 @@ from svc.http.conditional import READ_CONDITIONS
 from svc.http.dispatch import TIMINGS_MADE, Dispatcher
 from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC
-from svc.messages import Request
+from svc.messages import HeaderPairs, Request
 from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, answer_stream, charge, encode_head, timing_line
 from svc.prepared.premises import Premises
 from svc.protocol.response_head import RepeatedHead
@@ -30,9 +30,12 @@ _STEPS = ("handle", "authorize", "on_get", "bind")  # what application code may 
 _TAG_ONLY = frozenset(("if-none-match",))
 _TAG_CHARACTERS = b"-_" + (digits + ascii_letters).encode()
 
-Read = Callable[[Any, SharedState, bytes, bytes], bool | None]
-"""Answers GET of the record with this key to a client that has it with this entity tag, b"": it has none. False: it declines, and nothing has happened. None:
-the same, and what it rests on holds no more."""
+TAG = ("ETag", f'"{PLACE}"')
+"""In the fields of a head."""
+
+Read = Callable[[Any, SharedState, bytes, bytes, bytes], bool | None]
+"""Answers GET, all of which is the first of the three (b"": on a stream), of the record with this key, to a client that has it with this entity tag, b"": it
+has none. False: it declines, and nothing has happened. None: the same, and what it rests on holds no more."""
 
 
 class RecordReads:
@@ -51,19 +54,16 @@ class RecordReads:
         if not premises.can_be_prepared(request):
             return None
         resource, preferences = premises.table_resource(request, address, *_STEPS), premises.preferences(request)
-        if resource is None or preferences is None or not _is_whole_record(request, preferences, tag) or self._rest.shown.last_modified:
+        if resource is None or preferences is None or not is_whole_record(request, preferences, tag) or self._rest.shown.last_modified:
             return None
         table, may = resource.table, premises.rights(request, resource)
         holds = premises.premise(request, table, may)
         if holds is None or not may.read or may.readable is not None or table.has_enumerable:
             return None
-        assert preferences.writer is not None
         environment, now = table.database.env, self._dispatcher.now
         record = self._recorder.request_bucket(request.handler_path, "GET")
-        writer, threshold = preferences.writer, preferences.threshold
-        steps = writer.plain_steps()
-        decode, encode = (None, writer.encode_stored) if steps is None else steps
-        fields = [("ETag", f'"{PLACE}"'), VARY, PUBLIC if user_of(request) is None else PRIVATE]
+        decode, encode, threshold = body_steps(preferences)
+        fields = record_fields(request)
         whole = encode_head(200, [preferences.type_pair, *fields])
         unchanged = encode_head(304, fields)
         problem = premises.template(request, self._rest.no_record(table))
@@ -80,7 +80,7 @@ class RecordReads:
             }
         )
 
-        def read(carrier: Any, shared: SharedState, key: bytes, tag: bytes) -> bool | None:
+        def read(carrier: Any, shared: SharedState, data: bytes, key: bytes, tag: bytes) -> bool | None:
             arrived = now()
             try:
                 txn = environment.snapshot()
@@ -113,10 +113,10 @@ class RecordReads:
             line = TIMING_LINES[hundredths] if hundredths < TIMINGS_MADE else timing_line(hundredths)
             date = shared.date_line or shared.make_date_line()
             if status == 304:
-                data = b"".join((before, own, behind, line, date, b"\r\n"))
+                answer = b"".join((before, own, behind, line, date, b"\r\n"))
             else:
-                data = b"".join((before, own, behind, line, date, b"Content-Length: %d\r\n\r\n" % size, body))
-            sent = carrier.send_at_once(data)
+                answer = b"".join((before, own, behind, line, date, b"Content-Length: %d\r\n\r\n" % size, body))
+            sent = carrier.send_at_once(answer)
             record((answered - arrived) * 1000.0, status, size, (sent - answered) * 1000.0)
             share = shared.input
             if arrived >= share.deadline:  # else it is nothing to call for
@@ -126,7 +126,39 @@ class RecordReads:
         return read
 
 
-def _is_whole_record(request: Request, preferences: Preferences, tag: str) -> bool:
+def record_fields(request: Request) -> HeaderPairs:
+    """The fields of an answer with a record, behind its type; PLACE is that of the entity tag."""
+    return [TAG, VARY, PUBLIC if user_of(request) is None else PRIVATE]
+
+
+def tag_of(raw: bytes) -> bytes:
+    """The entity tag of a stored record, as `store.entity_tags.etag_of`."""
+    return b2a_base64(raw[1:9])[:-2].translate(URL_SAFE)
+
+
+def body_steps(preferences: Preferences) -> tuple[Callable[[bytes], Any] | None, Callable[[Any], bytes], int]:
+    """(decode, encode, the bytes that are not coded) of a stored record that is neither long nor raw content. Without `decode`, `encode` takes it as it is."""
+    writer = preferences.writer
+    assert writer is not None
+    steps = writer.plain_steps()
+    return (None, writer.encode_stored, preferences.threshold) if steps is None else (*steps, preferences.threshold)
+
+
+def plain_body(preferences: Preferences) -> Callable[[bytes], bytes | None]:
+    """What makes the body of an answer of a record that is stored in the plain format of its table. It gives None for one that is to be sent in another way: as
+    content of its own, in pieces, or with a content coding. `RecordReads` does the same without a call."""
+    decode, encode, threshold = body_steps(preferences)
+
+    def body_of(raw: bytes) -> bytes | None:
+        if len(raw) > LONG or raw.find(b"contentType") >= 0:
+            return None
+        body = encode(raw) if decode is None else encode(decode(raw[PAYLOAD_AT:]))
+        return body if len(body) <= threshold else None
+
+    return body_of
+
+
+def is_whole_record(request: Request, preferences: Preferences, tag: str) -> bool:
     """Whether the answer is the record as a whole, in a type whose writer says all there is to say of it, and the only condition is this tag."""
     if preferences.page or preferences.events:
         return False

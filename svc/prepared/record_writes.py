@@ -119,6 +119,8 @@ class WriteGroup:
 class QueuedRequest:
     """A request whose write is queued. `key`: of the record, as it is in an address. `body`: of the answer, if it has one."""
 
+    request: Request | None = None
+
     __slots__ = (
         "_body", "_carrier", "_exchange", "_group", "_shared", "_text", "arrived", "data", "decide", "definition", "key", "precondition", "record", "table",
         "username",

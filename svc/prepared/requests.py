@@ -23,6 +23,7 @@ from svc.connection.shared import SharedState
 from svc.http.dispatch import Dispatcher
 from svc.messages import Request, Response
 from svc.prepared.answers import PUNCTUATION, TAG_LENGTH, Carrier
+from svc.prepared.handler_reads import HandlerReads
 from svc.prepared.kept import Candidate, Kept
 from svc.prepared.list_reads import ListReads, PreparedLists
 from svc.prepared.premises import Premises, is_complete, parsed_block
@@ -81,6 +82,7 @@ class PreparedRequests:
         self._dispatcher = dispatcher
         premises = Premises(dispatcher, rest, resources, identifier)
         self._record_reads = RecordReads(premises, dispatcher, rest, recorder)
+        self._handler_reads = HandlerReads(premises, dispatcher, rest, recorder)
         self._list_reads = ListReads(premises, dispatcher, rest, recorder)
         self.writes = PreparedWrites(RecordWrites(premises, dispatcher, rest, recorder))
         self.reads: Kept[Place, PreparedRead] = Kept()
@@ -121,11 +123,11 @@ class PreparedRequests:
         key = data[key_at:key_end]
         if (key.isalnum() or key.translate(None, PUNCTUATION).isalnum()) and len(key) <= UNCHECKED_KEY_LENGTH:  # as `is_plain_key`
             tag = data[tag_end - TAG_LENGTH : tag_end] if middle else b""
-            answered = read(carrier, shared, key, tag)
+            answered = read(carrier, shared, data, key, tag)
             if answered:
                 return True
             if answered is None:
-                return self._answer_anew(carrier, shared, known, key, tag)
+                return self._answer_anew(carrier, shared, data, known, key, tag)
         elif b"?" in key:
             lists = self._find(data)
             if isinstance(lists, PreparedLists):
@@ -133,12 +135,12 @@ class PreparedRequests:
                 return self._answer_list(carrier, shared, data, lists)
         return False
 
-    def _answer_anew(self, carrier: Carrier, shared: SharedState, known: PreparedRead, key: bytes, tag: bytes) -> bool:
+    def _answer_anew(self, carrier: Carrier, shared: SharedState, data: bytes, known: PreparedRead, key: bytes, tag: bytes) -> bool:
         """With what is prepared by now in place of what the connection knows; else it is time to prepare that."""
         found = self.reads.find(known.place)
         if found is not None and found is not known and not isinstance(found.read, Candidate):
             carrier.prepared = found
-            return bool(found.read(carrier, shared, key, tag))
+            return bool(found.read(carrier, shared, data, key, tag))
         if not isinstance(known.read, Candidate) or known.read.is_over:
             known = carrier.prepared = known._replace(read=Candidate(2))
             self.reads.keep(known.place, known)
@@ -151,16 +153,19 @@ class PreparedRequests:
         self._declined_list = known.before, known.behind
         return False
 
-    def consider(self, request: Request, response: Response) -> None:
-        """The general path answers a GET, if it was HTTP/1.1 within the call of `answer` that has declined it: prepare the next one, if it can be."""
+    def consider(self, request: Request, response: Response | None) -> None:
+        """The general path answers a GET, if it was HTTP/1.1 within the call of `answer` that has declined it: prepare the next one, if it can be. None: a
+        handler waits."""
         if request.http_version == "2":
-            self.streams.consider(request, response)
+            if response is not None:
+                self.streams.consider(request, response)
             return
         if request.query is not None:
-            self._consider_list(request, response)
+            if response is not None:
+                self._consider_list(request, response)
             return
         declined, self._declined = self._declined, None
-        if declined is None or response.status not in (200, 304):
+        if declined is None or (response is not None and response.status not in (200, 304)):
             return
         known, tag = declined
         before, middle, behind = place = known.place
@@ -176,7 +181,10 @@ class PreparedRequests:
         parsed = parsed_block((middle + tag + behind)[len(_VERSION) : -2], request)
         if parsed is None or not is_complete(parsed):
             return
-        read = self._record_reads.prepare(request, before[len(_GET) - 1 : -1].decode("latin-1"), tag.decode("latin-1"))
+        address = before[len(_GET) - 1 : -1].decode("latin-1")
+        read = self._record_reads.prepare(request, address, tag.decode("latin-1"))
+        if read is None and not tag:
+            read = self._handler_reads.prepare(request, address)
         if read is not None:
             self.reads.keep(place, known._replace(read=read))
             known.end_candidate()

@@ -65,7 +65,7 @@ class PreparedStreams:
             or known[3] + len(path) > shared.limits.max_header_size
         ):
             return False
-        answered = known[4](carrier, shared, key, tag)
+        answered = known[4](carrier, shared, b"", key, tag)
         if answered is None:
             if self.reads.find(known[:3]) is known:
                 self.reads.keep(known[:3], 1)

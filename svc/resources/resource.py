@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import msgspec
+
 from svc.errors import AccessViolation, MethodNotAllowed
 from svc.messages import Request
 from svc.realtime.event import EventSource
@@ -30,8 +32,7 @@ WRITE_CONDITIONS = frozenset({"if-match", "if-none-match", "if-unmodified-since"
 CONNECTING = frozenset(("connect", "subscribe"))
 
 
-@dataclass(slots=True)
-class StoredRecord:
+class StoredRecord(msgspec.Struct, gc=False):
     """A record as stored. `visible`: the attributes the caller may read, None = all."""
 
     table: Table

@@ -193,9 +193,26 @@ class Rest:
         try:
             return method(request, *found)
         except ClientError as error:
-            if type(error) is not NotFound:
-                found[0].admit(request)
+            self._admit_first(request, found[0], error)
             raise
+
+    def answer_read(self, request: Request, resource: type[Resource], target: RequestTarget, outcome: Any) -> Any:
+        """`handle` from its handler on, which has returned this, or raised it if it is an Exception. Only for a GET that asks neither for events nor for a
+        page, by a client that accepts a type that there is."""
+        preferences = self._responses.preferences(request)
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return then(outcome, lambda result: self._got(request, resource, target, result, preferences, False, self._responses))
+        except ClientError as error:
+            self._admit_first(request, resource, error)
+            raise
+
+    @staticmethod
+    def _admit_first(request: Request, resource: type[Resource], error: Exception) -> None:
+        """Raise AccessViolation to a caller who may do nothing at this address, who does not get to know what else is wrong."""
+        if isinstance(error, ClientError) and type(error) is not NotFound:
+            resource.admit(request)
 
     def _unclaimed(self, request: Request) -> Any:
         """The answer where no resource is: events, a fallback, or what there is at the root. Raises Problem."""

@@ -98,7 +98,7 @@ def set_type(beside: Beside, number: int) -> None:
         def encode_stored(self, raw: bytes) -> bytes:
             return b'"other"'
 
-    beside.node.types.set("application/json", Other() if number % 2 else JsonType())
+    beside.node.types["application/json"] = Other() if number % 2 else JsonType()
 
 
 CHANGES: list[Callable[[Beside, int], object]] = [
@@ -112,6 +112,7 @@ CHANGES: list[Callable[[Beside, int], object]] = [
     add_attribute,
     change_role,
     set_active,
+    set_type,
     lambda beside, number: beside.node.pass_time(number * 8),
     lambda beside, number: beside.node.rest.configure(RestOptions(last_modified=number % 2 == 0), login=number % 3 == 0),
     lambda beside, number: beside.node.rest.serve("/Product/k1", Endpoint() if number % 2 else None),

@@ -10,7 +10,7 @@ from svc.auth.passwords import hash_password
 from svc.prepared.kept import Candidate
 from svc.store.entity_tags import etag_of
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
-from tests.support.node import Node, Wire
+from tests.support.node import APP, Node, Wire
 
 PASSWORD = "a password"
 KEYS = ["k1", "k-2", "K_3"]
@@ -26,8 +26,8 @@ class Beside:
     unprepared = 2
     """Times that something is asked for until it is prepared."""
 
-    def __init__(self, path: Path) -> None:
-        self.node = Node(path, local=False)
+    def __init__(self, path: Path, app: Path = APP) -> None:
+        self.node = Node(path, app, local=False)
         self.hits = 0
         self._count_hits()
         for name, permission in (
@@ -76,7 +76,7 @@ class Beside:
     def connect(self) -> None:
         self.wires = [self.node.connect(), self.node.connect()]
 
-    def put(self, table: str, key: str, record: dict[str, Any] | None, database: str = "data", **options: Any) -> None:
+    def put(self, table: str, key: Any, record: dict[str, Any] | None, database: str = "data", **options: Any) -> None:
         store = self.node.store
         found = store.databases[database].tables[table]
         transaction = store.begin()
@@ -107,7 +107,9 @@ class Beside:
                 break
             wire.sock.sent = b""
             self.node.connections.prepared = prepared
+            self.began()
             answers.append(wire.send(data))
+            self.ended()
         if not all(answers):  # wrong logins have to wait
             assert not any(answer.startswith(b"HTTP/1.1 200") for answer in answers), data
             self.node.pass_time(60)
@@ -116,6 +118,12 @@ class Beside:
         assert answers[1] == answers[-1], data
         assert [wire.connection.closed for wire in self.wires] in ([True, True], [False, False])
         return answers[0]
+
+    def began(self) -> None:
+        """Called before each of these requests,"""
+
+    def ended(self) -> None:
+        """and behind it."""
 
     def close(self) -> None:
         self.node.connections.prepared = self.node.prepared

@@ -170,7 +170,7 @@ class TableCache:
                 # A request that says nothing of caches, to the table itself: almost all of them are hits.
                 now_ms = self._wall() * 1000
                 expiry = expiry_of(raw)
-                if (expiry is None or (expiry > now_ms and not _is_ahead(raw, now_ms))) and type(target) is not RequestTarget:
+                if (expiry is None or (expiry > now_ms and not _is_ahead(raw, now_ms))) and not isinstance(target, RequestTarget):
                     self._note_hit(True)
                     context._state = _HitState()
                     self._show_age(context, raw, now_ms)
@@ -323,7 +323,7 @@ class TableCache:
 
     def _answered(self, raw: bytes | None, is_loaded: bool, target: Any, context: AnyContext | None, milliseconds: float = 0.0) -> None:
         """Note how a read was answered where it can be seen."""
-        if type(target) is RequestTarget:
+        if isinstance(target, RequestTarget):
             target.loaded_from_source = is_loaded
         if type(context) is not Request:
             if context is not None:
@@ -331,7 +331,7 @@ class TableCache:
             return
         state = context.state
         state.loaded_from_source = is_loaded
-        if type(target) is RequestTarget and state.owner is not self.table:
+        if isinstance(target, RequestTarget) and state.owner is not self.table:
             return  # it is not this table that was asked for
         state.metric_type = "cache-miss" if is_loaded else "cache-hit"
         if is_loaded:
