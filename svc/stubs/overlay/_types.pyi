@@ -360,6 +360,8 @@ class RequestTarget:
     @builtins.property
     def parse_error(self) -> Exception | None:
         """Why the query cannot be understood; None if it can."""
+    def __getattr__(self, name: str) -> Any:
+        """Keys of the query object and its options, and the values of parameters of the path."""
     @overload
     def get(self, name: str) -> str | None:
         """The first value of the plain parameter `name`, or `default`: of `?zone=UTC`, `get("zone")` is "UTC"."""
@@ -367,8 +369,6 @@ class RequestTarget:
     def get(self, name: str, default: _T) -> str | _T: ...
     def __init__(self, address: str | None = None) -> None:
         """Raises ClientError 400 for an address that cannot be understood."""
-    def __getattr__(self, name: str) -> Any:
-        """Keys of the query object and its options, and the values of parameters of the path."""
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """(name, value) of the plain parameters."""
     def get_all(self, name: str) -> list[str]:

@@ -238,7 +238,7 @@ class InnerFilter(TypedDict, total=False):
 # --- what is addressed ------------------------------------------------------------------------------------------------------------------
 
 class RequestTarget:
-    """svc.api.target.RequestTarget: __init__, __getattr__, __iter__, get_all, has, append, delete, set"""
+    """svc.api.target.RequestTarget: __init__, __iter__, get_all, has, append, delete, set"""
 
     id: Any
     is_collection: bool
@@ -264,6 +264,8 @@ class RequestTarget:
     def search(self) -> str: ...
     @builtins.property
     def parse_error(self) -> Exception | None: ...
+    def __getattr__(self, name: str) -> Any:
+        """Keys of the query object and its options, and the values of parameters of the path."""
     @overload
     def get(self, name: str) -> str | None: ...
     @overload

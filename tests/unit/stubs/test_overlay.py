@@ -75,6 +75,7 @@ SERVER = {"resources", "config", "content_types", "contentTypes", "hostname", "i
 IN_INSTANCES = {  # set when they are made, or by `__getattr__`
     "RequestTarget": {
         "conditions", "operator", "limit", "offset", "select", "sort", "explain", "enforce_execution_order", "aggregate", "after", "live", "as_array",
+        "__getattr__",
     },
     "Response": {"body", "status", "data"},
     "Abort": {"response"},
