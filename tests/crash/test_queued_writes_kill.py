@@ -11,8 +11,7 @@ import pytest
 
 from tests.integration.conftest import Process
 from tests.support.crash import AUTHORIZATION, Client, Expected, check, rounds
-
-SEEN_QUEUE = Path(__file__).parents[1] / "support" / "seen_queue.py"  # a hook: not to be imported here
+from tests.support.server_hooks import SEEN_QUEUE
 
 pytestmark = pytest.mark.programs
 
@@ -56,7 +55,7 @@ class QueuingWriter(Client):
 
 def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     seen = tmp_path / "queued"
-    server = Process(tmp_path / "root", env={"SVC_TEST_HOOK": str(SEEN_QUEUE), "SVC_TEST_QUEUED": str(seen)}).start()
+    server = Process(tmp_path / "root", env={"SVC_TEST_HOOK": SEEN_QUEUE, "SVC_TEST_QUEUED": str(seen)}).start()
     expected = Expected()
     for round_number in range(ROUNDS):
         before = seen.stat().st_size if seen.exists() else 0

@@ -21,7 +21,7 @@ import pytest
 
 from svc.root.socket_path import socket_path
 from tests.integration.conftest import PASSWORD, Process
-from tests.support import long_drain
+from tests.support.server_hooks import LONG_DRAIN
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
@@ -339,7 +339,7 @@ def test_no_secret_is_ever_logged(tmp_path: Path) -> None:
 
 
 def test_while_it_stops_it_says_so(tmp_path: Path) -> None:
-    process = Process(tmp_path / "root", env={"SVC_TEST_HOOK": long_drain.__file__}).start()
+    process = Process(tmp_path / "root", env={"SVC_TEST_HOOK": LONG_DRAIN}).start()
     try:
         busy = socket.create_connection(("127.0.0.1", process.port))
         busy.sendall(b"PUT /Nothing/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")  # a request in flight keeps the port open

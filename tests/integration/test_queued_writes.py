@@ -13,8 +13,7 @@ from websockets.sync.client import connect
 
 from tests.integration.conftest import authorization
 from tests.support.mqtt_clients import Client, MqttServer
-
-SEEN_QUEUE = Path(__file__).parents[1] / "support" / "seen_queue.py"  # a hook: not to be imported here
+from tests.support.server_hooks import SEEN_QUEUE
 
 pytestmark = pytest.mark.programs
 
@@ -55,7 +54,7 @@ def seen(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path, seen: Path) -> Iterator[MqttServer]:
-    process = MqttServer(tmp_path, SCHEMA, SVC_TEST_HOOK=str(SEEN_QUEUE), SVC_TEST_QUEUED=str(seen))
+    process = MqttServer(tmp_path, SCHEMA, SVC_TEST_HOOK=SEEN_QUEUE, SVC_TEST_QUEUED=str(seen))
     process.start()
     yield process
     assert process.stop() == 0, process.output()

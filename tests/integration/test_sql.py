@@ -23,10 +23,10 @@ import pyarrow as pa
 import pytest
 
 from tests.integration.conftest import PASSWORD, PROTOCOLS, Process, authorization
-from tests.support import short_drain
 from tests.support.forked import run_command
 from tests.support.http2 import ClientEnd
 from tests.support.pages import BROWSER, Parsed
+from tests.support.server_hooks import SHORT_DRAIN
 from tests.support.streams import EventClient
 from tests.support.waiting import LIMIT, wait_until
 
@@ -401,7 +401,7 @@ def test_a_limit_behind_the_first_rows(hasty: Process) -> None:
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_stop_ends_open_statements(tmp_path: Path, signals: int) -> None:
     """After the time for requests in flight, and at once with the second signal."""
-    env = {"SQL_MAXTIME": LONG, **({"SVC_TEST_HOOK": short_drain.__file__} if signals == 1 else {})}
+    env = {"SQL_MAXTIME": LONG, **({"SVC_TEST_HOOK": SHORT_DRAIN} if signals == 1 else {})}
     server = Process(tmp_path / "root", env=env).start()
     try:
         with (

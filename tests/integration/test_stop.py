@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
-from tests.support import long_drain
+from tests.support.server_hooks import LONG_DRAIN
 from tests.support.waiting import LIMIT, wait_until
 
 pytestmark = pytest.mark.programs
@@ -23,7 +23,7 @@ HEAD += "Expect: 100-continue\r\n\r\n"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Process]:
-    server = Process(tmp_path / "root", env={"SVC_TEST_HOOK": long_drain.__file__}).start()
+    server = Process(tmp_path / "root", env={"SVC_TEST_HOOK": LONG_DRAIN}).start()
     yield server
     server.kill()
 

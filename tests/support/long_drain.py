@@ -3,4 +3,6 @@
 from svc.server import shutdown
 from tests.support.waiting import LIMIT
 
+assert __name__ == "<run_path>", "a test that imports it would change its own process"
+
 shutdown.DRAIN_SECONDS = LIMIT

@@ -4,6 +4,8 @@ import os
 
 from svc.store.writing.queued_writes import QueuedWrites
 
+assert __name__ == "<run_path>", "a test that imports it would change its own process"
+
 _apply = QueuedWrites._apply
 
 

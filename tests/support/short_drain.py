@@ -2,4 +2,6 @@
 
 from svc.server import shutdown
 
+assert __name__ == "<run_path>", "a test that imports it would change its own process"
+
 shutdown.DRAIN_SECONDS = 0.3
