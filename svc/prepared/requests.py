@@ -89,9 +89,7 @@ class PreparedRequests:
         self.lists: Kept[ListPlace, PreparedLists] = Kept(MOST_LISTS)
         self.streams = PreparedStreams(dispatcher, self._record_reads)
         self.answer_stream = self.streams.answer
-        self._declined: tuple[PreparedRead, bytes] | None = (
-            None  # what to prepare once the request under way is answered, and its entity tag
-        )
+        self._declined: tuple[PreparedRead, bytes] | None = None  # of the request under way; the second: its entity tag
         self._declined_list: ListPlace | None = None
 
     def answer(self, carrier: Carrier, shared: SharedState, data: bytes) -> bool:

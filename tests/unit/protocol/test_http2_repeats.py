@@ -58,7 +58,7 @@ def test_fields_that_are_in_no_table() -> None:
 
 
 def test_paths_that_push_the_others_out() -> None:
-    """The client sends each field anew when it is no more in the table."""
+    """The client sends each field anew once it has left the table."""
     pair = Pair(keeps_paths=True)
     for number in range(500):
         pair.send(f"/Product/{number}" + "y" * (number % 60), AUTHORIZATION)
