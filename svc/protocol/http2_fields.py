@@ -123,8 +123,8 @@ class FieldDecoder(Decoder):
     def request(self) -> DecodedFields:
         """What `decode_request` has read."""
         request, repeated = self._request, self._repeated
-        if type(request) is not bytes:
-            return request  # type: ignore[return-value]  # mypy does not narrow by `type`
+        if not isinstance(request, bytes):
+            return request
         assert repeated is not None
         return DecodedFields(*repeated.all_fields(request))
 
