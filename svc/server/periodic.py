@@ -56,9 +56,12 @@ class PeriodicWork:
         self._log_error = reactor.log_error
         self._socket_bytes = (0, 0)  # received, sent: as of the last second
         self._clock_steps = ClockSteps(reactor.clock)
+        self._has_siblings = True  # other processes over the same databases; until that is looked at
+        self._arrivals = b""
 
     def start(self) -> None:
         self._logs.on_pending = self._flush_logs_soon
+        self._turns.begin_turn = self._begin_turn
         self._loop.call_later(SWEEP_SECONDS, self._sweep)
         self._loop.call_later(ROTATION_SECONDS, self._rotate_logs)
         self._loop.call_later(CHECK_SECONDS, self._reload_logging, LoggingWatch(self._config, self._logs))
@@ -68,7 +71,9 @@ class PeriodicWork:
 
     def _sweep(self) -> None:
         self._loop.call_later(SWEEP_SECONDS, self._sweep)
-        self._turns.begin_turn = self._refresh_users if self._store.databases[SYSTEM].env.has_siblings() else None
+        system = self._store.databases[SYSTEM].env
+        self._arrivals = system.arrivals()  # first: who comes behind this is noticed in the next turn
+        self._has_siblings = system.has_siblings()
         now = self._clock.monotonic()
         self._watch_clock()
         if stopped := self._store.stopped:
@@ -91,12 +96,18 @@ class PeriodicWork:
             cause = "it was set, or the machine slept; what expires, is kept for a time or runs at set times goes by it"
             self._logs.logger.warn("the clock went", way, "at once:", cause)
 
-    def _refresh_users(self) -> None:
-        """Take over what other processes have changed of users and roles, before the requests of the turn that begins."""
+    def _begin_turn(self) -> None:
+        system = self._store.databases.get(SYSTEM)  # None: it has been closed
+        if system is not None and (self._has_siblings or system.env.arrivals() != self._arrivals):
+            self._follow_others()
+
+    def _follow_others(self) -> None:
+        """Take over what other processes have changed of definitions, users and roles, before the requests of the turn that begins."""
         try:
+            self._store.follow()
             self._directory.refresh()
         except Problem as problem:
-            self._log_error(f"users and roles cannot be read: {problem.message}", None)
+            self._log_error(f"what other processes have written cannot be read: {problem.message}", None)
 
     def _record_socket_bytes(self) -> None:
         """Bytes that all sockets have received and sent in the last second, heads included; nothing for an idle second."""

@@ -219,6 +219,13 @@ class Environment:
             self._open_lock.close()
             raise store_problem(error, path) from error
         self.current = self.last_commit()
+        try:
+            self._open_lock.arrive()  # now that it is among the readers, where `has_siblings` of others looks
+        except OSError as error:
+            self._gate.close()
+            self._env.close()
+            self._open_lock.close()
+            raise store_problem(error, path) from error
         self.page_bytes = self._env.stat()["psize"]
         self.reserve = SpaceReserve(self._env, path, self.page_bytes)
         self.has_stopped = False
@@ -331,6 +338,10 @@ class Environment:
         number: int = txn.id()
         txn.abort()
         return number
+
+    def arrivals(self) -> bytes:
+        """Another value each time that a process has opened it. One that has come since is seen by `has_siblings` already."""
+        return self._open_lock.arrivals()
 
     def has_siblings(self) -> bool:
         """Whether another process has read from it and is there, as far as is known: one that was killed may be counted."""

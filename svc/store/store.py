@@ -139,6 +139,21 @@ class Store(Turn):
             database = self.databases.get(name)
         return database
 
+    def follow(self) -> None:
+        """Take over what other processes have committed since the last turn: definitions among it. Half a microsecond for each database if there is nothing.
+        Raises Problem if one cannot be read; the others are up to date then."""
+        failed = None
+        for database in list(self.databases.values()):
+            environment = database.env
+            try:
+                if environment.last_commit() != environment.current:
+                    database.snapshot()
+            except Problem as problem:
+                if not database.is_dropped:
+                    failed = problem
+        if failed is not None:
+            raise failed
+
     def refresh(self) -> None:
         """Open the databases that other processes have made since the last poll. Usually one system call."""
         try:

@@ -1,0 +1,82 @@
+"""Two servers with roots of their own over the same databases: what one changes is so for the first request that comes to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.conftest import PASSWORD, Process
+
+pytestmark = pytest.mark.programs
+
+
+class Servers:
+    def __init__(self, path: Path) -> None:
+        env = {"STORAGE_PATH": str(path / "databases")}
+        self.processes = [Process(path / name, None, env=env).start() for name in ("first", "second")]
+        self.clients = [httpx.Client(base_url=process.operations_url, auth=("admin", PASSWORD)) for process in self.processes]
+
+    def ask(self, number: int, **body: Any) -> httpx.Response:
+        """An operation at one of them."""
+        return self.clients[number].post("/", json=body)
+
+    def done(self, number: int, **body: Any) -> Any:
+        answer = self.ask(number, **body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def close(self) -> None:
+        for client, process in zip(self.clients, self.processes, strict=True):
+            client.close()
+            process.stop()
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    made = Servers(tmp_path)
+    yield made
+    made.close()
+
+
+ROUNDS = 10
+
+
+def test_definitions(servers: Servers) -> None:
+    for number in range(ROUNDS):
+        here, there, table = number % 2, 1 - number % 2, f"Made{number}"
+        servers.done(here, operation="create_table", table=table, primary_key="id")
+        if number % 3 == 0:
+            assert servers.done(there, operation="describe_table", table=table)["name"] == table
+        elif number % 3 == 1:
+            servers.done(there, operation="insert", table=table, records=[{"id": "a", "n": number}])
+        else:
+            assert table in servers.done(there, operation="describe_all")["data"]
+        servers.done(here, operation="drop_table", table=table)
+        assert servers.ask(there, operation="describe_table", table=table).status_code == 404
+
+
+def test_users_and_roles(servers: Servers) -> None:
+    for number in range(ROUNDS):
+        here, there, name = number % 2, 1 - number % 2, f"user{number}"
+        servers.done(here, operation="add_role", role=name, permission={"super_user": True})
+        servers.done(here, operation="add_user", username=name, password="p" * 12, role=name, active=True)
+        with httpx.Client(base_url=servers.processes[there].operations_url, auth=(name, "p" * 12)) as client:
+            assert client.post("/", json={"operation": "list_users"}).status_code == 200
+            servers.done(here, operation="alter_role", id=name, role=name, permission={"super_user": False})
+            assert client.post("/", json={"operation": "list_users"}).status_code == 403
+            servers.done(here, operation="drop_user", username=name)
+            assert client.post("/", json={"operation": "list_users"}).status_code == 401
+
+
+def test_databases(servers: Servers) -> None:
+    for number in range(ROUNDS // 2):
+        here, there, name = number % 2, 1 - number % 2, f"other{number}"
+        servers.done(here, operation="create_database", database=name)
+        servers.done(there, operation="create_table", database=name, table="T", primary_key="id")
+        assert "T" in servers.done(here, operation="describe_database", database=name)
+        servers.done(here, operation="drop_database", database=name)
+        assert servers.ask(there, operation="describe_database", database=name).status_code == 404
