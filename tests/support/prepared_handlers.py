@@ -263,8 +263,14 @@ class HandlersBeside(Beside):
         (directory / "resources.py").write_text(CODE)
         super().__init__(path / "data", directory)
         assert self.node.app.status == "healthy", self.node.app.entries
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        self._logger = logging.getLogger("asyncio")
+        self._level = self._logger.level
+        self._logger.setLevel(logging.CRITICAL)
         self.put("Counter", 1, {"label": "one"})
+
+    def close(self) -> None:
+        self._logger.setLevel(self._level)
+        super().close()
 
     @property
     def module(self) -> Any:
