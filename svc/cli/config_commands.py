@@ -39,7 +39,6 @@ def config_command(arguments: Arguments) -> int:
 
 def _check(arguments: Arguments) -> int:
     """Print each fault and each warning with its source. Exit status 1 if a start would fail."""
-    from svc.config.overrides import start_faults
     from svc.errors import ConfigError
 
     if len(arguments.words) > 2:
@@ -50,11 +49,6 @@ def _check(arguments: Arguments) -> int:
     except ConfigError as error:
         for fault in error.faults:
             print(f"error: {fault}", file=sys.stderr)
-        return FAILED
-    faults = start_faults(examined.config, examined.origins)
-    for fault in faults:
-        print(f"error: {fault}", file=sys.stderr)
-    if faults:
         return FAILED
     for level, sentence in examined.config.notes:
         print(f"{'note' if level == 'info' else 'warning'}: {sentence}", file=sys.stderr)

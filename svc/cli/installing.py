@@ -34,7 +34,7 @@ def install(arguments: Arguments) -> int:
             installation = installation_of(arguments)
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
-        with locked_root(installation, arguments, is_server=False, keeps_options=True) as config:
+        with locked_root(installation, arguments, is_server=False, keeps_options=True) as (config, _):
             _create_system(config, administrator)
             end_installation(config.root)
             warning = make_keys(config, tokens=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from svc.config import Config
     from svc.root.administrator import Terminal
     from svc.root.location import Installation
+    from svc.root.lock import RootLock
 
 
 def read_config(installation: Installation, arguments: Arguments) -> Config:
@@ -59,9 +60,9 @@ def installed_root(installation: Installation, arguments: Arguments, *, keeps_op
 
 @contextmanager
 def locked_root(
-    installation: Installation, arguments: Arguments, *, is_server: bool, dev: bool = False, keeps_options: bool = False
-) -> Iterator[Config]:
-    """The configuration of a root that is installed if it was not, has a system database or may get one, and is locked.
+    installation: Installation, arguments: Arguments, *, is_server: bool, dev: bool = False, keeps_options: bool = False, kept: int = -1
+) -> Iterator[tuple[Config, RootLock]]:
+    """The configuration of a root that is installed if it was not, has a system database or may get one, and is locked. `kept`: as of `RootLock`.
 
     Raises AlreadyRunning, WrongUser, ConfigError and UsageError.
     """
@@ -69,11 +70,11 @@ def locked_root(
     from svc.root.lock import RootLock
 
     installation = installed_root(installation, arguments, keeps_options=keeps_options)
-    with RootLock(installation.root, is_server=is_server):
+    with RootLock(installation.root, is_server=is_server, kept=kept) as lock:
         config = update_config(installation, arguments, dev=dev)
         require_database(config)
         make_directories(installation.root, config)
-        yield config
+        yield config, lock
 
 
 def report_failed_start(error: Exception, terminal: Terminal) -> int:

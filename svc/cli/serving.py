@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from svc.cli.dev_screen import DevScreen
     from svc.config import Config
     from svc.config.document import Document
-    from svc.root.administrator import Terminal
+    from svc.parent import Link
+    from svc.parent.renewal import Renewal
+    from svc.root.administrator import Administrator, Terminal
     from svc.server import Instance, Server
 
 
@@ -59,50 +61,103 @@ def serve(
     *,
     dev: bool,
     terminal: Terminal,
-    on_ready: Callable[[int], None] | None = None,
+    on_ready: Callable[[int | None], None] | None = None,
     https: bool = False,
 ) -> int:
     """Install if needed, lock the root, run the server until it ends. Messages for the user are printed on `terminal`.
 
-    `on_ready`: called with the number of errors in the applications when the server answers, to tell the user. `https`: make a certificate for this machine
+    `on_ready`: called with the number of errors in the applications when the server answers, to tell the user; None: another process tells. `https`: make a certificate for this machine
     and print the address.
     """
     gc.set_threshold(START_THRESHOLD)  # until the server sets its own: the collector took a sixth of a start
     from svc.errors import ConfigError, Problem
-    from svc.root.administrator import keep_initial_password, take_administrator
-    from svc.root.installation import WrongUser, end_installation
+    from svc.parent.renewal import CHECK_VARIABLE, STATE_VARIABLE, Renewal
+    from svc.root.administrator import take_administrator
+    from svc.root.background import python_command
+    from svc.root.installation import WrongUser
     from svc.root.lock import AlreadyRunning
 
+    is_check = os.environ.pop(CHECK_VARIABLE, "")
+    kept = os.environ.pop(STATE_VARIABLE, "")
+    renewal: Renewal | None = None
     try:
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
-        with locked_root(installation_of(arguments), arguments, is_server=True, dev=dev) as config:
-            config = _compact_on_start(config)
+        if is_check:
+            return _check_start(arguments)
+        words = [word for word in sys.orig_argv[1:] if word != "-P"]  # it comes with the command
+        renewal = Renewal([*python_command(), *without_secrets(words)], os.environ, kept)
+        with locked_root(installation_of(arguments), arguments, is_server=True, dev=dev, kept=renewal.lock) as (config, lock):
+            renewal.lock = lock.descriptor
+            if config.storage.compact_on_start:
+                renewal.stop_members()  # it needs the databases for itself; clients wait, for their ports stay open
+                config = _compact_on_start(config)
             if https:
                 _make_local_certificate(config)
             remember(config)
             _log_notes(config)
-            from svc.server import InstanceOptions, Server
-
-            screen = _screen(config) if dev else None
-            start = _Start(config, terminal, screen, "strict" in arguments.flags, https, on_ready)
-            options = InstanceOptions(
-                administrator,
-                lambda first: (
-                    keep_initial_password(config.root, first.username, first.password, terminal) if first.password is not None else None
-                ),
-                reloads_code=dev,
-                screen=screen,
-            )
-            server = Server(config, apps, options=options, on_loaded=start.loaded, on_ready=start.ready)
-            end_installation(config.root)
-            return run_server(server)
+            start = _Start(config, terminal, _screen(config) if dev else None, "strict" in arguments.flags, https, on_ready)
+            link: Link | None = None
+            if not dev or config.instances > 1:
+                outcome = _watch_instances(config, renewal, start)
+                if isinstance(outcome, int):
+                    return outcome
+                link = outcome
+            return _serve_instance(config, apps, administrator, start, link, is_dev=dev)
     except (AlreadyRunning, ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
+        if renewal is not None:
+            renewal.stop_members()
         return report_failed_start(error, terminal)
 
 
+def _check_start(arguments: Arguments) -> int:
+    """Whether svc could be started: the program can be imported, the configuration is valid. Nothing is started or written."""
+    from svc.cli.preparing import read_config
+
+    read_config(installation_of(arguments), arguments)
+    return 0
+
+
+def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | Link:
+    """In this process, which becomes the parent: the exit status, when all has ended. In each of the instances that it forks: its link."""
+    from svc.logs import Logs
+    from svc.parent import Parent
+
+    def log(level: str, text: str) -> None:
+        logs = Logs.from_config(config)
+        logs.logger.log(level, text)
+        logs.close()
+
+    return Parent(
+        config.instances, log=log, renewal=renewal, on_ready=start.all_ready, exits_on_restart=bool(os.environ.get("SVC_EXIT_ON_RESTART"))
+    ).run()
+
+
+def _serve_instance(
+    config: Config, apps: list[Path], administrator: Administrator, start: _Start, link: Link | None, *, is_dev: bool
+) -> int:
+    """Run a server in this process until it ends. `link`: to its parent; None if it has none. Returns the exit status."""
+    from svc.root.administrator import keep_initial_password
+    from svc.root.installation import end_installation
+    from svc.server import InstanceOptions, Server
+
+    start.link = link
+    options = InstanceOptions(
+        administrator,
+        lambda first: (
+            keep_initial_password(config.root, first.username, first.password, start.terminal) if first.password is not None else None
+        ),
+        reloads_code=is_dev,
+        screen=start.screen,
+        link=link,
+    )
+    server = Server(config, apps, options=options, on_loaded=start.loaded, on_ready=start.ready)
+    end_installation(config.root)
+    return run_server(server) if link is None else server.run()
+
+
 def run_server(server: Server) -> int:
-    """Serve until the end. For a restart this process executes the same command again, so its pid and its lock file stay
+    """Serve without a parent until the end. For a restart this process executes the same command again, so its pid and its lock file stay
     (spec: configuration §6.4); with SVC_EXIT_ON_RESTART a supervisor starts it again."""
     from svc.apps.environment import PROCESS
     from svc.root.background import python_command
@@ -129,24 +184,31 @@ def _screen(config: Config) -> DevScreen | None:
 
 @dataclass
 class _Start:
-    """What the user gets to know of one start. `terminal`: where. `errors`: of the applications, once they are loaded."""
+    """What the user gets to know of one start. `terminal`: where. `on_ready`: as of `serve`. `link`: of the instance whose start it is. `errors`: of the applications,
+    once they are loaded."""
 
     config: Config
     terminal: Terminal
     screen: DevScreen | None
     strict: bool
     https: bool
-    on_ready: Callable[[int], None] | None
+    on_ready: Callable[[int | None], None] | None
+    link: Link | None = None
     errors: int = 0
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether the user is told: by the first instance of a start."""
+        return self.link is None or self.link.is_first
 
     def loaded(self, instance: Instance) -> bool:
         """All modules and applications are loaded: say what is wrong with them. Whether the server is to go on."""
         from svc.bytecode import slow_start
 
-        if (slow := slow_start()) is not None:
+        if (slow := slow_start()) is not None and self._is_told:
             instance.logger.warn(slow)
         self.errors, lines = findings(instance.applications)
-        if not is_json_shown(self.config):
+        if self._is_told and not is_json_shown(self.config):
             print_lines(lines if self.screen is None else remarks(instance.applications), self.terminal)
         if self.errors and self.strict:
             if not is_json_shown(self.config):
@@ -157,6 +219,20 @@ class _Start:
 
     def ready(self, instance: Instance) -> None:
         """The ports are open."""
+        if self._is_told:
+            self._tell(instance)
+        if self.link is not None:
+            self.link.ready(self.errors)
+            self.all_ready(None)
+        else:
+            self.all_ready(self.errors)
+
+    def all_ready(self, errors: int | None) -> None:
+        """In the parent: all instances serve. `errors`: in their applications. None: in one of them; the parent tells."""
+        if self.on_ready is not None:
+            self.on_ready(errors)
+
+    def _tell(self, instance: Instance) -> None:
         if self.screen is not None:
             self.screen.started(instance)
         elif is_json_shown(self.config):
@@ -169,8 +245,6 @@ class _Start:
             print_lines(lines, self.terminal)
         if self.https and instance.application_port.is_secure_open:
             self._name_authority(instance)
-        if self.on_ready is not None:
-            self.on_ready(self.errors)
 
     def _name_authority(self, instance: Instance) -> None:
         secure = [address for address in instance.application_port.addresses if address.startswith("https:")]

@@ -20,7 +20,6 @@ from svc.config.patching import patched_text
 from svc.config.relocation import relocated
 from svc.config.settings import ACCESS_LISTS, BY_NAME, DEVELOPMENT, LEGACY, LOOPBACK_ORIGINS, SECTIONS, override_names, without_effect
 from svc.config.values import cast_text
-from svc.errors import ConfigError
 
 _FOREIGN = re.compile(r"proxy|_service_|_tcp|_udp|^node_env$", re.IGNORECASE)
 """Variables of other programs that begin like ours: of proxies, of Node.js, and those of Kubernetes for a service with the name of a section."""
@@ -77,20 +76,8 @@ def with_singles(document: Document, root: Path, environ: Mapping[str, str], opt
     singles = single_values(document, environ, options)
     singles.pop("rootPath", None)  # it is in the document, normalized
     origins = Origins(CONFIG_FILE, {}, single_sources(environ, options))
-    faults = start_faults(build(layers.merge(document, singles, environ, root).document, root, origins=origins), origins)
-    if faults:
-        raise ConfigError(faults)
+    build(layers.merge(document, singles, environ, root).document, root, origins=origins)
     return changed(document, singles)
-
-
-def start_faults(config: Config, origins: Origins) -> list[str]:
-    """Errors in valid settings that this version cannot start with."""
-    if config.instances == 1:
-        return []
-    return [
-        "'instances' must be 1, or be left out: this version runs one process for each root, whose one event loop serves all of its ports"
-        + origins("instances")
-    ]
 
 
 def load_config(
@@ -106,9 +93,6 @@ def load_config(
     `environ` and `options` are looked at for settings only; `dev` adds the values of development. Raises ConfigError; then nothing has been written.
     """
     examined = examine(root, environ=environ, options=options, file=file)
-    faults = start_faults(examined.config, examined.origins)
-    if faults:
-        raise ConfigError(faults)
     result, stored, file = examined.config, examined.stored, examined.file
     notes = list(result.notes)
     try:

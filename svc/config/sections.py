@@ -487,7 +487,7 @@ class Settings(Section):
     root_path: Path = setting("path", "~/svc", "The directory of this installation.")
     components_root: Path = setting("path", "components", "Holds one directory per application.")
     node: NodeSection
-    instances: int = setting("integer", 1, "Processes of this node. This version runs one: it is not started with another value.", low=1)
+    instances: int = setting("integer", 1, "Processes of this node, each with an event loop of its own: one for each core.", low=1, high=64)
     http: HttpSection
     operations_api: OperationsApiSection
     authentication: AuthenticationSection

@@ -14,15 +14,15 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Protocol
 
-from svc.connection.listening import bound_address
+from svc.connection.listening import ListeningSockets, bound_address
 from svc.messages import UNIX_PEER
 
 SECURE = ("https", "mqtts")  # schemes of ports with TLS
 
 ACCEPT_BATCH = 64  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
+LOOK_SECONDS = 0.02  # pause between two looks at the sockets of siblings: one of them may be busy, or gone
 BACK_OFF = 0.25  # seconds until a listener tries again whether the process has descriptors and memory
 WARNING_PAUSE = 1.0  # seconds between two warnings of that, of all listeners together
 
@@ -82,29 +82,30 @@ class Listener:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sockets: ListeningSockets,
         connections: Acceptor,
         loop: asyncio.AbstractEventLoop,
         routed: Callable[[bool], None],
         warn: Callable[[str], None],
         scheme: str = "http",
         *,
-        path: Path | None = None,
         reserved: int = RESERVED_BY_SOCKET,
     ) -> None:
-        """`path`: of a Unix socket, which is removed with the listener. `reserved`: descriptors that its connections leave to others."""
-        self.sock = sock
+        """`reserved`: descriptors that its connections leave to others."""
+        self._sockets = sockets
+        self.sock = sock = sockets.own[0]
         self._reserved = reserved
-        self.path = path
-        self.host = bound_address(sock) if path is None else ""
-        self.port: int = sock.getsockname()[1] if path is None else 0
-        self._connections = connections
+        self.path = sockets.path
+        self.host = bound_address(sock) if self.path is None else ""
+        self.port: int = sock.getsockname()[1] if self.path is None else 0
+        self.connections = connections
         self._loop = loop
         self._routed = routed
         self._warn = warn
         self._scheme = scheme
         self._waited = False  # the last batch was full: the next connections have waited a turn
         self._listening = False
+        self._pauses = False  # until there are descriptors again
 
     @property
     def is_secure(self) -> bool:
@@ -115,19 +116,38 @@ class Listener:
         """`http://127.0.0.1:9926`; the path of a Unix socket."""
         return url_of(self._scheme, self.host, self.port) if self.path is None else str(self.path)
 
-    def share(self) -> socket.socket:
-        """The same socket under another descriptor: for a listener that follows this one, so that no client finds the port closed in between."""
-        return self.sock.dup()
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        return (*self._sockets.own, *self._sockets.others)
+
+    def share(self) -> ListeningSockets:
+        return self._sockets.share()
 
     def start(self) -> None:
         self._listening = True
-        self._loop.add_reader(self.sock, self.on_acceptable)
+        self._read()
+        if self._sockets.others:
+            self._loop.call_later(LOOK_SECONDS, self._look)
 
-    def on_acceptable(self) -> None:
+    def _read(self) -> None:
+        self._pauses = False
+        for sock in self._sockets.own:
+            self._loop.add_reader(sock, self.on_acceptable, sock)
+
+    def _look(self) -> None:
+        """Take the clients that wait for a sibling."""
+        if not self._listening:
+            return
+        self._loop.call_later(LOOK_SECONDS, self._look)
+        for sock in self._sockets.others:
+            if not self._pauses:
+                self.on_acceptable(sock)
+
+    def on_acceptable(self, listening: socket.socket) -> None:
         last = last_descriptor(self._reserved)
         for _ in range(ACCEPT_BATCH):
             try:
-                sock, address = self.sock.accept()
+                sock, address = listening.accept()
             except (BlockingIOError, InterruptedError):
                 self._waited = False
                 return
@@ -140,7 +160,7 @@ class Listener:
             if self.path is None:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             is_last = sock.fileno() >= last
-            self._connections.accept(sock, peer_address(address), self._scheme)
+            self.connections.accept(sock, peer_address(address), self._scheme)
             self._routed(not self._waited)
             if is_last:
                 self._back_off("The last descriptors are reserved")
@@ -149,8 +169,9 @@ class Listener:
 
     def _back_off(self, reason: str) -> None:
         self._say(reason)
-        self._waited = True
-        self._loop.remove_reader(self.sock)
+        self._waited = self._pauses = True
+        for sock in self._sockets.own:
+            self._loop.remove_reader(sock)
         self._loop.call_later(BACK_OFF, self._resume)
 
     def _say(self, reason: str) -> None:
@@ -158,7 +179,7 @@ class Listener:
         if now - Listener._warned_at >= WARNING_PAUSE:
             Listener._warned_at = now
             where = self.path or f"port {self.port}"
-            self._warn(f"{where}: {reason}; no new connections until there is room, {len(self._connections.open)} are open")
+            self._warn(f"{where}: {reason}; no new connections until there is room, {len(self.connections.open)} are open")
 
     def _resume(self) -> None:
         if not self._listening:
@@ -169,7 +190,7 @@ class Listener:
             reason = error.strerror or "out of resources"
         else:
             if free <= last_descriptor(self._reserved):
-                self._loop.add_reader(self.sock, self.on_acceptable)
+                self._read()
                 return
             reason = "The last descriptors are reserved"
         self._say(reason)
@@ -178,11 +199,10 @@ class Listener:
     def stop(self) -> None:
         if self._listening:
             self._listening = False
-            self._loop.remove_reader(self.sock)
+            for sock in self._sockets.own:
+                self._loop.remove_reader(sock)
             self.discard()
 
     def discard(self) -> None:
         """Close a listener that was never started."""
-        self.sock.close()
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
+        self._sockets.close()

@@ -111,9 +111,9 @@ class _Terminal(io.TextIOBase):
 
 
 @contextmanager
-def ready_pipe() -> Iterator[tuple["Terminal", Callable[[int], None]]]:
+def ready_pipe() -> Iterator[tuple["Terminal", Callable[[int | None], None]]]:
     """In the child: the stream that reaches the user's terminal, and the function that reports that the server answers, with the number of errors in its
-    applications.
+    applications; None: another process reports it.
 
     Standard error is that stream too, so that errors of the start are shown where the command was given.
     """
@@ -124,8 +124,9 @@ def ready_pipe() -> Iterator[tuple["Terminal", Callable[[int], None]]]:
     own_stderr = sys.stderr
     terminal = _Terminal(int(descriptor), own_stderr)
 
-    def ready(errors: int) -> None:
-        print(f"{READY} {errors}", file=terminal)
+    def ready(errors: int | None) -> None:
+        if errors is not None:
+            print(f"{READY} {errors}", file=terminal)
         terminal.release()
 
     sys.stderr = terminal

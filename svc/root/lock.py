@@ -6,12 +6,16 @@
 import fcntl
 import os
 from pathlib import Path
+from threading import Event
 
+from svc.clock import SYSTEM_CLOCK
 from svc.config.document import write_private
 from svc.errors import ConfigError
 
 LOCK_FILE = "svc.lock"
 PID_FILE = "svc.pid"
+REST_SECONDS = 15.0  # at most, until the processes of a server that has been killed have ended
+POLL_SECONDS = 0.01
 
 
 class AlreadyRunning(Exception):
@@ -23,35 +27,63 @@ class AlreadyRunning(Exception):
 
 
 class RootLock:
-    """Held while a server runs: no second one on the same root, however the first one ends. `release()` also removes the pid file."""
+    """Held while a server runs: no second one on the same root, however the first one ends. `release()` also removes the pid file.
 
-    def __init__(self, root: Path, *, is_server: bool = True) -> None:
-        """Take the lock; a server writes its pid. Raises AlreadyRunning, or ConfigError if the root is not ours to write."""
+    Processes that are forked meanwhile hold it too, as long as they live, and release nothing. `descriptor`: of the lock.
+    """
+
+    def __init__(self, root: Path, *, is_server: bool = True, kept: int = -1) -> None:
+        """Take the lock; a server writes its pid. `kept`: the descriptor of a lock that this process has held since it executed another program.
+
+        Waits for the rest of a server whose main process has been killed. Raises AlreadyRunning, or ConfigError if the root is not ours to write.
+        """
+        self._owner = os.getpid()
         self._pid_file = root / PID_FILE if is_server else None
+        self.descriptor = kept
+        if kept < 0:
+            self._take(root)
+        if self._pid_file is not None:
+            write_private(self._pid_file, f"{self._owner}\n".encode())
+
+    def _take(self, root: Path) -> None:
         try:
-            self._descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self.descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise ConfigError(f"The file {root / LOCK_FILE} cannot be opened: {error.strerror}") from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise AlreadyRunning(read_pid(root)) from None
-        if self._pid_file is not None:
-            write_private(self._pid_file, f"{os.getpid()}\n".encode())
+        deadline = SYSTEM_CLOCK.monotonic() + REST_SECONDS
+        while True:
+            try:
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                pid = read_pid(root)
+                if SYSTEM_CLOCK.monotonic() >= deadline or pid is None or _exists(pid):
+                    os.close(self.descriptor)
+                    raise AlreadyRunning(pid) from None
+            Event().wait(POLL_SECONDS)
 
     def release(self) -> None:
-        if self._descriptor >= 0:
-            if self._pid_file is not None:
+        if self.descriptor >= 0:
+            if self._pid_file is not None and os.getpid() == self._owner:
                 self._pid_file.unlink(missing_ok=True)
-            os.close(self._descriptor)  # the lock goes with it
-            self._descriptor = -1
+            os.close(self.descriptor)  # the lock goes with it, if no other process has it
+            self.descriptor = -1
 
     def __enter__(self) -> "RootLock":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def read_pid(root: Path) -> int | None:

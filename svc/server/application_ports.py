@@ -180,12 +180,12 @@ class ApplicationPorts:
             contexts = self._certificates.make_contexts(f"{name} {port}", http2=False)
             if not contexts.open():
                 return None
-        socks = open_port(name, port, self._config.http.host, APPLICATION.host) if former is None else former.share()
+        opened = open_port(name, port, self._config.http.host, APPLICATION.host, self._parts.sockets) if former is None else former.share()
         connections = StreamConnections(self._loop, listener, self._log_error, None if contexts is None else lambda: contexts.context)
         scheme = "tls" if secure else "tcp"
         found = [
-            Listener(sock, connections, self._loop, self._record_routed, self._warn, scheme, reserved=RESERVED_BY_APPLICATION)
-            for sock in socks
+            Listener(sockets, connections, self._loop, self._record_routed, self._warn, scheme, reserved=RESERVED_BY_APPLICATION)
+            for sockets in opened
         ]
         server = SocketServer(found, connections, contexts, self._forget_socket, application=application, start=self._start_socket)
         self._sockets.append(server)

@@ -24,6 +24,7 @@ from svc.auth.first_super_user import FirstSuperUser
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.connection.input_share import InputShare
+from svc.connection.listening import OWN_SOCKETS
 from svc.content.registry import ContentTypes
 from svc.errors import Problem
 from svc.http.dispatch import Dispatcher
@@ -36,6 +37,7 @@ from svc.mounted import Mounts
 from svc.operations.job_records import JobRecords
 from svc.operations.node import Node
 from svc.operations.status_board import StatusBoard
+from svc.parent import Link
 from svc.query import QueryCache
 from svc.reactor import Reactor
 from svc.realtime.realtime import Realtime
@@ -78,7 +80,8 @@ class InstanceOptions:
     `administrator`: the first super user, if one has to be created. `on_first_super_user`: called with it then. `make_executor(name, threads)`: for
     what would block the loop. `on_log(level, tags, text)`: called with each entry of the log. `reloads_code`: changed Python code takes effect at once,
     as under `svc dev`. `watches`: changed files are noticed. `screen`: shows what happens, and what would be printed of the log. `opens_ports`: False:
-    requests come in another way, and the signals, the logging and the sockets of this process are somebody else's.
+    requests come in another way, and the signals, the logging and the sockets of this process are somebody else's. `link`: to the parent process, if it
+    has one.
     """
 
     administrator: Administrator = NOBODY_GIVEN
@@ -89,6 +92,7 @@ class InstanceOptions:
     watches: bool = True
     screen: Screen | None = None
     opens_ports: bool = True
+    link: Link | None = None
 
 
 DEFAULT_OPTIONS: InstanceOptions = InstanceOptions()
@@ -122,6 +126,7 @@ class Instance:
         self.config = config
         self.clock = clock
         self._options = options
+        self._link = options.link
         self._directories = directories
         self._turns = turns
         self._is_serving = False
@@ -147,13 +152,16 @@ class Instance:
             logger=self.logger,
             others=self.application_ports.others,
             stop_sockets=self.application_ports.stop,
+            link=self._link,
         )
         self.scheduler.may_begin = lambda: not self._shutdown.has_begun
         self.periodic = PeriodicWork(
             config, self.store, self.accounts.directory, self.analytics, self._all_ports, reactor=self.reactor, turns=turns, logs=self.logs
         )
         self.periodic.on_store_stopped = self._shutdown.end_with_store
-        self.periodic.sweeps = (self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep)
+        self.periodic.sweeps = [self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep]
+        if self._link is not None:
+            self.periodic.sweeps.append(self._link.beat)
         turns.end_turn = self._end_turn
         own_turns = turns if options.opens_ports and isinstance(turns, TurnSelector) else None
         self.forked_child = ForkedChild(config, self.store, self.logs, self._sockets_open, own_turns)
@@ -209,7 +217,7 @@ class Instance:
         self._tracing = open_tracing(config, self.clock)
         make_dispatcher: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
         self._input = InputShare(self.clock.monotonic)
-        parts = PortParts(config, reactor, self.logs, recorder, HttpDate(self.clock).value, self._input)
+        parts = PortParts(config, reactor, self.logs, recorder, HttpDate(self.clock).value, self._input, self._link or OWN_SOCKETS)
         stored = StoredCertificates(self.store, config.root / "keys")
 
         certificates = PortCertificates(APPLICATION, config, stored, self.logs, self.clock, reactor.loop)
@@ -355,6 +363,8 @@ class Instance:
         return (self.application_port, self.operations_port, *self.application_ports.others)
 
     def _sockets_open(self) -> Iterator[Any]:
+        if self._link is not None:
+            yield self._link
         for ports in (self.application_port, self.operations_port):
             yield from ports.sockets()
         yield from self.application_ports.sockets()
@@ -406,6 +416,8 @@ class Instance:
         for text in warnings_of(self.config, self.accounts.directory):
             self.logger.warn(text)
         self._is_serving = True
+        if self._link is not None:
+            self._link.begin(self.reactor.loop)
         self.application_ports.start()
         if self._options.opens_ports:
             self.interfaces.begin()
@@ -500,6 +512,8 @@ class Instance:
     def release(self) -> None:
         """The second half of `end`."""
         self.forked_child.close()
+        if self._link is not None:
+            self._link.close()
         self.store.close()
         self.logs.thread = "main"
         self.logger.notify("svc stopped.")

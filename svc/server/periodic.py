@@ -42,7 +42,7 @@ class PeriodicWork:
     ) -> None:
         self.on_store_stopped: Callable[[Sequence[str]], None] = lambda databases: None
         """Called with the databases that this process can no longer use."""
-        self.sweeps: Sequence[Callable[[float], None]] = ()
+        self.sweeps: list[Callable[[float], None]] = []
         """Called once a second with the time."""
         self._config = config
         self._store = store

@@ -19,7 +19,7 @@ from svc.config.sections import HttpSection, NetworkSection
 from svc.connection import Connections, Timeouts
 from svc.connection.input_share import InputShare
 from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Acceptor, Listener
-from svc.connection.listening import listen_at, listen_on
+from svc.connection.listening import OWN_SOCKETS, ListeningSockets, SocketSource
 from svc.connection.tls_handshake import TlsAcceptor, TlsPort
 from svc.connection.tunnel import TunnelAcceptor
 from svc.http.behind_proxies import BehindProxies, TrustedProxies
@@ -82,13 +82,13 @@ def mqtt_network(config: Config) -> HttpSection:
     return HttpSection({**vars(config.http), **own})
 
 
-def open_port(name: str, port: int, hosts: Sequence[str], setting: str) -> list[Any]:
-    """Listening sockets of a port at all addresses. `name`, `setting`: the settings of the port and of the addresses.
+def open_port(name: str, port: int, hosts: Sequence[str], setting: str, source: SocketSource = OWN_SOCKETS) -> list[ListeningSockets]:
+    """Listening sockets of a port at each address. `name`, `setting`: the settings of the port and of the addresses.
 
     Raises OSError, whose text names the settings, the port and the address, with none open.
     """
     try:
-        return listen_on(port, hosts)
+        return source.at_port(name, port, hosts)
     except OSError as error:
         raise OSError(error.errno, f"{name} {port}, {setting} {error.filename}: {error.strerror}") from None
 
@@ -149,7 +149,8 @@ class PortCertificates:
 
 @dataclass(frozen=True, slots=True)
 class PortParts:
-    """What all ports of an instance share. `date`: the field of answers, as it is now. `input`: the share that the input of all ports has of a turn."""
+    """What all ports of an instance share. `date`: the field of answers, as it is now. `input`: the share that the input of all ports has of a turn.
+    `sockets`: where their listening sockets come from."""
 
     config: Config
     reactor: Reactor
@@ -157,6 +158,7 @@ class PortParts:
     recorder: Recorder
     date: Callable[[], str]
     input: InputShare
+    sockets: SocketSource = OWN_SOCKETS
 
 
 class ServerPorts:
@@ -183,6 +185,7 @@ class ServerPorts:
         self._certificates = certificates
         self._domain_socket = domain_socket
         self._loop = reactor.loop
+        self._sockets = parts.sockets
         self._record = parts.recorder.record
         self._warn = parts.logs.logger.warn
         self._contexts: ServerContexts | None = None
@@ -240,9 +243,9 @@ class ServerPorts:
 
     def _listen_plain(self, name: str, port: int) -> None:
         acceptor: Acceptor = self.connections if self._make_receiver is None else TunnelAcceptor(self.connections, self._make_receiver)
-        for sock in open_port(name, port, self._network.host, self._row.host):
+        for found in open_port(name, port, self._network.host, self._row.host, self._sockets):
             self.listeners.append(
-                Listener(sock, acceptor, self._loop, self._routed, self._warn, self._row.schemes[0], reserved=self._row.reserved)
+                Listener(found, acceptor, self._loop, self._routed, self._warn, self._row.schemes[0], reserved=self._row.reserved)
             )
 
     def _listen_secure(self, name: str, port: int) -> None:
@@ -250,24 +253,24 @@ class ServerPorts:
         contexts = self._certificates.make_contexts(f"{name} {port}", http2=self.connections.http2)
         if not contexts.open():
             return
-        socks = open_port(name, port, self._network.host, self._row.host)
+        found = open_port(name, port, self._network.host, self._row.host, self._sockets)
         self._contexts = contexts
         logger, clients = self._certificates.logger, self._certificates.clients
         revocations = None if clients is None else clients.revocations
         acceptor = TlsAcceptor(self.connections, TlsPort(contexts, self._record, logger, revocations, self._make_receiver))
         scheme, reserved = self._row.schemes[1], self._row.reserved
-        for sock in socks:
-            self.listeners.append(Listener(sock, acceptor, self._loop, self._routed, logger.warn, scheme, reserved=reserved))
+        for sockets in found:
+            self.listeners.append(Listener(sockets, acceptor, self._loop, self._routed, logger.warn, scheme, reserved=reserved))
 
     def _listen_at(self, name: str, configured: Path) -> None:
         try:
             path = socket_path(configured)
             if path != configured:
                 make_private_directory(path.parent)
-            sock = listen_at(path)
+            sockets = self._sockets.at_path(path)
         except OSError as error:
             raise OSError(error.errno, f"{name} {configured}: {error.strerror}") from None
-        self.listeners.append(Listener(sock, self.connections, self._loop, self._routed, self._warn, path=path))
+        self.listeners.append(Listener(sockets, self.connections, self._loop, self._routed, self._warn))
 
     def discard(self) -> None:
         """Close listeners that were opened and never started."""
@@ -277,7 +280,7 @@ class ServerPorts:
 
     def sockets(self) -> Iterator[Any]:
         """The listening ones and those of connections: each has a `fileno`."""
-        yield from (listener.sock for listener in self.listeners)
+        yield from (sock for listener in self.listeners for sock in listener.sockets)
         yield from (connection.sock for connection in self.connections.open if not connection.closed)
 
     # --- while it serves -------------------------------------------------------------------------------------------------------------

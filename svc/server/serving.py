@@ -40,6 +40,7 @@ class Server:
         `on_ready`: called when they are."""
         self.loop, self._turns = new_loop(clock)
         self.instance = Instance(config, tuple(directories), self.loop, self._turns, clock=clock, options=options)
+        self._link = options.link
         self._on_loaded = on_loaded
         self._on_ready = on_ready
         self._release_output: Callable[[], None] = lambda: None
@@ -70,7 +71,7 @@ class Server:
                 return 1
             instance.application_port.start()
             instance.operations_port.start()
-            for number in STOPPING:
+            for number in STOPPING if self._link is None else STOPPING[:1]:  # the parent gets those of a terminal
                 self.loop.add_signal_handler(number, instance.shutdown.stop_for_good)
             self.loop.add_signal_handler(signal.SIGHUP, instance.logs.reopen)
             instance.forked_child.note_signals((*STOPPING, signal.SIGHUP))

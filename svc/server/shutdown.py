@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from svc.clock import Clock
 from svc.logs import Logger
+from svc.parent import Link
 from svc.server.ports import ServerPorts
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (spec: configuration §6.4)
@@ -31,10 +32,12 @@ class Shutdown:
         logger: Logger,
         others: Sequence[ServerPorts] = (),
         stop_sockets: Callable[[], None] = lambda: None,
+        link: Link | None = None,
     ) -> None:
-        """`others`: further ports of applications, live. `stop_sockets`: what else accepts connections ends that."""
+        """`others`: further ports of applications, live. `stop_sockets`: what else accepts connections ends that. `link`: to the parent process."""
         self._others = others
         self._stop_sockets = stop_sockets
+        self._link = link
         self._application = application
         self._operations = operations
         self._clock = clock
@@ -55,6 +58,8 @@ class Shutdown:
             self._loop.stop()
             return
         self._logger.notify("Stopping svc.")
+        if self._link is not None:
+            self._link.leave()
         for each in (self._application, *self._others):
             each.stop()
         self._stop_sockets()
@@ -70,7 +75,10 @@ class Shutdown:
         self.stop()
 
     def restart(self) -> None:
-        """Stop as `stop` does, once the answers under way are sent, with `restart_wanted` set."""
+        """Have the parent replace this instance; without one stop as `stop` does, once the answers under way are sent, with `restart_wanted` set."""
+        if self._link is not None:
+            self._loop.call_soon(self._link.restart)
+            return
         self._logger.notify("Restarting svc.")
         self.restart_wanted = True
         self._loop.call_soon(self.stop)
@@ -79,7 +87,8 @@ class Shutdown:
         """This process cannot use these databases any more (`store.env`, rule 6): restart, or end with status 1 for a supervisor to see it."""
         if self.has_begun:
             return
-        again = self._clock.monotonic() - self._started >= LASTING and not os.environ.get("SVC_EXIT_ON_RESTART")
+        lasts = self._clock.monotonic() - self._started >= LASTING
+        again = self._link is None and lasts and not os.environ.get("SVC_EXIT_ON_RESTART")
         self._logger.fatal(
             f"a disk write of the database {', '.join(databases)} failed, after which this process can neither read nor write it;",
             "starting again" if again else "ending with status 1",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from svc.connection.listener import Listener
+from svc.connection.listening import ListeningSockets
 from svc.connection.stream_servers import StreamConnections
 from svc.tls.contexts import ServerContexts
 
@@ -62,13 +63,13 @@ class SocketServer:
         self.is_in_effect = True
         self._start(self)
 
-    def share(self) -> list[Any]:
+    def share(self) -> list[ListeningSockets]:
         """The sockets of the port once more, for the server of the next version."""
         return [listener.share() for listener in self._listeners]
 
     def sockets(self) -> list[Any]:
         """The listening ones."""
-        return [listener.sock for listener in self._listeners]
+        return [sock for listener in self._listeners for sock in listener.sockets]
 
     def start(self) -> None:
         if self.is_open and not self._is_started:

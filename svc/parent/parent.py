@@ -1,0 +1,474 @@
+"""The loop of the parent process: starts, watches, replaces and stops the instances (spec: configuration §6.5)."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from svc.clock import SYSTEM_CLOCK, Clock
+from svc.parent.channel import Channel, pair
+from svc.parent.kept_sockets import KeptPort, KeptSockets
+from svc.parent.link import BEAT, Link
+from svc.parent.member import Lives, Member, State, die_with_parent
+from svc.parent.messages import (
+    Message,
+    NotRestarted,
+    Opened,
+    OpenPath,
+    OpenPort,
+    Ready,
+    Refused,
+    Release,
+    Restart,
+    Retire,
+    Succeed,
+)
+from svc.parent.renewal import Renewal, StartCheck
+from svc.parent.supervisor import notify_supervisor
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+PASSED_ON = (signal.SIGHUP,)
+RESTARTING = signal.SIGUSR2
+WATCH_SECONDS = 1.0  # between two looks at the beats of the instances
+HANG_SECONDS = 30.0  # without a beat until an instance counts as hung: a commit on a slow disk takes its time
+ABORT_SECONDS = 2.0  # to write the stacks of its threads, then it is killed
+SIGNALLED = 128  # added to the number of the signal that ended a process: what shells report
+
+Log = Callable[[str, str], None]
+"""Write a line of the log: level, text."""
+
+
+class Parent:
+    """`run` returns in the parent when all has ended, with the exit status; and in each instance that it forks, with its link."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        log: Log,
+        renewal: Renewal,
+        on_ready: Callable[[int], None] = lambda errors: None,
+        exits_on_restart: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`count`: of instances. `renewal`: how this process executes the program again, and what it had before it did. `on_ready`: called with the number of errors
+        in the applications when all serve for the first time. `exits_on_restart`: a supervisor starts the program again."""
+        self._count = count
+        self._log = log
+        self._renewal = renewal
+        self._on_ready = on_ready
+        self._exits_on_restart = exits_on_restart
+        self._clock = clock
+        self._sockets = KeptSockets(count)
+        self._members: dict[int, Member] = {}  # by process id
+        self._lives = [Lives() for _ in range(count)]
+        self._due: dict[int, float] = {}  # number of an instance -> when it is to be started
+        self._to_renew: list[int] = []  # numbers of the instances that have still to be replaced
+        self._generation = 0
+        self._said_ready = False
+        self._stops = 0
+        self._status = 0
+        self._check: StartCheck | None = None
+        self._signals: list[int] = []
+        self._watched = clock.monotonic()
+        self._beats_file, self._beats = self._open_beats()
+        self._adopt()
+
+    # --- start -------------------------------------------------------------------------------------------------------------------------
+
+    def _open_beats(self) -> tuple[int, mmap.mmap]:
+        """Memory that it shares with the instances, and with the program that it executes for a restart: two generations of beats."""
+        size = 2 * SLOTS * BEAT.size
+        descriptor = self._renewal.beats
+        if descriptor < 0:
+            descriptor = os.memfd_create("svc-beats") if hasattr(os, "memfd_create") else _nameless_file()
+            os.truncate(descriptor, size)
+        return descriptor, mmap.mmap(descriptor, size)
+
+    def _adopt(self) -> None:
+        """Go on with the instances that the program before has left."""
+        state = self._renewal.state
+        if state is None:
+            return
+        self._generation = int(state["generation"])
+        now = self._clock.monotonic()
+        for number, generation, pid, descriptor, slot, lived, is_ready in state["members"]:
+            os.set_inheritable(descriptor, False)
+            sock = socket.socket(fileno=descriptor)
+            member = Member(number, generation, pid, Channel(sock), slot, now - lived, State.READY if is_ready else State.RETIRING)
+            member.beat_at = now
+            self._members[pid] = member
+        self._sockets.adopt(state["sockets"], list(self._members))
+
+    def run(self) -> int | Link:
+        self._selector = selectors.DefaultSelector()
+        woken, waker = socket.socketpair()
+        for sock in (woken, waker):
+            sock.setblocking(False)
+        handled = (*STOPPING, *PASSED_ON, RESTARTING, signal.SIGCHLD)
+        former = {number: signal.signal(number, self._on_signal) for number in handled}
+        former_waker = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        self._selector.register(woken, selectors.EVENT_READ)
+        for member in self._members.values():
+            self._selector.register(member.channel.sock, selectors.EVENT_READ, member)
+
+        def restore() -> None:
+            signal.set_wakeup_fd(former_waker)
+            for number, handler in former.items():
+                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            self._selector.close()
+            woken.close()
+            waker.close()
+
+        self._restore = restore
+        try:
+            self._begin()
+            while self._members or self._due:
+                link = self._start_due()
+                if link is not None:
+                    return link
+                for key, _ in self._selector.select(self._pause()):
+                    if key.data is None:
+                        _drain(woken)
+                    else:
+                        self._read(key.data)
+                self._act_on_signals()
+                self._watch()
+            return self._status
+        finally:
+            if os.getpid() == self._renewal.pid:
+                restore()
+                self._sockets.close()
+
+    def _begin(self) -> None:
+        """The first instance is started alone: what it finds wrong ends the start, and it makes what is not there yet."""
+        self._generation += 1
+        self._reap()  # those that have ended while the program was executed
+        if any(member.state is State.READY for member in self._members.values()):
+            self._said_ready = True
+            self._to_renew = list(range(self._count))
+            notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + str(int(self._clock.monotonic() * 1e6)))
+            self._renew_next()
+        else:
+            self._due[0] = self._clock.monotonic()
+
+    def _pause(self) -> float:
+        """Seconds until there is something to do."""
+        now = self._clock.monotonic()
+        if self._signals:
+            return 0.0
+        return max(0.0, min([self._watched + WATCH_SECONDS - now, *(due - now for due in self._due.values())]))
+
+    def _start_due(self) -> Link | None:
+        now = self._clock.monotonic()
+        for number in [number for number, due in self._due.items() if due <= now]:
+            del self._due[number]
+            if self._stops:
+                continue
+            link = self._fork(number)
+            if link is not None:
+                return link
+        return None
+
+    def _fork(self, number: int) -> Link | None:
+        """Start an instance; in that, returns its link."""
+        here, there = pair()
+        slot = (self._generation % 2) * SLOTS + number
+        sys.stdout.flush()
+        sys.stderr.flush()
+        gc.freeze()  # the pages of all that is here stay shared: no collection of the child writes to them
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            die_with_parent(parent)
+            here.close()
+            return self._become(Channel(there), number, slot)
+        there.close()
+        now = self._clock.monotonic()
+        member = Member(number, self._generation, pid, Channel(here), slot, now)
+        here.setblocking(False)
+        self._members[pid] = member
+        self._selector.register(here, selectors.EVENT_READ, member)
+        return None
+
+    def _become(self, channel: Channel, number: int, slot: int) -> Link:
+        """This is an instance: keep nothing of the parent but the lock of the root, which so outlives it."""
+        self._restore()
+        for each in (*STOPPING[1:],):
+            signal.signal(each, _leave_to_parent)  # a terminal sends them to all processes of its group
+        for member in self._members.values():
+            member.channel.sock.close()
+        self._sockets.give_up()
+        os.close(self._beats_file)
+        return Link(channel, number, self._generation, self._beats, slot, is_first=number == 0 and not self._said_ready)
+
+    # --- what the instances say ----------------------------------------------------------------------------------------------------------
+
+    def _read(self, member: Member) -> None:
+        if member.pid not in self._members:
+            return
+        try:
+            arrived = member.channel.receive()
+        except BlockingIOError:
+            return
+        except (EOFError, OSError):
+            self._selector.unregister(member.channel.sock)  # it is ending: SIGCHLD tells
+            return
+        for message, descriptors in arrived:
+            for each in descriptors:
+                os.close(each)
+            self._hear(member, message)
+
+    def _hear(self, member: Member, message: Message) -> None:
+        if isinstance(message, OpenPort):
+            key = (message.name, message.hosts)
+            occurrence = member.opened.get(key, 0)
+            if not message.port:
+                member.opened[key] = occurrence + 1
+            self._open(member, lambda: self._sockets.open_port(member.pid, message.name, message.port, message.hosts, occurrence))
+        elif isinstance(message, OpenPath):
+            self._open(member, lambda: self._sockets.open_path(member.pid, message.path))
+        elif isinstance(message, Release):
+            self._sockets.release(member.pid, message.port, message.path)
+        elif isinstance(message, Ready):
+            self._on_member_ready(member, message.errors)
+        elif isinstance(message, Restart):
+            self._restart()
+
+    def _open(self, member: Member, find: Callable[[], KeptPort]) -> None:
+        try:
+            if self._stops:
+                raise OSError(0, "svc is stopping")
+            kept = find()
+        except OSError as error:
+            self._tell(member, Refused(error.errno or 0, str(error.strerror), str(error.filename or "")))
+            return
+        for position, group in enumerate(kept.sockets):
+            own = [sock.fileno() for index, sock in enumerate(group) if index % self._count == member.number or len(group) == 1]
+            others = [sock.fileno() for sock in group if sock.fileno() not in own]
+            self._tell(member, Opened(len(own), position == len(kept.sockets) - 1), [*own, *others])
+
+    def _tell(self, member: Member, message: Message, descriptors: list[int] | None = None) -> None:
+        try:
+            member.channel.send(message, descriptors or ())
+        except OSError:
+            pass  # it is ending, or hangs: it is replaced
+
+    def _on_member_ready(self, member: Member, errors: int) -> None:
+        now = self._clock.monotonic()
+        member.state, member.errors, member.beat_at = State.READY, errors, now
+        for old in list(self._members.values()):
+            if old.state is State.READY and old.generation < member.generation and (old.number % self._count) == member.number:
+                self._replace(old, member)
+        ready = [each for each in self._members.values() if each.state is State.READY and each.generation == self._generation]
+        if not self._said_ready:
+            if len(ready) < self._count:
+                if member.number == 0:
+                    self._due |= dict.fromkeys(range(1, self._count), now)
+                return
+            self._said_ready = True
+            self._on_ready(ready[0].errors)
+            notify_supervisor("READY=1")
+        elif self._to_renew and member.number == self._to_renew[0]:
+            del self._to_renew[0]
+            self._renew_next()
+
+    # --- restart -------------------------------------------------------------------------------------------------------------------------
+
+    def _restart(self) -> None:
+        if self._stops or self._check is not None or self._to_renew:
+            return
+        if self._exits_on_restart:
+            self._stop(signal.SIGTERM)
+            return
+        self._log("notify", "Restarting svc.")
+        self._check = self._renewal.begin_check()
+
+    def _on_check_ended(self, status: int) -> None:
+        """The program as it is now has said whether it could start."""
+        check, self._check = self._check, None
+        assert check is not None
+        if self._stops:
+            return
+        if status == 0:
+            reason = self._renewal.execute(self._state())
+        else:
+            reason = check.reason(status)
+        self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
+        for member in self._members.values():
+            self._tell(member, NotRestarted(reason))
+
+    def _state(self) -> dict[str, Any]:
+        """For the program that this process executes; what it names stays open there."""
+        now = self._clock.monotonic()
+        members = []
+        for member in self._members.values():
+            os.set_inheritable(member.channel.sock.fileno(), True)
+            members.append(
+                [
+                    member.number,
+                    member.generation,
+                    member.pid,
+                    member.channel.sock.fileno(),
+                    member.slot,
+                    now - member.started,
+                    member.state is not State.RETIRING,
+                ]
+            )
+        os.set_inheritable(self._beats_file, True)
+        return {"generation": self._generation, "beats": self._beats_file, "members": members, "sockets": self._sockets.inheritable()}
+
+    def _renew_next(self) -> None:
+        if self._to_renew:
+            self._due[self._to_renew[0]] = self._clock.monotonic()
+            return
+        self._log("notify", "svc has been restarted.")
+        notify_supervisor("READY=1")
+
+    def _replace(self, old: Member, new: Member) -> None:
+        """Both serve: the old one hands over what is idle, and ends."""
+        old.state = State.RETIRING
+        here, there = pair()
+        with here, there:
+            self._tell(new, Succeed(), [there.fileno()])
+            self._tell(old, Retire(), [here.fileno()])
+
+    # --- signals and ends ------------------------------------------------------------------------------------------------------------------
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signals.append(number)  # this runs in the middle of anything
+
+    def _act_on_signals(self) -> None:
+        signals, self._signals = self._signals, []
+        for number in signals:
+            if number == signal.SIGCHLD:
+                self._reap()
+            elif number in STOPPING:
+                self._stop(number)
+            elif number == RESTARTING:
+                self._restart()
+            else:
+                for member in self._members.values():
+                    member.signal(number)
+
+    def _stop(self, number: int) -> None:
+        """First call: each instance finishes what is under way. Second call: at once."""
+        self._stops += 1
+        self._due.clear()
+        self._sockets.close()
+        if self._stops == 1:
+            notify_supervisor("STOPPING=1")
+        for member in self._members.values():
+            member.signal(signal.SIGTERM)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            if self._check is not None and pid == self._check.pid:
+                self._on_check_ended(code)
+            elif pid in self._members:
+                self._on_ended(self._members.pop(pid), code)
+
+    def _on_ended(self, member: Member, code: int) -> None:
+        """`code`: its exit status, or the negative number of the signal that ended it."""
+        try:
+            self._selector.unregister(member.channel.sock)
+        except KeyError:
+            pass
+        member.channel.close()
+        self._sockets.leave(member.pid)
+        if self._stops:
+            if code != -signal.SIGTERM:
+                self._status = self._status or (code if code >= 0 else SIGNALLED - code)
+            return
+        if member.state is State.RETIRING:
+            if not self._to_renew and not any(each.state is not State.READY for each in self._members.values()):
+                self._sockets.close_unused()
+            return
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+        if not self._said_ready and member.number == 0 and member.state is State.STARTING:  # it has said why
+            self._fail(code if code >= 0 else SIGNALLED - code, "" if code >= 0 else f"{member} has ended {how} before it served")
+        elif self._to_renew and member.state is State.STARTING and member.number == self._to_renew[0] and self._has_other(member):
+            self._to_renew.clear()
+            self._log("error", f"{member} has ended {how} before it served: the restart is given up, and those before go on")
+        else:
+            self._start_again(member, how)
+
+    def _has_other(self, member: Member) -> bool:
+        return any(each.number == member.number and each.state is State.READY for each in self._members.values())
+
+    def _start_again(self, member: Member, how: str) -> None:
+        now = self._clock.monotonic()
+        if member.number >= self._count:
+            return
+        pause = self._lives[member.number].ended(now - member.started)
+        if pause is None:
+            self._fail(1, f"{member} has ended {how}, as those before it as soon as they were started: svc gives up, see the lines above")
+            return
+        self._log("error", f"{member} has ended {how}; it is started again{f' in {pause:.0f} s' if pause else ''}")
+        self._due[member.number] = now + pause
+
+    def _fail(self, status: int, text: str) -> None:
+        """End with this status, as far as anything still runs in an orderly way."""
+        if text:
+            self._log("fatal", text)
+            print(f"Error: {text}", file=sys.stderr)
+        self._status = status
+        self._stop(signal.SIGTERM)
+
+    def _watch(self) -> None:
+        """Look at the beats of the instances that serve."""
+        now = self._clock.monotonic()
+        if now - self._watched < WATCH_SECONDS:
+            return
+        was_away = now - self._watched > HANG_SECONDS / 3  # this process was stopped, and perhaps all of them
+        self._watched = now
+        for member in self._members.values():
+            (beat,) = BEAT.unpack_from(self._beats, member.slot * BEAT.size)
+            if beat != member.beat or was_away:
+                member.beat, member.beat_at = beat, now
+            elif member.state is State.READY and now - member.beat_at > HANG_SECONDS + ABORT_SECONDS and member.is_aborted:
+                member.signal(signal.SIGKILL)
+            elif member.state is State.READY and now - member.beat_at > HANG_SECONDS and not member.is_aborted:
+                member.is_aborted = True
+                self._log(
+                    "error",
+                    f"{member} has done nothing for {HANG_SECONDS:.0f} s: it is ended, standard error has the stacks of its threads",
+                )
+                member.signal(signal.SIGABRT)
+
+
+SLOTS = 64  # instances of a generation
+
+
+def _leave_to_parent(number: int, frame: FrameType | None) -> None:
+    """The parent has got this signal too."""
+
+
+def _drain(sock: socket.socket) -> None:
+    try:
+        while sock.recv(4096):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _nameless_file() -> int:
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

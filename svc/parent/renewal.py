@@ -1,0 +1,82 @@
+"""How the parent executes the program again, for a restart: new code and configuration in the same process, with the instances, the sockets and the lock kept.
+
+The program reads what it has kept from the environment. Before that it is asked, in a process of its own, whether it could start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+STATE_VARIABLE = "SVC_KEPT"
+CHECK_VARIABLE = "SVC_START_CHECK"
+
+
+class StartCheck:
+    """A process that reads the configuration and imports the program, and ends with status 0 if both can be done. `pid`: of it; its parent waits for it."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._output: IO[bytes] = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            command, env={**environment, CHECK_VARIABLE: "1"}, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output
+        )
+        self.pid = self._process.pid
+
+    def reason(self, status: int) -> str:
+        """What it has said, in one line."""
+        self._process.returncode = status  # somebody else has waited for it
+        with self._output as output:
+            output.seek(0)
+            lines = output.read().decode("utf-8", "replace").split("\n")
+        said = next((line for line in reversed(lines) if line.strip()), f"it ended with status {status}")
+        return said.removeprefix("Error: ").strip()
+
+
+class Renewal:
+    """`state`: what the program before has left, None at the first start. `lock`, `beats`: descriptors of that, -1 if there are none."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], kept: str = "") -> None:
+        """`command`, `environment`: of the program. `kept`: the value of STATE_VARIABLE."""
+        self.pid = os.getpid()
+        self.state: dict[str, Any] | None = json.loads(kept) if kept else None
+        self.lock: int = -1 if self.state is None else self.state["lock"]
+        self.beats: int = -1 if self.state is None else self.state["beats"]
+        for descriptor in (self.lock, self.beats):
+            if descriptor >= 0:
+                os.set_inheritable(descriptor, False)
+        self._command = list(command)
+        self._environment = dict(environment)
+
+    def begin_check(self) -> StartCheck:
+        return StartCheck(self._command, self._environment)
+
+    def execute(self, state: Mapping[str, Any]) -> str:
+        """Execute the program. Returns only if that fails, with the reason."""
+        os.set_inheritable(self.lock, True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.set_wakeup_fd(-1)
+        kept = json.dumps({**state, "lock": self.lock}, separators=(",", ":"))
+        try:
+            os.execve(self._command[0], self._command, {**self._environment, STATE_VARIABLE: kept})
+        except OSError as error:
+            return str(error)
+
+    def stop_members(self) -> None:
+        """End the instances that were kept, in an orderly way, and wait for that: nothing will look after them, or must run beside them."""
+        if self.state is None:
+            return
+        for _, _, pid, descriptor, *_ in self.state["members"]:
+            try:
+                os.kill(pid, signal.SIGTERM)
+                os.waitpid(pid, 0)
+            except (ChildProcessError, ProcessLookupError):
+                pass
+            os.close(descriptor)
+        self.state["members"] = []
