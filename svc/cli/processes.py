@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RESTART_SECONDS = 60.0  # until the new server must answer
 GONE_SECONDS = 15.0  # without a process: a supervisor would have started it again
+STATUS_SECONDS = 5.0  # a server that does not answer runs all the same
 POLL_SECONDS = 0.05
 
 
@@ -73,49 +74,52 @@ def restart(arguments: Arguments) -> int:
     from svc.cli.output import refuse
 
     client = local_client(arguments)
-    assert client.target.socket is not None
-    before = _identity(client.target.socket)
+    client.answer_seconds = STATUS_SECONDS
     print("Restarting svc.", flush=True)
     try:
+        before = _status(client).get("restarts", 0)
         answer = client.send({"operation": "restart"})
         if answer.status != 200:
             return refuse(answer.error_text())
         answer.close()
     except Unreachable as error:
         return refuse(str(error))
-    return _await_renewal(installation.root, client, client.target.socket, before)
+    return _await_renewal(installation.root, client, before)
 
 
-def _identity(socket: Path) -> tuple[int, int] | None:
-    """Which socket file it is: a server makes a new one."""
-    try:
-        found = socket.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_ctime_ns
+def _status(client: Client) -> dict[str, Any]:
+    """What the server says of itself; empty if it does not. Raises Unreachable."""
+    answer = client.send({"operation": "get_status"})
+    return answer.value() if answer.status == 200 else {}
 
 
-def _await_renewal(root: Path, client: Client, socket: Path, before: tuple[int, int] | None) -> int:
+def _await_renewal(root: Path, client: Client, before: int) -> int:
+    """Wait for the server that follows. `before`: how often it had been restarted."""
+    from svc.cli.client import Unreachable
     from svc.clock import SYSTEM_CLOCK
     from svc.root.lock import running_pid
 
     started = gone = SYSTEM_CLOCK.monotonic()
     while (now := SYSTEM_CLOCK.monotonic()) - started < RESTART_SECONDS:
-        identity = _identity(socket)
-        if identity is not None and identity != before and client.is_healthy():
+        Event().wait(POLL_SECONDS)
+        try:
+            found = _status(client)
+        except Unreachable:
+            found = {}
+        is_new = found.get("restarts", 0) > before or found.get("uptime", RESTART_SECONDS) < now - started
+        if is_new and not found.get("restarting"):
             print(f"svc is running (pid: {running_pid(root)}).")
             return 0
+        if "restartFailed" in found:
+            print(f"svc is not restarted, and goes on as it is: {found['restartFailed']}", file=sys.stderr)
+            return FAILED
         if running_pid(root) is not None:
             gone = now
         elif now - gone > GONE_SECONDS:
             print(f"svc has ended and was not started again, see {root / 'log'}", file=sys.stderr)
             return FAILED
-        Event().wait(POLL_SECONDS)
     print(f"svc does not answer within {RESTART_SECONDS:.0f} seconds, see {root / 'log'}", file=sys.stderr)
     return FAILED
-
-
-STATUS_SECONDS = 5.0  # a server that does not answer runs all the same
 
 
 def _served(arguments: Arguments) -> dict[str, Any]:
@@ -129,8 +133,7 @@ def _served(arguments: Arguments) -> dict[str, Any]:
     try:
         client = local_client(arguments)
         client.answer_seconds = STATUS_SECONDS
-        answer = client.send({"operation": "get_status"})
-        found = answer.value() if answer.status == 200 else {}
+        found = _status(client)
     except Unreachable:
         return {"fault": "it does not answer; svc log shows what it has said last"}
     except UsageError:

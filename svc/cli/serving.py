@@ -66,8 +66,8 @@ def serve(
 ) -> int:
     """Install if needed, lock the root, run the server until it ends. Messages for the user are printed on `terminal`.
 
-    `on_ready`: called with the number of errors in the applications when the server answers, to tell the user; None: another process tells. `https`: make a certificate for this machine
-    and print the address.
+    `on_ready`: called with the number of errors in the applications when the server answers, to tell the user; None: another process tells. `https`: make a
+    certificate for this machine and print the address.
     """
     gc.set_threshold(START_THRESHOLD)  # until the server sets its own: the collector took a sixth of a start
     from svc.errors import ConfigError, Problem
@@ -184,8 +184,8 @@ def _screen(config: Config) -> DevScreen | None:
 
 @dataclass
 class _Start:
-    """What the user gets to know of one start. `terminal`: where. `on_ready`: as of `serve`. `link`: of the instance whose start it is. `errors`: of the applications,
-    once they are loaded."""
+    """What the user gets to know of one start. `terminal`: where. `on_ready`: as of `serve`. `link`: of the instance whose start it is.
+    `errors`: of the applications, once they are loaded."""
 
     config: Config
     terminal: Terminal

@@ -114,6 +114,13 @@ class SocketConnection:
         """Graceful stop: close now if idle, else after the current requests."""
         raise NotImplementedError
 
+    def retire(self) -> None:
+        """Another process takes over: ask for no further request, without closing under one that is on its way."""
+
+    def give(self) -> socket.socket | None:
+        """The socket, for another process to go on with, if the peer waits for nothing; else None. Then this connection is closed."""
+        return None
+
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
     def touch(self) -> None:
@@ -256,15 +263,18 @@ class SocketConnection:
         self.close_now()
 
     def close_now(self) -> None:
-        if self.closed:
-            return
+        if not self.closed:
+            self._leave()
+            self.sock.close()
+
+    def _leave(self) -> None:
+        """End everything but the socket."""
         self.closed = True
         try:
             self._on_close()
         except BaseException as error:
             self._shared.log_error(f"the end of a connection from {self.peer}", contained(error))
         self._detach()
-        self.sock.close()
 
     def _detach(self) -> None:
         """Unregister from the loop and from `shared` without closing the socket."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from svc.connection import tls_handshake
@@ -94,6 +95,20 @@ class Connections(SharedState):
             lasting.drain()
         for connection in list(self.open):
             connection.drain()
+
+    def retire(self) -> None:
+        """Another process takes over: feeds and tunnels are ended, for their clients to come back to that; the others stay until they have been answered."""
+        for lasting in list(self.lasting):
+            lasting.drain()
+        for connection in list(self.open):
+            connection.retire()
+
+    def give(self) -> Iterator[tuple[socket.socket, str, str]]:
+        """Sockets of connections whose peer waits for nothing, with address and scheme: another process goes on with them. The caller closes them."""
+        for connection in list(self.open):
+            sock = connection.give()
+            if sock is not None:
+                yield sock, connection.peer, connection.scheme
 
     def close_all(self) -> None:
         for connection in list(self.open):

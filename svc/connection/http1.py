@@ -31,6 +31,7 @@ from svc.connection.exchange import Exchange, WaitingRequest, drop_response
 from svc.connection.file_range import FileRange
 from svc.connection.input_share import BATCH, SLICE
 from svc.connection.intake import READ_AHEAD, BodyIntake
+from svc.connection.listener import SECURE
 from svc.connection.tunnel import TunnelConnection
 from svc.errors import PeerError, Problem, ServerError
 from svc.loop import contained
@@ -600,6 +601,17 @@ class Http1Connection(SocketConnection):
             self.close_soon()
         elif self.state is _SENDING:
             self._closing = True  # the head of this answer has been sent without `Connection: close`
+
+    def retire(self) -> None:
+        if self.scheme in SECURE:  # the state of TLS cannot be given away
+            self.protocol.drain()
+
+    def give(self) -> socket.socket | None:
+        is_quiet = not (self._out or self._unsent or self._flush_queued or self._in_line or self._ended or self._closing)
+        if self.scheme in SECURE or not (is_quiet and self._waits_for_request and self.protocol.idle and self._reading):
+            return None
+        self._leave()
+        return self.sock
 
     @property
     def _waits_for_request(self) -> bool:

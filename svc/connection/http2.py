@@ -581,6 +581,9 @@ class Http2Connection(SocketConnection):
             self.protocol.finish_drain()
             self.touch()
             return
+        self.retire()
+
+    def retire(self) -> None:
         self.protocol.drain()
         self._drain_deadline = self._shared.now() + DRAIN_SECONDS
         self.deadline = min(self.deadline, self._drain_deadline)

@@ -83,6 +83,12 @@ def get_status(call: Call) -> Any:
     if board.restart_required or asking:
         found["restartRequired"] = True
         found["restartReasons"] = [*board.restart_reasons, *asking]
+    if board.restarts is not None:
+        found["restarts"] = board.restarts.restarts
+        if board.restarts.is_restarting:
+            found["restarting"] = True
+        if board.restarts.not_restarted is not None:
+            found["restartFailed"] = board.restarts.not_restarted
     held = None if board.held_loop is None else board.held_loop.status()
     if held is not None:
         found["heldLoop"] = held
@@ -134,6 +140,8 @@ OPERATIONS: tuple[Operation, ...] = (
         notes=(
             "`restartRequired`: the configuration or an application was changed, and the change takes effect at the next restart; "
             "then `restartReasons` names the changed settings, and the files of each application. "
+            "`restarts`: how often it was restarted since its process began; `restarting`: some instances are still to be replaced; "
+            "`restartFailed`: why the last restart was given up. "
             "`heldLoop`, once there is something to tell: how often code has kept "
             "all requests waiting for more than 50 ms, `applications` and `service` (svc itself), and in `handlers` which function of which "
             "application, where, how often and for how long. `slowStart`, of a server that had to compile svc and will have to again: a sentence with "

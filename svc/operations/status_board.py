@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from svc.clock import Clock
 from svc.operations.held_loop import HeldLoop
@@ -12,12 +12,29 @@ MAX_FILES = 10  # of one application that are named
 IDS = ("primary", "maintenance", "availability")
 
 
+class Restarts(Protocol):
+    """What a node that can be restarted in place knows of that: `parent.Link`."""
+
+    @property
+    def restarts(self) -> int:
+        """How often since it was started."""
+
+    @property
+    def is_restarting(self) -> bool:
+        """Instances are still to be replaced."""
+
+    @property
+    def not_restarted(self) -> str | None:
+        """Why the last one was given up."""
+
+
 class StatusBoard:
     """The statuses that operators have set since this node started, and what takes effect at its next restart."""
 
     def __init__(self, clock: Clock, held_loop: HeldLoop | None = None) -> None:
         """`held_loop`: what has held the loop, of an instance that looks for it."""
         self.held_loop = held_loop
+        self.restarts: Restarts | None = None
         self._clock = clock
         self._records: dict[str, dict[str, Any]] = {}
         self._settings: tuple[str, ...] = ()

@@ -14,10 +14,12 @@ from svc.parent.channel import Channel
 from svc.parent.messages import Message, NotRestarted, Opened, OpenPath, OpenPort, Ready, Refused, Release, Restart, Retire, Succeed
 
 BEAT = struct.Struct("=Q")
+SLOTS = 64  # instances of a generation: the highest number
+COMPLETED = 2 * SLOTS  # behind the beats of two generations: the number of the last one all of which has served
 
 
 class Link:
-    """`number`: of this instance. `generation`: how often the instances have been replaced. `is_first`: it is the first instance of this start: the user is told what it finds.
+    """`number`: of this instance. `is_first`: it is the first instance of a start or a restart: the user is told what it finds.
 
     It is the `SocketSource` of the instance.
     """
@@ -25,7 +27,7 @@ class Link:
     def __init__(self, channel: Channel, number: int, generation: int, beats: mmap.mmap, slot: int, *, is_first: bool) -> None:
         """`beats`: shared with the parent, where `slot` is this instance's."""
         self.number = number
-        self.generation = generation
+        self._generation = generation
         self.is_first = is_first
         self.on_retire: Callable[[socket.socket | None], None] = lambda heir: None
         """Called when another instance has taken the place of this one. With the socket for what it hands over."""
@@ -33,8 +35,7 @@ class Link:
         """Called with the socket from which it takes over what its predecessor hands over."""
         self.on_lost: Callable[[], None] = lambda: None
         """Called when the parent is gone."""
-        self.not_restarted: str | None = None
-        """Why the last restart that was asked for has failed."""
+        self.not_restarted: str | None = None  # why the last restart that was asked for has failed
         self._channel = channel
         self._beats = beats
         self._slot = slot
@@ -107,8 +108,22 @@ class Link:
 
     def restart(self) -> None:
         """Have all instances replaced, once the answers under way are sent."""
-        self.not_restarted = None
         self._tell(Restart())
+
+    @property
+    def restarts(self) -> int:
+        """How often all instances have been replaced."""
+        return self._completed - 1
+
+    @property
+    def is_restarting(self) -> bool:
+        """A restart is under way: this instance has been started for it, and others are still to come."""
+        return self._completed < self._generation
+
+    @property
+    def _completed(self) -> int:
+        found: int = BEAT.unpack_from(self._beats, COMPLETED * BEAT.size)[0]
+        return found
 
     def beat(self, now: float = 0.0) -> None:
         """The loop turns. To be called about once a second, with the time or without."""

@@ -26,7 +26,10 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """`slot`: of its beats. `started`: monotonic seconds. `opened`: how often it has opened any free port, by name. `beat`, `beat_at`: the last one, and when it was seen."""
+    """`slot`: of its beats. `started`: monotonic seconds. `opened`: how often it has opened any port that is free, by name.
+
+    `beat`, `beat_at`: the last one, and when it was seen. `is_aborted`: it has been told to end because it does nothing.
+    """
 
     number: int
     generation: int

@@ -23,7 +23,7 @@ class OpenPath(msgspec.Struct, tag=True, frozen=True):
 
 
 class Opened(msgspec.Struct, tag=True, frozen=True):
-    """The sockets at one address come with it: the `own` first are those that the instance accepts from, the others those of its siblings. `is_last`: of the answer."""
+    """The sockets at one address come with it: first so many that are its `own`, then those of its siblings. `is_last`: of the answer."""
 
     own: int
     is_last: bool
@@ -55,9 +55,9 @@ class Restart(msgspec.Struct, tag=True, frozen=True):
 
 
 class NotRestarted(msgspec.Struct, tag=True, frozen=True):
-    """To the instances: a restart has failed, and they go on. `reason`: a sentence."""
+    """To the instances: a restart has failed, and they go on. `reason`: a sentence; None: another one begins."""
 
-    reason: str
+    reason: str | None
 
 
 class Retire(msgspec.Struct, tag=True, frozen=True):
@@ -68,4 +68,16 @@ class Succeed(msgspec.Struct, tag=True, frozen=True):
     """To a new instance: over the socket that comes with this it gets the idle connections of the one whose place it has taken."""
 
 
-Message = OpenPort | OpenPath | Opened | Refused | Release | Ready | Restart | NotRestarted | Retire | Succeed
+class Connection(msgspec.Struct, tag=True, frozen=True):
+    """From an instance to the one that takes its place: a connection that waits for its next request comes with it.
+
+    `section`, `ports`: of the server to which it belongs. `scheme`, `peer`: as it was accepted.
+    """
+
+    section: str
+    ports: tuple[int, ...]
+    scheme: str
+    peer: str
+
+
+Message = OpenPort | OpenPath | Opened | Refused | Release | Ready | Restart | NotRestarted | Retire | Succeed | Connection

@@ -16,7 +16,7 @@ from typing import Any
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.parent.channel import Channel, pair
 from svc.parent.kept_sockets import KeptPort, KeptSockets
-from svc.parent.link import BEAT, Link
+from svc.parent.link import BEAT, COMPLETED, SLOTS, Link
 from svc.parent.member import Lives, Member, State, die_with_parent
 from svc.parent.messages import (
     Message,
@@ -59,8 +59,8 @@ class Parent:
         exits_on_restart: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`count`: of instances. `renewal`: how this process executes the program again, and what it had before it did. `on_ready`: called with the number of errors
-        in the applications when all serve for the first time. `exits_on_restart`: a supervisor starts the program again."""
+        """`count`: of instances. `renewal`: how this process executes the program again, and what it had before it did. `on_ready`: called with the number of
+        errors in the applications when all serve for the first time. `exits_on_restart`: a supervisor starts the program again."""
         self._count = count
         self._log = log
         self._renewal = renewal
@@ -86,7 +86,7 @@ class Parent:
 
     def _open_beats(self) -> tuple[int, mmap.mmap]:
         """Memory that it shares with the instances, and with the program that it executes for a restart: two generations of beats."""
-        size = 2 * SLOTS * BEAT.size
+        size = (COMPLETED + 1) * BEAT.size
         descriptor = self._renewal.beats
         if descriptor < 0:
             descriptor = os.memfd_create("svc-beats") if hasattr(os, "memfd_create") else _nameless_file()
@@ -202,13 +202,15 @@ class Parent:
     def _become(self, channel: Channel, number: int, slot: int) -> Link:
         """This is an instance: keep nothing of the parent but the lock of the root, which so outlives it."""
         self._restore()
-        for each in (*STOPPING[1:],):
+        for each in STOPPING[1:]:
             signal.signal(each, _leave_to_parent)  # a terminal sends them to all processes of its group
         for member in self._members.values():
             member.channel.sock.close()
         self._sockets.give_up()
         os.close(self._beats_file)
-        return Link(channel, number, self._generation, self._beats, slot, is_first=number == 0 and not self._said_ready)
+        return Link(
+            channel, number, self._generation, self._beats, slot, is_first=number == 0 and (not self._said_ready or 0 in self._to_renew)
+        )
 
     # --- what the instances say ----------------------------------------------------------------------------------------------------------
 
@@ -262,6 +264,10 @@ class Parent:
         except OSError:
             pass  # it is ending, or hangs: it is replaced
 
+    def _tell_all(self, message: Message) -> None:
+        for member in self._members.values():
+            self._tell(member, message)
+
     def _on_member_ready(self, member: Member, errors: int) -> None:
         now = self._clock.monotonic()
         member.state, member.errors, member.beat_at = State.READY, errors, now
@@ -275,6 +281,7 @@ class Parent:
                     self._due |= dict.fromkeys(range(1, self._count), now)
                 return
             self._said_ready = True
+            self._complete()
             self._on_ready(ready[0].errors)
             notify_supervisor("READY=1")
         elif self._to_renew and member.number == self._to_renew[0]:
@@ -290,6 +297,7 @@ class Parent:
             self._stop(signal.SIGTERM)
             return
         self._log("notify", "Restarting svc.")
+        self._tell_all(NotRestarted(None))
         self._check = self._renewal.begin_check()
 
     def _on_check_ended(self, status: int) -> None:
@@ -298,13 +306,9 @@ class Parent:
         assert check is not None
         if self._stops:
             return
-        if status == 0:
-            reason = self._renewal.execute(self._state())
-        else:
-            reason = check.reason(status)
+        reason = check.reason(status) if status else self._renewal.execute(self._state())
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
-        for member in self._members.values():
-            self._tell(member, NotRestarted(reason))
+        self._tell_all(NotRestarted(reason))
 
     def _state(self) -> dict[str, Any]:
         """For the program that this process executes; what it names stays open there."""
@@ -330,8 +334,13 @@ class Parent:
         if self._to_renew:
             self._due[self._to_renew[0]] = self._clock.monotonic()
             return
+        self._complete()
         self._log("notify", "svc has been restarted.")
         notify_supervisor("READY=1")
+
+    def _complete(self) -> None:
+        """All instances are of this generation."""
+        BEAT.pack_into(self._beats, COMPLETED * BEAT.size, self._generation)
 
     def _replace(self, old: Member, new: Member) -> None:
         """Both serve: the old one hands over what is idle, and ends."""
@@ -450,9 +459,6 @@ class Parent:
                     f"{member} has done nothing for {HANG_SECONDS:.0f} s: it is ended, standard error has the stacks of its threads",
                 )
                 member.signal(signal.SIGABRT)
-
-
-SLOTS = 64  # instances of a generation
 
 
 def _leave_to_parent(number: int, frame: FrameType | None) -> None:

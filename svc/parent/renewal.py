@@ -22,7 +22,7 @@ class StartCheck:
     """A process that reads the configuration and imports the program, and ends with status 0 if both can be done. `pid`: of it; its parent waits for it."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._output: IO[bytes] = tempfile.TemporaryFile()
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             command, env={**environment, CHECK_VARIABLE: "1"}, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output
         )

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc import __version__
 from svc.analytics import Analytics, AnalyticsSettings
@@ -50,6 +50,7 @@ from svc.server.application_ports import ApplicationPorts
 from svc.server.building import make_applications, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
+from svc.server.handover import Heir, Heritage
 from svc.server.http_date import HttpDate
 from svc.server.operations_interface import OperationsInterface
 from svc.server.periodic import PeriodicWork
@@ -62,6 +63,9 @@ from svc.server.shutdown import DRAIN_SECONDS, Shutdown
 from svc.store import Store
 from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
+
+if TYPE_CHECKING:
+    from socket import socket
 
 HELPER_THREADS = 2
 SQL_THREADS = 64  # one for each open statement, which work in turns (`svc.sql.threads`)
@@ -131,6 +135,7 @@ class Instance:
         self._turns = turns
         self._is_serving = False
         self._commit_deferred = False
+        self._heritages: list[Heritage] = []
         self._reloading: asyncio.Task[list[str]] | None = None
         self._open_logs()
         self._executors = {
@@ -280,6 +285,7 @@ class Instance:
             addresses=self._addresses,
             statements=self.statements,
         )
+        self.node.status.restarts = self._link
         self._jobs = JobRecords(self.node)
         self._jobs.recover()
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
@@ -417,7 +423,7 @@ class Instance:
             self.logger.warn(text)
         self._is_serving = True
         if self._link is not None:
-            self._link.begin(self.reactor.loop)
+            self._follow_parent(self._link)
         self.application_ports.start()
         if self._options.opens_ports:
             self.interfaces.begin()
@@ -431,10 +437,23 @@ class Instance:
         except Problem as problem:
             self.logger.error("the end of a restart could not be written:", problem.message)
 
+    def _follow_parent(self, link: Link) -> None:
+        def retire(heir: socket | None) -> None:
+            if heir is not None:
+                self._shutdown.retire(Heir(heir), self.config.http.timeout)
+
+        def succeed(heritage: socket) -> None:
+            self._heritages = [each for each in self._heritages if each.is_open]
+            self._heritages.append(Heritage(heritage, self._all_ports, self.reactor.loop))
+
+        link.on_retire, link.on_succeed, link.on_lost = retire, succeed, self._shutdown.stop
+        link.begin(self.reactor.loop)
+
     @property
     def is_ready(self) -> bool:
-        """The answer of `/ready`: False until the ports are open and from the beginning of a stop on."""
-        return self._is_serving and not (self._shutdown.has_begun or self._shutdown.is_closing)
+        """The answer of `/ready`: False until the ports are open and from the beginning of a stop on. One that is replaced says what its successor does."""
+        shutdown = self._shutdown
+        return self._is_serving and (shutdown.is_replaced or not (shutdown.has_begun or shutdown.is_closing))
 
     def _end_turn(self) -> bool:
         """Runs just before each poll. The order is the meaning."""
@@ -488,6 +507,8 @@ class Instance:
         for each in ports:
             each.connections.close_all()
         self.application_ports.close()
+        for heritage in self._heritages:
+            heritage.close()
         await self.mounts.close()
         await self.scheduler.stop()
         self.accounts.close()

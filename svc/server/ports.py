@@ -202,6 +202,11 @@ class ServerPorts:
         self._make_receiver = make_receiver
         self.listeners: list[Listener] = []
 
+    @property
+    def section(self) -> str:
+        """Of its settings."""
+        return self._row.section
+
     def _routed(self, at_once: bool) -> None:
         """For each accepted connection (`connection.listener.Listener`)."""
         self._record(at_once, "socket-routed")
@@ -300,3 +305,9 @@ class ServerPorts:
         for listener in self.listeners:
             listener.stop()
         self.connections.drain()
+
+    def retire(self) -> None:
+        """Stop accepting: another process does, which takes over connections as well."""
+        for listener in self.listeners:
+            listener.stop()
+        self.connections.retire()

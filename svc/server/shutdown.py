@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from svc.clock import Clock
 from svc.logs import Logger
 from svc.parent import Link
+from svc.server.handover import Heir
 from svc.server.ports import ServerPorts
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (spec: configuration §6.4)
@@ -17,10 +18,8 @@ LASTING = 60.0  # seconds: after a failed disk write, a process that has run for
 
 
 class Shutdown:
-    """`is_ready`: the answer of `/ready`, False from the first `stop` on. `restart_wanted`: the caller of the server starts it again.
-
-    `exit_status`: of the process. `is_closing`: the loop has ended.
-    """
+    """`restart_wanted`: the caller of the server starts it again. `exit_status`: of the process. `is_closing`: the loop has ended.
+    `is_replaced`: another instance serves in its place."""
 
     def __init__(
         self,
@@ -46,6 +45,7 @@ class Shutdown:
         self._started = clock.monotonic()
         self._calls = 0
         self.is_closing = False
+        self.is_replaced = False
         self.restart_wanted = False
         self.exit_status = 0
 
@@ -58,8 +58,7 @@ class Shutdown:
             self._loop.stop()
             return
         self._logger.notify("Stopping svc.")
-        if self._link is not None:
-            self._link.leave()
+        self._leave_ports()
         for each in (self._application, *self._others):
             each.stop()
         self._stop_sockets()
@@ -68,6 +67,43 @@ class Shutdown:
     @property
     def has_begun(self) -> bool:
         return self._calls > 0
+
+    def retire(self, heir: Heir, limit: float) -> None:
+        """Another instance accepts all connections from now on, and gets those that are idle. End when the others have ended, or after `limit` seconds."""
+        if self.has_begun:
+            heir.close()
+            return
+        self._calls = 1
+        self.is_replaced = True
+        self._leave_ports()
+        for each in self._ports:
+            each.retire()
+        self._stop_sockets()
+        self._wait_until_taken(heir, self._clock.monotonic() + limit)
+
+    def _wait_until_taken(self, heir: Heir, deadline: float) -> None:
+        if self.is_closing:
+            return
+        heir.take(self._ports)
+        is_used = any(each.connections.open for each in self._ports)
+        if is_used and self._clock.monotonic() < deadline:
+            self._loop.call_later(_DRAIN_POLL, self._wait_until_taken, heir, deadline)
+            return
+        heir.close()
+        self._logger.notify("Another instance has taken over.")
+        if is_used:
+            self._calls = 0
+            self.stop()
+        else:
+            self._loop.stop()
+
+    def _leave_ports(self) -> None:
+        if self._link is not None:
+            self._link.leave()
+
+    @property
+    def _ports(self) -> tuple[ServerPorts, ...]:
+        return (self._application, self._operations, *self._others)
 
     def stop_for_good(self) -> None:
         """A signal: a restart that is under way becomes a stop."""

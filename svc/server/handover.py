@@ -1,0 +1,84 @@
+"""Idle connections go from an instance to the one that takes its place, over a socket between the two (spec: configuration §6.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from svc.parent.channel import Channel
+from svc.parent.messages import Connection
+from svc.server.ports import ServerPorts
+
+
+class Heir:
+    """The end of the instance that is replaced."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._channel: Channel | None = Channel(sock)
+
+    def take(self, ports: Sequence[ServerPorts]) -> None:
+        """Give it all connections whose clients wait for nothing. What the socket does not take now comes with the next call."""
+        for each in ports:
+            connections = each.connections.give()
+            key = tuple(each.ports)
+            while self._channel is not None and (found := next(connections, None)) is not None:
+                sock, peer, scheme = found
+                try:
+                    self._channel.send(Connection(each.section, key, scheme, peer), [sock.fileno()])
+                except BlockingIOError:
+                    each.connections.accept(sock, peer, scheme)
+                    return
+                except OSError:  # it is gone
+                    each.connections.accept(sock, peer, scheme)
+                    self.close()
+                    return
+                sock.close()
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+class Heritage:
+    """The end of the instance that takes over."""
+
+    def __init__(self, sock: socket.socket, ports: Callable[[], Sequence[ServerPorts]], loop: asyncio.AbstractEventLoop) -> None:
+        """`ports`: those of this instance, as they are."""
+        sock.setblocking(False)
+        self._channel = Channel(sock)
+        self._sock = sock
+        self._ports = ports
+        self._loop = loop
+        self.is_open = True
+        loop.add_reader(sock, self._on_readable)
+
+    def _on_readable(self) -> None:
+        try:
+            arrived = self._channel.receive()
+        except BlockingIOError:
+            return
+        except (EOFError, OSError):
+            self.close()
+            return
+        for message, descriptors in arrived:
+            sockets = [socket.socket(fileno=each) for each in descriptors]
+            if isinstance(message, Connection) and sockets:
+                self._accept(message, sockets[0])
+
+    def _accept(self, connection: Connection, sock: socket.socket) -> None:
+        """One of a server that this instance does not have is closed: its port is not open any more."""
+        sock.setblocking(False)
+        for each in self._ports():
+            if (each.section, tuple(each.ports)) == (connection.section, connection.ports):
+                each.connections.accept(sock, connection.peer, connection.scheme)
+                return
+        sock.close()
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._loop.remove_reader(self._sock)
+            self._channel.close()
