@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import httpx
+import psutil
 import pytest
 
 from tests.support.forked import Forked, fork_server
@@ -94,9 +95,19 @@ class Process:
         return f"http://127.0.0.1:{self.operations_port}"
 
     @property
-    def pid(self) -> int:
+    def instances(self) -> list[psutil.Process]:
+        """The processes that serve, without their parent."""
         assert self.process is not None
-        return self.process.pid
+        try:
+            return psutil.Process(self.process.pid).children()
+        except psutil.NoSuchProcess:
+            return []
+
+    @property
+    def pid(self) -> int:
+        """Of its one instance."""
+        (found,) = self.instances
+        return found.pid
 
     def start(self) -> Process:
         if not self._own_keys:
@@ -149,8 +160,10 @@ class Process:
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
+            instances = self.instances  # which the kernel ends with their parent
             self.process.kill()
             self.process.wait()
+            psutil.wait_procs(instances, START_LIMIT)
 
     def client(self, **options: object) -> httpx.Client:
         return httpx.Client(base_url=self.url, auth=("admin", PASSWORD), timeout=LIMIT, **options)  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import signal
 import socket
 import stat
@@ -345,14 +344,14 @@ def test_while_it_stops_it_says_so(tmp_path: Path) -> None:
         busy.sendall(b"PUT /Nothing/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")  # a request in flight keeps the port open
         with httpx.Client(base_url=process.operations_url) as client:
             assert client.get("/ready").status_code == 200
-            os.kill(process.pid, signal.SIGTERM)
+            assert process.process is not None
+            process.process.send_signal(signal.SIGTERM)
             wait_until(lambda: client.get("/ready").status_code == 503)
             assert client.get("/ready").text == "svc is stopping."
             assert client.get("/health").status_code == 200
             response = client.post("/", json={"operation": "user_info"}, auth=ADMIN)
             assert response.status_code == 503
         busy.close()
-        assert process.process is not None
         assert process.process.wait(timeout=60) == 0
     finally:
         process.kill()

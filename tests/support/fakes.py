@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Any
 
 from svc.clock import Clock, FakeClock
@@ -66,8 +67,8 @@ class FakeLoop:
         self.readers: dict[Any, Callable[[], None]] = {}
         self.writers: dict[Any, Callable[[], None]] = {}
 
-    def add_reader(self, sock: Any, callback: Callable[[], None]) -> None:
-        self.readers[sock] = callback
+    def add_reader(self, sock: Any, callback: Callable[..., None], *arguments: Any) -> None:
+        self.readers[sock] = partial(callback, *arguments) if arguments else callback
 
     def remove_reader(self, sock: Any) -> None:
         self.readers.pop(sock, None)

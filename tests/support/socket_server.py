@@ -22,7 +22,7 @@ from svc.clock import SYSTEM_CLOCK
 from svc.connection import Connections, Exchange, Timeouts
 from svc.connection.input_share import InputShare
 from svc.connection.listener import Listener
-from svc.connection.listening import listen_on
+from svc.connection.listening import ListeningSockets, listen_on
 from svc.errors import AccessViolation, NotFound, Problem
 from svc.listeners.options import ListenerOptions
 from svc.listeners.step import DEFAULT_UPGRADE, Step
@@ -259,7 +259,7 @@ def main() -> None:
         connections.sweep(SYSTEM_CLOCK.monotonic())
 
     (sock,) = listen_on(0, ("127.0.0.1",))
-    listener = Listener(sock, connections, loop, lambda at_once: None, lambda text: print(text, file=sys.stderr))
+    listener = Listener(ListeningSockets((sock,)), connections, loop, lambda at_once: None, lambda text: print(text, file=sys.stderr))
     listener.start()
     loop.call_later(sweep_seconds, sweep)
 

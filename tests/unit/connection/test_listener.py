@@ -17,6 +17,7 @@ from svc.connection.listener import (
     last_descriptor,
     peer_address,
 )
+from svc.connection.listening import ListeningSockets
 from svc.messages import UNIX_PEER
 from tests.support.fakes import FakeLoop
 
@@ -91,7 +92,7 @@ class World:
         self.sock, self.loop, self.connections = FakeListening(), TimedLoop(), FakeConnections()
         self.routed: list[bool] = []
         self.warnings: list[str] = []
-        self.listener = Listener(self.sock, self.connections, self.loop, self.routed.append, self.warnings.append)  # type: ignore[arg-type]
+        self.listener = Listener(ListeningSockets((self.sock,)), self.connections, self.loop, self.routed.append, self.warnings.append)  # type: ignore[arg-type]
         self.listener.start()
 
     def arrive(self, count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from typing import Any
 
@@ -40,23 +41,23 @@ class FakeNetwork:
         self.taken: set[tuple[str, int]] = set()
         self._next = 50_000
 
-    def create_server(self, address: tuple[Any, ...], *, family: int = socket.AF_INET, backlog: int, dualstack_ipv6: bool = False) -> Any:
+    def create(self, family: int, address: tuple[Any, ...], is_shared: bool, *, everywhere: bool = False) -> Any:
         host = address[0] or ("::" if family == socket.AF_INET6 else "0.0.0.0")
-        number = self.refused.get("*" if dualstack_ipv6 else host)
+        number = self.refused.get("*" if everywhere else host)
         if (host, address[1]) in self.taken:
             number = errno.EADDRINUSE
         if number is not None:
-            raise OSError(number, f"{errno.errorcode[number]} (while attempting to bind on address {address})")
+            raise OSError(number, os.strerror(number))
         port = address[1] or self._next
         self._next += not address[1]
-        self.opened.append(FakeListening((host, port), v6only=not dualstack_ipv6))
+        self.opened.append(FakeListening((host, port), v6only=not everywhere))
         return self.opened[-1]
 
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> FakeNetwork:
     fake = FakeNetwork()
-    monkeypatch.setattr(listening.socket, "create_server", fake.create_server)
+    monkeypatch.setattr(listening, "_create", fake.create)
     monkeypatch.setattr(listening.socket, "has_dualstack_ipv6", lambda: True)
     return fake
 

@@ -12,6 +12,7 @@ import pytest
 
 from svc.analytics import Recorder
 from svc.config import Config
+from svc.connection import listening
 from svc.connection.input_share import InputShare
 from svc.server import application_ports, ports
 from svc.server.application_ports import ApplicationPorts
@@ -113,7 +114,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(application_ports, "Listener", FakeListener)
-    monkeypatch.setattr(application_ports, "open_port", lambda name, port, hosts, setting: [port] * len(hosts))
+    monkeypatch.setattr(application_ports, "open_port", lambda name, port, hosts, setting, source: [port] * len(hosts))
     yield World(tmp_path)
 
 
@@ -244,7 +245,7 @@ def test_a_port_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(port: int, hosts: tuple[str, ...]) -> None:
         raise OSError(98, "Address already in use", hosts[0])
 
-    monkeypatch.setattr(ports, "listen_on", fail)
+    monkeypatch.setattr(listening, "listen_on", fail)
     with pytest.raises(OSError, match=r"server\.socket port 70, http\.host 10\.0\.0\.7: Address already in use"):
         ports.open_port("server.socket port", 70, ("10.0.0.7",), "http.host")
 

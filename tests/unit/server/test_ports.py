@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from svc.server import ports
+from svc.connection import listening
 from svc.server.ports import open_port, port_hint
 
 
@@ -17,7 +17,7 @@ def test_the_hint(monkeypatch: pytest.MonkeyPatch, code: int, said: str) -> None
     def refuse(port: int, hosts: object) -> None:
         raise OSError(code, "no", "127.0.0.1")
 
-    monkeypatch.setattr(ports, "listen_on", refuse)
+    monkeypatch.setattr(listening, "listen_on", refuse)
     with pytest.raises(OSError, match=r"http\.port 1, http\.host 127\.0\.0\.1: no") as raised:
         open_port("http.port", 1, ["127.0.0.1"], "http.host")
     assert said in (port_hint(raised.value) or "")
