@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import sys
@@ -153,7 +154,10 @@ def _serve_instance(
     )
     server = Server(config, apps, options=options, on_loaded=start.loaded, on_ready=start.ready)
     end_installation(config.root)
-    return run_server(server) if link is None else server.run()
+    if link is None:
+        return run_server(server)
+    faulthandler.enable()  # one that hangs is ended by SIGABRT, and shows where it was
+    return server.run()
 
 
 def run_server(server: Server) -> int:

@@ -307,6 +307,9 @@ class Parent:
         if self._stops:
             return
         reason = check.reason(status) if status else self._renewal.execute(self._state())
+        self._give_up_restart(reason)
+
+    def _give_up_restart(self, reason: str) -> None:
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
         self._tell_all(NotRestarted(reason))
 
@@ -413,7 +416,7 @@ class Parent:
             self._fail(code if code >= 0 else SIGNALLED - code, "" if code >= 0 else f"{member} has ended {how} before it served")
         elif self._to_renew and member.state is State.STARTING and member.number == self._to_renew[0] and self._has_other(member):
             self._to_renew.clear()
-            self._log("error", f"{member} has ended {how} before it served: the restart is given up, and those before go on")
+            self._give_up_restart(f"{member} has ended {how} before it served")
         else:
             self._start_again(member, how)
 

@@ -66,7 +66,7 @@ class Process:
         self.port = free_port()
         self.operations_port = free_port()
         self.log = root.parent / f"{root.name}-output.txt"
-        self._env = {
+        self.env = {
             "PATH": os.environ["PATH"],
             "HOME": str(root.parent),
             "ROOTPATH": str(root),
@@ -82,7 +82,7 @@ class Process:
             **(env or {}),
         }
         if forked:
-            self._env.setdefault("SVC_TEST_FORKS", fork_server())
+            self.env.setdefault("SVC_TEST_FORKS", fork_server())
         self._words = ["run", *([str(app)] if app else [])]
         self.process: subprocess.Popen[bytes] | Forked | None = None
 
@@ -115,10 +115,10 @@ class Process:
         written, logged = (path.stat().st_size if path.exists() else 0 for path in (self.log, self._log_file))
         with self.log.open("ab") as output:
             if self._forked:
-                self.process = Forked(self._words, env=self._env, cwd=self.root.parent, stdout=output, stderr=output)
+                self.process = Forked(self._words, env=self.env, cwd=self.root.parent, stdout=output, stderr=output)
             else:
                 command = [sys.executable, "-m", "svc", *self._words]
-                self.process = subprocess.Popen(command, env=self._env, stdout=output, stderr=output, cwd=self.root.parent)
+                self.process = subprocess.Popen(command, env=self.env, stdout=output, stderr=output, cwd=self.root.parent)
         if self not in Process.started:
             Process.started.append(self)
         deadline = time.monotonic() + START_LIMIT

@@ -7,4 +7,5 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 LONG_DRAIN = str(_HERE / "long_drain.py")
 SHORT_DRAIN = str(_HERE / "short_drain.py")
+QUICK_HANG = str(_HERE / "quick_hang.py")
 SEEN_QUEUE = str(_HERE / "seen_queue.py")

@@ -1,0 +1,220 @@
+"""Several instances of one root: they share the ports, one that ends or hangs is replaced, and a restart loses no request (spec: configuration §6.5)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from svc.root.lock import PID_FILE
+from tests.integration.conftest import LIMIT, PASSWORD, Process, authorization
+from tests.support.forked import run_command
+from tests.support.server_hooks import QUICK_HANG
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.programs
+
+APP = Path(__file__).parent / "instances"
+ADMIN = ("admin", PASSWORD)
+
+
+@contextmanager
+def started(path: Path, count: int, **env: str) -> Iterator[Process]:
+    process = Process(path / "root", APP, env={"INSTANCES": str(count), **env}).start()
+    wait_until(lambda: process.logged().count("successfully started") == count)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def answering(process: Process, tries: int = 64) -> Counter[int]:
+    """How often which instance answers, each time over a new connection."""
+    return Counter(httpx.get(f"{process.url}/Who/", auth=ADMIN, timeout=LIMIT).json()["pid"] for _ in range(tries))
+
+
+def pids(process: Process) -> set[int]:
+    return {each.pid for each in process.instances}
+
+
+def one_of_two_is_new(process: Process, before: set[int]) -> bool:
+    now = pids(process)
+    return len(now) == 2 and len(now & before) == 1 and set(answering(process)) == now
+
+
+def test_they_share_the_ports_and_the_data(tmp_path: Path) -> None:
+    with started(tmp_path, 2) as process:
+        assert set(answering(process)) == pids(process) and len(pids(process)) == 2
+        assert (process.root / PID_FILE).read_text() == f"{process.process.pid}\n"  # type: ignore[union-attr]
+        with ExitStack() as stack:
+            clients: dict[int, httpx.Client] = {}
+            while len(clients) < 2:
+                client = stack.enter_context(process.client())
+                clients.setdefault(client.get("/Who/").json()["pid"], client)
+            for number in range(20):
+                first, second = list(clients.values())[:: 1 if number % 2 else -1]
+                assert first.put(f"/Item/{number}", json={"value": number}).is_success
+                assert second.get(f"/Item/{number}").json()["value"] == number
+        assert process.operate("describe_all").status_code == 200
+        second_start = Process(process.root, APP)
+        with pytest.raises(AssertionError, match="svc is already running"):
+            second_start.start()
+        assert process.stop() == 0
+        assert not (process.root / PID_FILE).exists()
+
+
+def test_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    with started(tmp_path, 2) as process:
+        for _ in range(2):
+            before = pids(process)
+            victim = max(before)
+            os.kill(victim, signal.SIGKILL)
+            assert httpx.put(f"{process.url}/Item/{victim}", auth=ADMIN, json={"value": 1}, timeout=LIMIT).is_success, "it has left no lock"
+            wait_until(lambda: one_of_two_is_new(process, before))  # noqa: B023
+            assert victim not in pids(process)
+        assert f"(pid: {victim}) has ended by SIGKILL; it is started again" in process.logged()
+
+
+def test_one_that_hangs_is_replaced_and_makes_nobody_wait(tmp_path: Path) -> None:
+    with started(tmp_path, 2, SVC_TEST_HOOK=QUICK_HANG) as process:
+        before = pids(process)
+        stopped = min(before)
+        os.kill(stopped, signal.SIGSTOP)
+        assert set(answering(process)) == before - {stopped}
+        wait_until(lambda: one_of_two_is_new(process, before))
+        assert f"(pid: {stopped}) has done nothing for 4 s" in process.logged()
+
+        before = pids(process)
+        with socket.create_connection(("127.0.0.1", process.port)) as sock:
+            sock.sendall(b"POST /Block/ HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Type: application/json\r\nAuthorization: ")
+            sock.sendall(authorization().encode() + b"\r\n\r\n{}")
+            wait_until(lambda: one_of_two_is_new(process, before))
+        assert re.search(r'resources\.py", line \d+ in post', process.output()), "the stacks of its threads"
+
+
+def test_the_parent_is_killed(tmp_path: Path) -> None:
+    with started(tmp_path, 2) as process:
+        left = process.instances
+        assert process.process is not None
+        process.process.kill()
+        process.process.wait()
+        assert psutil.wait_procs(left, LIMIT)[1] == []
+        process.start()
+        wait_until(lambda: len(answering(process)) == 2)
+
+
+def test_one_that_cannot_live_is_given_up(tmp_path: Path) -> None:
+    with started(tmp_path, 1) as process:
+        (process.root.parent / "broken").touch()
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.process is not None
+        assert process.process.wait(timeout=LIMIT * 2) == 1
+        assert process.logged().count(") has ended ") == 5 and "has ended with status 9, as those before it" in process.logged()
+        assert "svc gives up" in process.output()
+
+
+def test_a_port_of_another_program(tmp_path: Path) -> None:
+    """Also of one that would share it."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        with pytest.raises(AssertionError, match=f"cannot listen on http.port {port}, http.host 127.0.0.1: Address already in use"):
+            Process(tmp_path / "root", APP, env={"INSTANCES": "2", "HTTP_PORT": port, "HTTP_HOST": "127.0.0.1"}).start()
+
+
+class Callers:
+    """Threads that send requests without a pause that matters; half of them over one connection, half with a new one for each."""
+
+    def __init__(self, process: Process, count: int = 6) -> None:
+        self.answered: Counter[int] = Counter()
+        self.failed: list[str] = []
+        self._process = process
+        self._ends = threading.Event()
+        self._threads = [threading.Thread(target=self._call, args=(number,)) for number in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def _call(self, number: int) -> None:
+        client, sent = self._process.client(), 0
+        while not self._ends.wait(0.02):
+            if number % 2:
+                client.close()
+                client = self._process.client()
+            sent += 1
+            try:
+                answer = client.put(f"/Item/{number}", json={"value": sent}) if number % 3 else client.get("/Who/")
+                self.answered[answer.json()["pid"] if answer.content else 0] += 1
+                if not answer.is_success:
+                    self.failed.append(answer.text)
+            except httpx.HTTPError as error:
+                self.failed.append(repr(error))
+        client.close()
+
+    def end(self) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_restart_loses_no_request(tmp_path: Path, count: int) -> None:
+    with started(tmp_path, count) as process:
+        idle = process.client()
+        first = idle.get("/Who/").json()["pid"]
+        callers = Callers(process)
+        before = pids(process)
+        try:
+            for number in (1, 2):
+                assert process.operate("restart").status_code == 200
+                wait_until(lambda: process.operate("get_status").json().get("restarts") == number)  # noqa: B023
+                wait_until(lambda: len(pids(process)) == count and not pids(process) & before)  # noqa: B023
+                assert set(answering(process)) == pids(process)
+                before = pids(process)
+        finally:
+            callers.end()
+        assert callers.failed == []
+        assert len(callers.answered) > count
+        second = idle.get("/Who/").json()["pid"]  # over the connection that it had
+        assert first != second and second in pids(process)
+        idle.close()
+        assert process.stop() == 0
+
+
+def test_a_restart_that_cannot_be_is_given_up(tmp_path: Path) -> None:
+    with started(tmp_path, 1) as process:
+        before = pids(process)
+        config = process.root / "svc-config.yaml"
+        good = config.read_text()
+        config.write_text("http: [1")
+        process.operate("restart")
+        wait_until(lambda: "restartFailed" in process.operate("get_status").json())
+        assert "svc-config.yaml" in process.operate("get_status").json()["restartFailed"]
+        assert pids(process) == before and answering(process, 3)
+        config.write_text(good)
+        (process.root.parent / "broken").touch()  # the program can be started, but no instance
+        process.operate("restart")
+        wait_until(lambda: "has ended with status 9 before it served" in process.logged())
+        assert pids(process) == before and answering(process, 3)
+        (process.root.parent / "broken").unlink()
+        process.operate("restart")
+        wait_until(lambda: pids(process) != before and len(pids(process)) == 1)
+        assert answering(process, 3)
+
+
+def test_the_command_says_why_it_does_not_restart(tmp_path: Path) -> None:
+    with started(tmp_path, 1) as process:
+        (tmp_path / "broken").touch()
+        done = run_command(["restart"], cwd=tmp_path, env=process.env, timeout=LIMIT)
+        assert done.returncode == 1 and "svc is not restarted, and goes on as it is: instance 0 " in done.stderr
