@@ -13,12 +13,14 @@ from svc.api.statements import Statements
 from svc.apps import App, Applications, Runtime
 from svc.auth.users import UserDirectory
 from svc.config import Config
+from svc.errors import StoreFailure
 from svc.logs import Logs
 from svc.query.budget import QueryLimits, set_limits
 from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.root.data_version import ensure_version
 from svc.scheduler import Scheduler
+from svc.siblings import Lead, Siblings
 from svc.store import Store, StoreSettings
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
@@ -50,6 +52,14 @@ def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper
     store.helper = ThreadHelper(reactor.loop, executor)
     ensure_version(store, reactor.clock)
     return store
+
+
+def find_siblings(config: Config, reactor: Reactor, number: int | None) -> Siblings:
+    """This process, and the others over the same data directory. Raises StoreFailure."""
+    try:
+        return Siblings(config.storage.path, reactor.loop, number=number, clock=reactor.clock)
+    except OSError as error:
+        raise StoreFailure(f"The directory of the databases cannot be used: {error.strerror}") from error
 
 
 def make_statements(config: Config, store: Store, reactor: Reactor, executor: Executor) -> Statements:
@@ -89,6 +99,7 @@ def make_applications(
     interface: Interface,
     on_loaded: Callable[[App], None],
     *,
+    lead: Callable[..., Lead],
     answer_graphql: Callable[[Any], Any],
     serve_graphql: Callable[[Any, Any], Any],
 ) -> tuple[Applications, Scheduler]:
@@ -115,6 +126,7 @@ def make_applications(
         grantable=_grantable,
         components=config.components,
         report=report,
+        lead=lead,
         report_alone=report_alone,
         scheduler=scheduler,
         answer_graphql=answer_graphql,

@@ -45,7 +45,7 @@ from svc.scheduler import Scheduler
 from svc.server.accounts import NOBODY_GIVEN, Accounts
 from svc.server.application_interfaces import ApplicationInterfaces, PortDispatchers
 from svc.server.application_ports import ApplicationPorts
-from svc.server.building import make_applications, make_statements, open_store, warnings_of
+from svc.server.building import find_siblings, make_applications, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
 from svc.server.http_date import HttpDate
@@ -57,6 +57,7 @@ from svc.server.reports import Defects, ReloadReports
 from svc.server.screen import Screen
 from svc.server.shown_configuration import shown_configuration
 from svc.server.shutdown import DRAIN_SECONDS, Shutdown
+from svc.siblings import Siblings
 from svc.store import Store
 from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
@@ -78,7 +79,8 @@ class InstanceOptions:
     `administrator`: the first super user, if one has to be created. `on_first_super_user`: called with it then. `make_executor(name, threads)`: for
     what would block the loop. `on_log(level, tags, text)`: called with each entry of the log. `reloads_code`: changed Python code takes effect at once,
     as under `svc dev`. `watches`: changed files are noticed. `screen`: shows what happens, and what would be printed of the log. `opens_ports`: False:
-    requests come in another way, and the signals, the logging and the sockets of this process are somebody else's.
+    requests come in another way, and the signals, the logging and the sockets of this process are somebody else's. `number`: of this instance; None: the
+    lowest that no other process over the same databases has.
     """
 
     administrator: Administrator = NOBODY_GIVEN
@@ -89,6 +91,7 @@ class InstanceOptions:
     watches: bool = True
     screen: Screen | None = None
     opens_ports: bool = True
+    number: int | None = None
 
 
 DEFAULT_OPTIONS: InstanceOptions = InstanceOptions()
@@ -99,6 +102,7 @@ class Instance:
 
     defects: Defects
     store: Store
+    siblings: Siblings
     interface: Interface
     analytics: Analytics
     application_port: ServerPorts
@@ -147,13 +151,23 @@ class Instance:
             logger=self.logger,
             others=self.application_ports.others,
             stop_sockets=self.application_ports.stop,
+            on_stop=self.siblings.resign,
         )
         self.scheduler.may_begin = lambda: not self._shutdown.has_begun
         self.periodic = PeriodicWork(
-            config, self.store, self.accounts.directory, self.analytics, self._all_ports, reactor=self.reactor, turns=turns, logs=self.logs
+            config,
+            self.store,
+            self.accounts.directory,
+            self.analytics,
+            self._all_ports,
+            reactor=self.reactor,
+            turns=turns,
+            logs=self.logs,
         )
+        rotation = self.siblings.lead(f"logs in {config.logging.path.parent.resolve()}", lambda: None)
+        self.periodic.leads, self.periodic.rotates = lambda: self.siblings.is_leader, lambda: rotation.is_held
         self.periodic.on_store_stopped = self._shutdown.end_with_store
-        self.periodic.sweeps = (self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep)
+        self.periodic.sweeps = (self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep, self.siblings.sweep)
         turns.end_turn = self._end_turn
         own_turns = turns if options.opens_ports and isinstance(turns, TurnSelector) else None
         self.forked_child = ForkedChild(config, self.store, self.logs, self._sockets_open, own_turns)
@@ -175,6 +189,8 @@ class Instance:
         make_executor = self._options.make_executor
         self._executors["blob"] = make_executor("blob", HELPER_THREADS)  # of its own: no login waits for a disk
         self.store = open_store(self.config, self.reactor, self._executors["blob"], make_helper=lambda: make_executor("writer", 1))
+        self.siblings = find_siblings(self.config, self.reactor, self._options.number)
+        self.logs.instance = self.siblings.number
 
     def _make_resources(self) -> None:
         """What applications put into, and what code of theirs works with."""
@@ -195,11 +211,22 @@ class Instance:
             self.types,
             config.http.timeout,
         )
+        self.interface.lead = self.siblings.lead
         self.statements = self.interface.statements = make_statements(config, self.store, reactor, self._executors["sql"])
         settings = AnalyticsSettings(
             config.analytics.aggregate_period, config.analytics.storage_interval, config.operations_api.metrics.max_label_sets
         )
-        self.analytics = Analytics(self.store, settings, node=config.node.hostname, clock=self.clock, executor=reactor.executor)
+        self.analytics = Analytics(
+            self.store,
+            settings,
+            node=config.node.hostname,
+            clock=self.clock,
+            thread_id=self.siblings.number,
+            leads=self.siblings.is_leader,
+            executor=reactor.executor,
+        )
+        self.siblings.on_lead.append(self.analytics.lead)
+        self.siblings.on_resign.append(self.analytics.resign)
         self.interface.recorder = self.analytics.recorder
         self.mounts = Mounts(reactor.loop, self.logs.get_logger("application"))
 
@@ -270,6 +297,7 @@ class Instance:
             restart=self.restart,
             reload=self.reload,
             addresses=self._addresses,
+            instance=self.siblings.number,
             statements=self.statements,
         )
         self._jobs = JobRecords(self.node)
@@ -298,6 +326,7 @@ class Instance:
             self.logs,
             self.interface,
             self._on_application_loaded,
+            lead=self.siblings.lead,
             answer_graphql=lambda request: self.interfaces.graphql.handle(request),
             serve_graphql=lambda socket, request: self.interfaces.graphql.serve_socket(socket, request),
         )
@@ -320,6 +349,7 @@ class Instance:
                 resources=self.interface.resources,
                 content_types=self.types,
                 shard=shard if isinstance(shard, int) else None,
+                instance=self.siblings.number,
                 instances=config.instances,
                 executor=self.reactor.executor,
                 current_request=current_request,
@@ -363,6 +393,8 @@ class Instance:
 
     async def load(self) -> None:
         """Load the applications; before requests come. Raises ConfigError for a table of free topics that cannot be one."""
+        if self._options.opens_ports:
+            await self.siblings.open()
         await self.node.recover_deployments()
         if os.environ.get("SVC_SAFE_MODE"):
             self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
@@ -485,6 +517,7 @@ class Instance:
         await self.applications.ended()
         self.interface.close()
         await self.node.stop_jobs()
+        await self.siblings.close()
         await _end_tasks(tasks)
         self.interface.end()
         self.statements.close()
@@ -501,6 +534,7 @@ class Instance:
         """The second half of `end`."""
         self.forked_child.close()
         self.store.close()
+        self.siblings.release()
         self.logs.thread = "main"
         self.logger.notify("svc stopped.")
         self._release_logging()

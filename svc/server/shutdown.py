@@ -31,10 +31,12 @@ class Shutdown:
         logger: Logger,
         others: Sequence[ServerPorts] = (),
         stop_sockets: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`others`: further ports of applications, live. `stop_sockets`: what else accepts connections ends that."""
+        """`others`: further ports of applications, live. `stop_sockets`: what else accepts connections ends that. `on_stop`: called when a stop begins."""
         self._others = others
         self._stop_sockets = stop_sockets
+        self._on_stop = on_stop
         self._application = application
         self._operations = operations
         self._clock = clock
@@ -55,6 +57,7 @@ class Shutdown:
             self._loop.stop()
             return
         self._logger.notify("Stopping svc.")
+        self._on_stop()
         for each in (self._application, *self._others):
             each.stop()
         self._stop_sockets()
