@@ -20,7 +20,7 @@ from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.root.data_version import ensure_version
 from svc.scheduler import Scheduler
-from svc.siblings import Lead, Siblings
+from svc.siblings import Siblings
 from svc.store import Store, StoreSettings
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
@@ -97,9 +97,9 @@ def make_applications(
     reactor: Reactor,
     logs: Logs,
     interface: Interface,
+    siblings: Siblings,
     on_loaded: Callable[[App], None],
     *,
-    lead: Callable[..., Lead],
     answer_graphql: Callable[[Any], Any],
     serve_graphql: Callable[[Any, Any], Any],
 ) -> tuple[Applications, Scheduler]:
@@ -113,7 +113,8 @@ def make_applications(
         logs.get_logger(application, section=application).log(level, text)
 
     store = interface.store
-    scheduler = Scheduler(store, store.clock, reactor.loop, report=report_alone)
+    scheduler = Scheduler(store, store.clock, reactor.loop, siblings.identity, siblings.is_alive, report=report_alone)
+    siblings.on_left.append(scheduler.owner_left)
     runtime = Runtime(
         store,
         resources,
@@ -126,7 +127,7 @@ def make_applications(
         grantable=_grantable,
         components=config.components,
         report=report,
-        lead=lead,
+        lead=siblings.lead,
         report_alone=report_alone,
         scheduler=scheduler,
         answer_graphql=answer_graphql,

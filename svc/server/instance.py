@@ -167,7 +167,13 @@ class Instance:
         rotation = self.siblings.lead(f"logs in {config.logging.path.parent.resolve()}", lambda: None)
         self.periodic.leads, self.periodic.rotates = lambda: self.siblings.is_leader, lambda: rotation.is_held
         self.periodic.on_store_stopped = self._shutdown.end_with_store
-        self.periodic.sweeps = (self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep, self.siblings.sweep)
+        self.periodic.sweeps = (
+            self.interface.running.sweep,
+            self.application_ports.sweep,
+            self.interfaces.sweep,
+            self.siblings.sweep,
+            self._jobs.sweep,
+        )
         turns.end_turn = self._end_turn
         own_turns = turns if options.opens_ports and isinstance(turns, TurnSelector) else None
         self.forked_child = ForkedChild(config, self.store, self.logs, self._sockets_open, own_turns)
@@ -297,11 +303,13 @@ class Instance:
             restart=self.restart,
             reload=self.reload,
             addresses=self._addresses,
+            siblings=self.siblings,
             instance=self.siblings.number,
             statements=self.statements,
         )
+        self.node.answer_siblings()
         self._jobs = JobRecords(self.node)
-        self._jobs.recover()
+        self.siblings.on_left.append(self._jobs.owner_left)
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
@@ -325,8 +333,8 @@ class Instance:
             self.reactor,
             self.logs,
             self.interface,
+            self.siblings,
             self._on_application_loaded,
-            lead=self.siblings.lead,
             answer_graphql=lambda request: self.interfaces.graphql.handle(request),
             serve_graphql=lambda socket, request: self.interfaces.graphql.serve_socket(socket, request),
         )
@@ -395,6 +403,7 @@ class Instance:
         """Load the applications; before requests come. Raises ConfigError for a table of free topics that cannot be one."""
         if self._options.opens_ports:
             await self.siblings.open()
+        await self._jobs.recover_soon()
         await self.node.recover_deployments()
         if os.environ.get("SVC_SAFE_MODE"):
             self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
@@ -446,8 +455,11 @@ class Instance:
         self.scheduler.start()
         self.reloader.begin()
         self.logger.notify(f"svc {__version__} successfully started.")
+        self._ending_restarts = self.reactor.loop.create_task(self._end_restarts(), name="the end of a restart")
+
+    async def _end_restarts(self) -> None:
         try:
-            self._jobs.end_restarts()  # of the jobs that have restarted this instance
+            await self._jobs.end_restarts()  # of the jobs that have restarted this instance
         except Problem as problem:
             self.logger.error("the end of a restart could not be written:", problem.message)
 
