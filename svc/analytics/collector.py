@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Executor, Future
+from math import inf
 from typing import Any, NamedTuple
 
 from svc.analytics import process
@@ -70,7 +71,7 @@ DEFAULT_SETTINGS = AnalyticsSettings()
 
 
 class Analytics:
-    """`recorder` takes the events. Instance 0 also aggregates, removes old rows and measures the store."""
+    """`recorder` takes the events. The instance that leads also aggregates, removes old rows and measures the store."""
 
     def __init__(
         self,
@@ -80,9 +81,11 @@ class Analytics:
         node: str = "localhost",
         clock: Clock = SYSTEM_CLOCK,
         thread_id: int = 0,
+        leads: bool = True,
         executor: Executor | None = None,
     ) -> None:
-        """`node`: its name. `thread_id`: the number of this instance. `executor`: the pool of helper threads, to measure how long a job waits there."""
+        """`node`: its name. `thread_id`: the number of this instance. `leads`: as after `lead`. `executor`: the pool of helper threads, to measure how long
+        a job waits there."""
         self.recorder = IdleRecorder() if settings.aggregate_period < 0 else Recorder()
         self.totals = Totals(clock.wall, settings.max_label_sets)
         self._store = store
@@ -93,7 +96,8 @@ class Analytics:
         self._executor = executor
         self._caches = store.caches
         self._storage_interval = settings.storage_interval
-        self._period = settings.aggregate_period if thread_id == 0 else 0.0
+        self._period = settings.aggregate_period
+        self._leads = False
         self._raw = raw_rows(store)
         self._aggregates = aggregate_rows(store)
         newest = [row for row in (self._raw.newest(), self._aggregates.newest()) if row is not None]
@@ -108,20 +112,40 @@ class Analytics:
         # Idle and active seconds: now, at the last raw row, at the last aggregation.
         self._load = self._raw_load = self._main_load = (0.0, 0.0)
         self._bytes_processed = 0.0
-        self._next_aggregation = now + self._period / 2
-        self._next_retention = now + _RETENTION_PAUSE
+        self._next_aggregation = self._next_retention = 0.0
         self._aggregation_due = self._aggregates_now = False
         self._aggregations = 0
         self._probe: tuple[float, Future[float]] | None = None
         self._usage = process.ResourceUsage()
         self._usage_began: float | None = None
-        self._place, age = self._find_place()  # stored key of the last raw row that is aggregated
-        self._covered_at = now - age  # when there was nothing else to aggregate, by the monotonic clock
+        self._place: bytes | None = None  # stored key of the last raw row that is aggregated
+        self._covered_at = 0.0  # when there was nothing else to aggregate, by the monotonic clock
+        if leads:
+            self.lead()
 
     @property
     def load(self) -> tuple[float, float]:
         """Idle and active seconds of the loop since it began, as of the last `tick`."""
         return self._load
+
+    def lead(self) -> None:
+        """This instance aggregates from now on, for all of the node."""
+        now = self._monotonic()
+        self._leads = True
+        self._next_aggregation = now + self._period / 2
+        self._next_retention = now + _RETENTION_PAUSE
+        self._place, age = self._find_place()
+        self._covered_at = now - age
+
+    def resign(self) -> None:
+        """Another one does. What has begun is finished first, or that one would take a period for aggregated of which only some rows are there. Commits."""
+        self._leads = self._aggregation_due = False
+        self.work(inf)
+        self._commit()
+
+    def _commit(self) -> None:
+        if self._store.has_pending:
+            self._store.commit_turn()
 
     # --- called by the server ------------------------------------------------------------------------------------------------------
 
@@ -142,13 +166,13 @@ class Analytics:
             self._aggregation_due = False
             self._aggregates_now = True
             self._jobs.append(self._aggregate())
-        if self._period > 0 and now >= self._next_aggregation and not self._aggregates_now:
+        if self._leads and self._period > 0 and now >= self._next_aggregation and not self._aggregates_now:
             self._next_aggregation = now + self._period / 2
             if now - self._covered_at >= self._period:
                 # In the next tick: until then the probe has been through the queue of the helper threads.
                 self._aggregation_due = True
                 self._send_probe()
-        if self._thread_id == 0 and now >= self._next_retention and not isinstance(self.recorder, IdleRecorder):
+        if self._leads and now >= self._next_retention and not isinstance(self.recorder, IdleRecorder):
             self._next_retention = now + _RETENTION_PAUSE
             if self._clock.is_settled():
                 self._jobs.append(self._raw.iter_expire(self._wall() * 1000))
@@ -173,11 +197,10 @@ class Analytics:
     def close(self) -> None:
         """Store what the current second has, before the store is closed. Commits."""
         if self._closing:
-            self.work(float("inf"))
+            self.work(inf)
         self.tick(*self._load)
-        self.work(float("inf"))
-        if self._store.has_pending:
-            self._store.commit_turn()
+        self.work(inf)
+        self._commit()
 
     # --- raw rows ------------------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from svc.analytics.recorder import Recorder
     from svc.realtime.realtime import Realtime
     from svc.resources import Resources
+    from svc.siblings import Lead
     from svc.store import Store
 
 logger = logging.getLogger("svc.applications")
@@ -37,6 +38,7 @@ class CurrentInterface(Protocol):
     recorder: Recorder
     server: Any
     on_dropped: Callable[[CodeType, int], bool]
+    lead: Callable[..., Lead]
 
     @property
     def threads(self) -> Threads: ...

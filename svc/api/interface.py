@@ -22,6 +22,7 @@ from svc.api.transactions import TransactionFunction
 from svc.content.registry import ContentTypes
 from svc.query import QueryCache
 from svc.resources import Resources, table_resource
+from svc.siblings import Lead, lead_alone
 from svc.store import Database, Store
 from svc.store import Table as StoredTable
 from svc.store.schema import DEFAULT_DATABASE
@@ -148,6 +149,8 @@ class Interface:
         """Called for a call that was never awaited, with the code and the instruction that asked for it. Returns whether it is logged."""
         self.on_end: list[Callable[[], None]] = []  # called when no code of an application runs any more
         self.recorder: Recorder = IdleRecorder()
+        self.lead: Callable[..., Lead] = lead_alone
+        """As `Siblings.lead`."""
         self.caches: set[TableCache] = set()  # of tables with a source
         self.Resource = Resource
         self.transaction = TransactionFunction(lambda: self)

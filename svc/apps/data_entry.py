@@ -11,12 +11,13 @@ from svc.apps.data_loader import PROGRESS, NoTable, load_file
 from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.files import FileSet, MatchedFile
 from svc.errors import Problem, SchemaError
+from svc.siblings import Lead
 
 DEFAULT_FILES = ["data/*.json", "data/*.yaml", "data/*.yml"]
 
 
 class DataEntry(LoadedEntry):
-    """Its records are brought after the switch, when the tables are defined; by the first instance of a node.
+    """Its records are brought after the switch, when the tables are defined; by one of the instances that have the application.
 
     The load of the application waits for that for `Runtime.patience`. What takes longer goes on behind it, while requests are served.
     """
@@ -28,8 +29,18 @@ class DataEntry(LoadedEntry):
         self._work: asyncio.Task[None] | None = None
         self._is_waited_for = False
         self._lacks_tables = False  # that the schema may declare once it has no errors
+        self._lead: Lead | None = None
 
     async def start(self) -> None:
+        app = self.context.app
+        self._lead = self.context.runtime.lead(f"data of {app.name}: {self.context.key}", self._take_over)
+        await self._bring_all()
+
+    def _take_over(self) -> None:
+        """The instance that brought them has ended, perhaps before it had all, or when files had changed."""
+        self.context.runtime.loop.create_task(self._bring_all())
+
+    async def _bring_all(self) -> None:
         matches = await self._matches()
         if not matches and "files" in self.context.options:
             self.context.status.warn(f"no file matches {self.context.options['files']!r}")
@@ -47,6 +58,8 @@ class DataEntry(LoadedEntry):
         return self._lacks_tables and "graphqlSchema" in keys
 
     def withdraw(self) -> None:
+        if self._lead is not None:
+            self._lead.close()
         if self._work is not None:
             ending = self.context.runtime.ending
             ending.add(self._work)
@@ -60,7 +73,7 @@ class DataEntry(LoadedEntry):
 
     async def _bring(self, matches: Sequence[MatchedFile]) -> None:
         runtime, status = self.context.runtime, self.context.status
-        self._queue += matches if runtime.instance == 0 else ()
+        self._queue += matches if self._lead is not None and self._lead.is_held else ()
         work = self._work
         if work is None:
             work = self._work = runtime.loop.create_task(self._load_queue())

@@ -20,6 +20,7 @@ from svc.apps.status import EntryStatus
 from svc.clock import Clock
 from svc.query import QueryCache
 from svc.resources import Registration, Resources
+from svc.siblings import Lead, lead_alone
 from svc.store import Store
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class ServedApplication(Protocol):
 class Runtime:
     """What the applications of an instance work with. `interface`: None where no Python code is loaded. `grantable()`: each operation and group ->
     whether the list of a role may hold it, None: it may hold anything. `executor`: threads for what blocks. `components`: the entries of components in
-    the configuration of the service. `report(application, level, text)` logs. `instance`: number of this one on its node. `directory_of`: of another
+    the configuration of the service. `report(application, level, text)` logs. `lead`: as `Siblings.lead`. `directory_of`: of another
     application, by its name. `scheduler`: None where no jobs run. `request_restart(application, key)`: an entry asks to be loaded once more.
     `on_switched(app, statuses)`: a version is in effect, and its entries are about to start. `patience`: how long, in seconds, a load waits for an
     entry that goes on by itself behind the open ports; None: until its end."""
@@ -81,7 +82,7 @@ class Runtime:
     grantable: Callable[[], Mapping[str, bool] | None] = lambda: None
     components: Mapping[str, Any] = field(default_factory=dict)
     report: Callable[[str, str, str], None] = lambda application, level, text: None
-    instance: int = 0
+    lead: Callable[..., Lead] = lead_alone
     scheduler: Scheduler | None = None
     answer_graphql: Callable[[Any], Any] | None = None
     """Answers a request at /graphql on a port of its own; None where there is no GraphQL."""

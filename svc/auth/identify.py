@@ -152,9 +152,9 @@ class Identifier:
         block = request.block
         request.sessions = self._sessions
         if request.query is not None and self._tickets is not None and _TICKET_SIGN in request.query and takes_ticket(request):
-            user = self._by_ticket(self._tickets, request)
-            if user is not None:
-                return user
+            pending = self._by_ticket(self._tickets, request)
+            if pending is not None:
+                return pending
         if (
             request.peer_certificate is not None
             and self._certificates is not None
@@ -276,31 +276,34 @@ class Identifier:
         if self._sessions is not None and ("origin" in fields or "sec-fetch-site" in fields) and self._origins.is_foreign(request):
             request.sessions = ForeignSessions(self._origins.refusal(request))
 
-    def _by_ticket(self, tickets: Tickets, request: Request) -> User | None:
-        """The user of the ticket in the address, which is cut out; None if there is none after all."""
+    def _by_ticket(self, tickets: Tickets, request: Request) -> PendingVerification | None:
+        """What finds the user of the ticket in the address, which is cut out; None if there is none after all."""
         try:
             ticket = cut_ticket(request)
-            if ticket is None:
-                return None
-            user = tickets.take(ticket)
         except Problem:
             if self._events is not None:
                 self._events.failure(request, TICKET, None)
             raise
-        if self._events is not None:
-            self._events.success(request, TICKET, user.username)
+        if ticket is None:
+            return None
         request.block = HeaderBlock(request.block.pairs)
-        request.block.memo[_TICKET_MEMO] = user
+        pending = PendingVerification(_TicketUse(request), b"", partial(tickets.take, ticket))
+        pending.on_loop = True
+        if self._events is not None:
+            pending.report = self._events.outcome(request, TICKET, None)
+        request.block.memo[_TICKET_MEMO] = pending
         self.give_sessions(request)
-        return user
+        return pending
 
-    def _ticket_user(self, user: User, request: Request) -> User:
+    def _ticket_user(self, found: User | PendingVerification, request: Request) -> User | PendingVerification:
         """As it is now: the request, or another one on the same WebSocket, is identified again."""
         self.give_sessions(request)
-        found = self.current(user)
-        if found is None:
+        if isinstance(found, PendingVerification):
+            return found
+        user = self.current(found)
+        if user is None:
             raise invalid_ticket()
-        return found
+        return user
 
     def _of_foreign_page(self, authorization: str | None, request: Request) -> User | PendingVerification | None:
         """Only a Bearer token counts: browsers add none on their own."""
@@ -476,6 +479,21 @@ class _WhenKeysAreRead:
         token = request.block.fields["authorization"].partition(" ")[2].strip()
         user = self._identifier._by_token(token, pending.digest, request)
         assert not isinstance(user, PendingVerification)  # the keys are read
+        return user
+
+    def release(self, pending: PendingVerification) -> None:
+        pass
+
+
+class _TicketUse:
+    """The owner of a `PendingVerification` for a ticket."""
+
+    def __init__(self, request: Request) -> None:
+        self._block = request.block
+
+    def finish(self, pending: PendingVerification, result: Any) -> User | None:
+        user: User = result
+        self._block.memo[_TICKET_MEMO] = user
         return user
 
     def release(self, pending: PendingVerification) -> None:

@@ -3,22 +3,29 @@
 `new WebSocket(...)` and `new EventSource(...)` take an address and nothing else, and from a page of another site the cookie does not count. So the page
 asks for a ticket with its token and puts it into the address: `?ticket=...`. It is good for one handshake or one event stream within 30 seconds.
 
-Kept in the memory of the process, which is the only one of its root directory that serves; a restart ends them. Of a ticket only a digest is kept, and
-of the account its name and what a new password changes: whose rights count is asked when it is used.
+They are kept in `svc_ticket`, for all processes of the node: made by one, a ticket is used at any, and once, for its use is a write that removes it. Of a
+ticket only a digest is kept, and of the account its name and what a new password changes: whose rights count is asked when it is used.
+
+    id      when it expires, ms since the epoch, in 13 digits, and the digest: so those of an account are in the order of their age
+    user    its name; `__login__` as in `svc_session`
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter
-from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 
 from svc.auth.users import User, UserDirectory
+from svc.auth.writes import MUST_EXIST, write
 from svc.clock import Clock
-from svc.errors import Overloaded, Problem
+from svc.errors import Overloaded, PreconditionFailed, Problem
 from svc.messages import Request
+from svc.store import Table
+from svc.store.system import SESSION_LOGIN, SYSTEM, TICKET_TABLE
+from svc.store.values.keys import index_key
+from svc.store.values.records import decode
 
 LIFE = 30.0  # seconds
 MOST = 10_000  # outstanding; more are refused
@@ -26,67 +33,58 @@ MOST_PER_ACCOUNT = 100  # the oldest ends
 PARAMETER = "ticket"
 
 _BYTES = 32
+_FORM = re.compile(r"(\d{13})[\w-]{43}", re.ASCII)  # when it expires, and a secret of _BYTES
 _IN_QUERY = re.compile(r"(?:^|&)ticket=([^&]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Ticket:
-    username: str
-    login_id: str
-    expires: float  # clock.monotonic()
-
-
 class Tickets:
-    """Those of one server."""
+    """Those of one node."""
 
     def __init__(self, directory: UserDirectory, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
-        self._issued: dict[bytes, _Ticket] = {}  # by digest, oldest first
-        self._counts: Counter[str] = Counter()  # by account
 
-    def __len__(self) -> int:
-        return len(self._issued)
+    @property
+    def table(self) -> Table:
+        return self._directory.store.databases[SYSTEM].tables[TICKET_TABLE]
 
-    def issue(self, user: User) -> tuple[str, float]:
-        """A ticket, and when it expires, ms since the epoch. Raises Overloaded when too many are outstanding."""
-        self._forget_expired()
-        account = _account(user.username, user.login_id)
-        if self._counts[account] >= MOST_PER_ACCOUNT:
-            self._end(next(digest for digest, each in self._issued.items() if _account(each.username, each.login_id) == account))
-        elif len(self._issued) >= MOST:
+    async def issue(self, user: User) -> tuple[str, float]:
+        """A ticket, and when it expires, ms since the epoch. It is on the disk. Raises Overloaded when too many are outstanding, and the Problem that
+        prevents the write."""
+        table, store = self.table, self._directory.store
+        snapshot = table.database.snapshot()
+        expires = int((self._clock.wall() + LIFE) * 1000)
+        ticket = f"{expires:013d}{secrets.token_urlsafe(_BYTES)}"
+        transaction = store.begin(user.username)
+        outstanding = table.indexes["user"].scan(snapshot, index_key(user.username), index_key(user.username) + b"\0")
+        own = [stored for _, stored in islice(outstanding, MOST_PER_ACCOUNT)]
+        if len(own) == MOST_PER_ACCOUNT:
+            transaction.delete_stored(table, own[0], table.get_by(own[0], snapshot) or b"")
+        elif table.entry_count(snapshot) >= MOST:
             raise Overloaded("Too many tickets are outstanding")
-        ticket = secrets.token_urlsafe(_BYTES)
-        self._issued[_digest(ticket)] = _Ticket(user.username, user.login_id, self._clock.monotonic() + LIFE)
-        self._counts[account] += 1
-        return ticket, (self._clock.wall() + LIFE) * 1000
+        record = {"id": _key(ticket), "user": user.username, SESSION_LOGIN: user.login_id}
+        transaction.put(table, record["id"], record, expires_at=expires)
+        await write(transaction)
+        return ticket, expires
 
-    def take(self, ticket: str) -> User:
-        """The user that a ticket was made for, as it is now. The ticket has ended, whatever comes. Raises Problem 401."""
-        digest = _digest(ticket)
-        found = self._end(digest) if digest in self._issued else None
-        if found is None or found.expires <= self._clock.monotonic():
+    async def take(self, ticket: str) -> User:
+        """The user that a ticket was made for, as it is now. The ticket has ended, whatever comes. Raises Problem: 401, or what prevents the write."""
+        form = _FORM.fullmatch(ticket)
+        raw = None if form is None else self.table.get_raw(_key(ticket))
+        if form is None or raw is None or int(form[1]) <= self._clock.wall() * 1000:
             raise invalid_ticket()
-        user = self._directory.get_user(found.username)
-        if user is None or not user.active or user.login_id != found.login_id:
+        transaction = self._directory.store.begin()
+        transaction.may_use_reserve = True
+        transaction.delete(self.table, _key(ticket), MUST_EXIST)
+        try:
+            await write(transaction)
+        except PreconditionFailed:  # used meanwhile, perhaps at another process
+            raise invalid_ticket() from None
+        record = decode(raw)
+        user = self._directory.get_user(record["user"])
+        if user is None or not user.active or user.login_id != record[SESSION_LOGIN]:
             raise invalid_ticket()
         return user
-
-    def _forget_expired(self) -> None:
-        now = self._clock.monotonic()
-        while self._issued:
-            digest, oldest = next(iter(self._issued.items()))
-            if oldest.expires > now:
-                return
-            self._end(digest)
-
-    def _end(self, digest: bytes) -> _Ticket:
-        ended = self._issued.pop(digest)
-        account = _account(ended.username, ended.login_id)
-        self._counts[account] -= 1
-        if not self._counts[account]:
-            del self._counts[account]
-        return ended
 
 
 def invalid_ticket() -> Problem:
@@ -122,9 +120,5 @@ def cut_ticket(request: Request) -> str | None:
     return found[0]
 
 
-def _digest(ticket: str) -> bytes:
-    return blake2b(ticket.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _account(username: str, login_id: str) -> str:
-    return f"{username}\0{login_id}"
+def _key(ticket: str) -> str:
+    return ticket[:13] + blake2b(ticket.encode(), digest_size=16).hexdigest()

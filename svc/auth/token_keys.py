@@ -22,6 +22,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from svc.config import Config
 from svc.config.document import write_private
 from svc.errors import ServerError
 
@@ -33,7 +34,16 @@ PUBLIC_FILE = ".jwtPublic.key"
 PASS_FILE = ".jwtPass"
 RSA_BITS = 4096
 
+DIRECTORY = "keys"
+SHARED_DIRECTORY = ".keys"
+
 NO_KEYS = "unable to generate JWT as there are no encryption keys.  please contact your administrator"
+
+
+def keys_directory(config: Config) -> Path:
+    """Where they lie: below the root; or, for databases elsewhere, which several roots may share, beside these, unless the root has some of its own."""
+    own, storage = config.root / DIRECTORY, config.storage.path
+    return own if storage.is_relative_to(config.root) or (own / PUBLIC_FILE).exists() else storage / SHARED_DIRECTORY
 
 
 class TokenKeys:

@@ -23,7 +23,7 @@ from hmac import compare_digest
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from svc.auth.token_keys import RSA_BITS, TokenKeys
+from svc.auth.token_keys import RSA_BITS, TokenKeys, keys_directory
 from svc.auth.users import User, UserDirectory
 from svc.auth.writes import store_user_changes
 from svc.clock import Clock
@@ -33,7 +33,6 @@ from svc.errors import ClientError, PreconditionFailed, Problem
 
 OPERATION: Final = "operation"
 REFRESH: Final = "refresh"
-KEYS_DIRECTORY = "keys"
 
 _ALGORITHM = "RS256"
 _LONGEST_LIFE = 100 * 365 * 86_400  # seconds; beyond it a number is a mistake, and may not be one that JSON can hold
@@ -79,7 +78,7 @@ class Tokens:
     ) -> Tokens:
         """Touches no file. `bits`: of keys that have to be made."""
         return cls(
-            TokenKeys(config.root / KEYS_DIRECTORY, bits=bits),
+            TokenKeys(keys_directory(config), bits=bits),
             directory,
             clock,
             operation_life=config.authentication.operation_token_timeout,

@@ -83,13 +83,14 @@ class PendingVerification:
     """A verification to be run elsewhere. All requests with the same credential get the same object.
 
     Either `await wait(...)`, which does it all; or, after `delay` seconds, run `work()` on any thread and hand its result to `finish()` on the
-    loop's thread, once; if there will be no result, call `abandon()`. `report` is called with the outcome once, before the waiting callers.
-    `slots`: what is waited for before the work runs, None: nothing. `has_begun`: it can not be refused any more.
+    loop's thread, once; if there will be no result, call `abandon()`. `on_loop`: `work()` belongs to the loop's thread, and what it returns is to be
+    awaited. `report` is called with the outcome once, before the waiting callers. `slots`: what is waited for before the work runs, None: nothing.
+    `has_begun`: it can not be refused any more.
     """
 
     __slots__ = (
-        "_owner", "_refusal", "_slots", "_task", "_waiters", "attempt", "delay", "digest", "has_begun", "network", "report", "stored", "username",
-        "work",
+        "_owner", "_refusal", "_slots", "_task", "_waiters", "attempt", "delay", "digest", "has_begun", "network", "on_loop", "report", "stored",
+        "username", "work",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +114,7 @@ class PendingVerification:
         self.has_begun = False
         self.digest = digest
         self.work = work
+        self.on_loop = False
         self.delay = 0.0
         self.attempt = attempt  # user name and address, as `FailureDelays` counts them
         self.username = username
@@ -183,7 +185,7 @@ class PendingVerification:
 
     async def _work(self, loop: asyncio.AbstractEventLoop, executor: Executor | None) -> User | None:
         self.has_begun = True
-        return self.finish(await loop.run_in_executor(executor, self.work))
+        return self.finish(await (self.work() if self.on_loop else loop.run_in_executor(executor, self.work)))
 
     def _tell(self, outcome: User | Problem | None) -> None:
         report, self.report = self.report, None

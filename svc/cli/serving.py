@@ -150,6 +150,7 @@ def _serve_instance(
         ),
         reloads_code=is_dev,
         screen=start.screen,
+        number=None if link is None else link.number,
         link=link,
     )
     server = Server(config, apps, options=options, on_loaded=start.loaded, on_ready=start.ready)
@@ -226,7 +227,7 @@ class _Start:
         if self._is_told:
             self._tell(instance)
         if self.link is not None:
-            self.link.ready(self.errors)
+            self.link.ready(self.errors, instance.siblings.number)
             self.all_ready(None)
         else:
             self.all_ready(self.errors)

@@ -307,8 +307,8 @@ class Logs:
             file.reopen()
 
     def maintain(self, divisor: float = 1.0) -> None:
-        """Rotate files that are due and delete expired ones; to be called once a minute, by instance 0. `divisor`: of the time that rotated files are
-        kept, on a volume that becomes full."""
+        """Rotate files that are due and delete expired ones; to be called once a minute, by one of the processes that write them. `divisor`: of the time
+        that rotated files are kept, on a volume that becomes full."""
         main = self.logger.with_thread("main")
         for file in list(self._files.values()):
             rotated = file.maybe_rotate()

@@ -1,6 +1,6 @@
-"""The records of jobs in `system.svc_job`: written, read, recovered after a restart, removed when they are old (spec: operations §4.1).
+"""The records of jobs in `system.svc_job`: written, read, ended when their process has, removed when they are old (spec: operations §4.1).
 
-Every change of a record is a patch, because another instance may set `cancelled_by` in it.
+A job belongs to the process that took it, its `owner`. Nobody else writes its record as long as that lives.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.clock import Clock
 from svc.config import Config
@@ -20,11 +20,15 @@ from svc.store.values.keys import encode_key, index_key
 from svc.store.values.records import decode
 from svc.store.writing.commit import wait_committed
 
+if TYPE_CHECKING:
+    from svc.siblings import Siblings
+
 logger = logging.getLogger("svc.operations")
 
 KEPT_SECONDS = 30 * 86400.0  # that records of ended jobs are kept
 KEPT_JOBS = 10_000  # ... and how many of them
 PRUNE_PAUSE = 3600.0  # seconds between two removals of old records
+RECOVER_PAUSE = 60.0  # seconds between two looks for jobs whose process has ended unnoticed
 _BATCH = 40  # records removed in one transaction
 
 INTERRUPTED = "interrupted by restart"
@@ -37,7 +41,7 @@ class JobNode(Protocol):
     config: Config
     clock: Clock
     loop: asyncio.AbstractEventLoop
-    instance: int
+    siblings: Siblings
 
 
 class JobRecords:
@@ -45,8 +49,10 @@ class JobRecords:
 
     def __init__(self, node: JobNode) -> None:
         self._node = node
-        self._next_prune = 0.0  # monotonic
+        self._next_prune = 0.0  # monotonic; the next one, too
+        self._next_recovery = node.clock.monotonic() + RECOVER_PAUSE
         self.prune_task: asyncio.Task[None] | None = None
+        self.recovery: asyncio.Task[None] | None = None
 
     @property
     def table(self) -> Table:
@@ -82,58 +88,94 @@ class JobRecords:
         await transaction.apply_in_turn()
         await wait_committed(transaction)
 
-    # -- at the start of an instance
+    # -- jobs of processes that have ended
 
-    def recover(self) -> int:
-        """Report the jobs that an earlier run of this instance has left as interrupted; returns how many. At the start, before any is taken.
+    async def recover(self) -> int:
+        """Report the jobs of processes that do not live any more as interrupted; returns how many. Of those that have restarted the service see
+        `end_restarts`. Raises Problem."""
+        found = [record for record in self._left_behind() if "after_restart" not in record]
+        if not found:
+            return 0
+        table, now_ms = self.table, self.now_ms()
 
-        Instance 0 does it also for instances that there are no more.
-        """
-        node = self._node
+        def collect(transaction: Transaction) -> None:
+            transaction.may_use_reserve = True
+            for record in found:
+                changes = {"status": ERROR, "message": INTERRUPTED, "end_datetime": max(now_ms, _began(record))}
+                transaction.update(table, record["id"], changes, decide=_unless_ended)
+
+        await self.write(collect, None)
+        logger.warning("%d jobs were interrupted by the end of the process that ran them", len(found))
+        return len(found)
+
+    def sweep(self, now: float) -> None:
+        """Once a second: now and then `recover`, if this process leads."""
+        if now >= self._next_recovery and self._node.siblings.is_leader:
+            self._next_recovery = now + RECOVER_PAUSE
+            self.recover_soon()
+
+    def owner_left(self, owner: str) -> None:
+        """The process of this identity has ended."""
+        self.recover_soon()
+
+    def recover_soon(self) -> asyncio.Task[None]:
+        """`recover` as a task: what prevents it is logged, and it is tried again later."""
+        if self.recovery is None or self.recovery.done():
+            self.recovery = self._node.loop.create_task(self._recover(), name="interrupted jobs")
+        return self.recovery
+
+    async def _recover(self) -> None:
+        try:
+            await self.recover()
+        except Problem as problem:
+            logger.warning("interrupted jobs could not be recorded: %s", problem.message)
+
+    def _left_behind(self) -> Iterator[dict[str, Any]]:
+        """The records of jobs that have not ended though their process has."""
+        is_alive = {"": False}  # by owner
+        for record in self._unfinished():
+            owner = record.get("owner", "")
+            if owner not in is_alive:
+                is_alive[owner] = self._node.siblings.is_alive(owner)
+            if not is_alive[owner]:
+                yield record
+
+    def _unfinished(self) -> list[dict[str, Any]]:
         table = self.table
         snapshot = table.database.snapshot()
-        transaction = Transaction(node.store)
-        found = 0
+        found = []
         for status in (CREATED, IN_PROGRESS):
-            for stored, _ in list(_entries(table, "status", index_key(status), index_key(status) + b"\0", snapshot)):
+            for stored, _ in _entries(table, "status", index_key(status), index_key(status) + b"\0", snapshot):
                 raw = table.get_by(stored, snapshot)
-                if raw is None:
-                    continue
-                record = decode(raw)
-                if "after_restart" in record:
-                    continue  # `end_restarts`, once this process answers
-                instance = record.get("instance", 0)
-                if instance == node.instance or (node.instance == 0 and instance >= node.config.instances):
-                    transaction.patch(
-                        table, record["id"], {"status": ERROR, "message": INTERRUPTED, "end_datetime": max(self.now_ms(), _began(record))}
-                    )
-                    found += 1
-        if found:
-            transaction.apply()
-            node.store.commit_turn()
-            problem = transaction.outcome and transaction.outcome[0]
-            if problem is not None:
-                raise problem
-            logger.warning("%d jobs were interrupted by the end of the service", found)
+                if raw is not None:
+                    found.append(decode(raw))
         return found
 
-    def end_restarts(self) -> None:
+    def restarting(self, message: str) -> dict[str, Any]:
+        """What the record of a job gets that restarts the service, with its message when that is done."""
+        return {"after_restart": message, "root": str(self._node.config.root)}
+
+    async def end_restarts(self) -> None:
         """Report the jobs that have restarted the service as done. When it answers. Raises Problem."""
-        table = self.table
-        snapshot = table.database.snapshot()
-        transaction = Transaction(self._node.store)
-        for stored, _ in list(_entries(table, "status", index_key(IN_PROGRESS), index_key(IN_PROGRESS) + b"\0", snapshot)):
-            raw = table.get_by(stored, snapshot)
-            record = {} if raw is None else decode(raw)
-            if "after_restart" in record and record.get("instance", 0) == self._node.instance:
-                ended = max(self.now_ms(), _began(record))
-                transaction.patch(table, record["id"], {"status": COMPLETE, "message": record["after_restart"], "end_datetime": ended})
-        if transaction.has_writes:
-            transaction.apply()
-            self._node.store.commit_turn()
-            problem = transaction.outcome and transaction.outcome[0]
-            if problem is not None:
-                raise problem
+        node, table = self._node, self.table
+        instances, own = node.config.instances, node.siblings.number
+
+        def is_done(record: Mapping[str, Any]) -> bool:
+            """Whether this process has taken the place of the one that ran the job."""
+            number = record.get("instance", 0)
+            is_here = record.get("root", str(node.config.root)) == str(node.config.root)
+            return is_here and record.get("owner") != node.siblings.identity and (number == own or number >= instances)
+
+        found = [record for record in self._unfinished() if "after_restart" in record and is_done(record)]
+        if found:
+            now_ms = self.now_ms()
+
+            def collect(transaction: Transaction) -> None:
+                for record in found:
+                    changes = {"status": COMPLETE, "message": record["after_restart"], "end_datetime": max(now_ms, _began(record))}
+                    transaction.update(table, record["id"], changes, decide=_unless_ended)
+
+            await self.write(collect, None)
 
     # -- reading
 
@@ -210,3 +252,8 @@ def _entries(table: Table, attribute: str, low: bytes | None, high: bytes | None
 
 def _began(record: Mapping[str, Any]) -> int:
     return int(record.get("start_datetime") or record.get("created_datetime") or 0)
+
+
+def _unless_ended(changes: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The changes, unless the job has ended: its process has written that with its last breath, or another one was faster."""
+    return changes if stored is not None and TRANSITIONS.get(stored["status"]) else {}

@@ -1,6 +1,6 @@
 """Running jobs: work that goes on after its response (spec: operations §4.1).
 
-A job belongs to the instance that took it and ends with it: `JobRecords.recover`, at the next start, reports those that were interrupted.
+A job belongs to the process that took it and ends with it. Whoever notices that the process has ended reports its jobs as interrupted: `JobRecords.recover`.
 """
 
 from __future__ import annotations
@@ -61,12 +61,15 @@ logger = logging.getLogger("svc.operations")
 
 RUNNING = 4  # jobs at one time: more would only share the same disk
 WAITING = 100  # that wait for a place; then 503
-POLL_INTERVAL = 1.0  # seconds between two polls for jobs that another instance has cancelled
+ANSWER_SECONDS = 5.0  # that other processes have to say whether a job is theirs
 RETRY_PAUSE = 5.0  # seconds until the end of a job is written once more, after the store could not take it
 
 UNEXPECTED = "There was an error processing your request. Check logs and try again."
 
-_NEVER_SHOWN = frozenset({"request", "instance", "cancelled_by", "after_restart"})
+CANCEL = "cancel a job"
+"""Asked of other processes with [id, username]: whether it was theirs, and is cancelled now."""
+
+_NEVER_SHOWN = frozenset({"request", "instance", "owner", "root", "after_restart"})
 
 
 class JobCall(Protocol):
@@ -80,14 +83,13 @@ class JobCall(Protocol):
 
 
 class Jobs:
-    """The jobs that this instance has taken."""
+    """The jobs that this process has taken."""
 
     def __init__(self, node: JobNode) -> None:
         self._node = node
         self.records = JobRecords(node)
         self._jobs: dict[str, Job] = {}  # not ended
         self._places = asyncio.Semaphore(RUNNING)
-        self._is_polling = False
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -110,14 +112,14 @@ class Jobs:
                 "status": CREATED,
                 "user": call.username,
                 "created_datetime": self.records.now_ms(),
-                "instance": self._node.instance,
+                "instance": self._node.siblings.number,
+                "owner": self._node.siblings.identity,
                 "request": kept_request(call.body, call.operation.secrets),
             },
         )
         self._jobs[job.id] = job
         begun: asyncio.Future[None] = self._node.loop.create_future()
         job.task = self._node.loop.create_task(self._run(job, work, begun, frees), name=f"job {job.id}")
-        self._watch()
         return _answer(job.id, begun)
 
     async def _run(self, job: Job, work: Work, begun: asyncio.Future[None], frees: bool) -> None:
@@ -179,8 +181,7 @@ class Jobs:
     async def stop(self) -> None:
         """End all of them, reported as interrupted. For the end of the server, while its loop still turns."""
         tasks = [job.task for job in self._jobs.values() if job.task is not None]
-        if self.records.prune_task is not None:
-            tasks.append(self.records.prune_task)
+        tasks += [task for task in (self.records.prune_task, self.records.recovery) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -190,8 +191,9 @@ class Jobs:
         await self.records.patch(job.record, changes)
 
     async def note_restart(self, job: Job, message: str) -> None:
-        job.record["after_restart"] = message
-        await self._patch(job, {"after_restart": message})
+        changes = self.records.restarting(message)
+        job.record |= changes
+        await self._patch(job, changes)
 
     def maybe_write_progress(self, job: Job) -> None:
         """Write the progress if it is due; not awaited, and nothing is lost if it cannot be written now."""
@@ -210,46 +212,35 @@ class Jobs:
     # -- cancelling
 
     async def cancel(self, job_id: str, user: str) -> bool:
-        """Cancel a job, in whichever instance it is; False if it has ended. Raises NotFound."""
-        job = self._jobs.get(job_id)
-        if job is not None:
-            return self._cancel(job, user)
+        """Cancel a job, in whichever process it is; False if it has ended. Raises NotFound, and 503 if its process does not answer."""
+        if self.cancel_here(job_id, user):
+            return True
+        if job_id in self._jobs:
+            return False
         record = self.records.stored(job_id)
         if record is None:
             raise NotFound(f"Job '{job_id[:250]}' does not exist")
-        if record["status"] not in (CREATED, IN_PROGRESS):
+        if not TRANSITIONS[record["status"]]:
             return False
-        await self.records.write(lambda transaction: transaction.patch(self.records.table, job_id, {"cancelled_by": user}), user)
-        return True
+        siblings, owner = self._node.siblings, record.get("owner", "")
+        answer = next((each for each in await siblings.ask(CANCEL, [job_id, user], ANSWER_SECONDS) if each.identity == owner), None)
+        if answer is not None and answer.error is None:
+            return answer.value is True
+        if not siblings.is_alive(owner):
+            await self.records.recover()
+            return False
+        raise Overloaded(f"The process that runs job '{job_id}' does not answer, try again later")
 
-    @staticmethod
-    def _cancel(job: Job, user: str) -> bool:
-        if not TRANSITIONS[job.status]:
+    def cancel_here(self, job_id: str, user: str) -> bool:
+        """Cancel a job of this process; False if it has ended, or is none of them."""
+        job = self._jobs.get(job_id)
+        if job is None or not TRANSITIONS[job.status]:
             return False
         if job.cancelled_by is None:
             job.cancelled_by = user
             if job.is_stored and job.task is not None:  # else it notices by itself, once its caller has been answered
                 job.task.cancel()
         return True
-
-    def _watch(self) -> None:
-        """Poll for cancellations by other instances as long as there are jobs."""
-        if not self._is_polling and self._node.config.instances > 1:
-            self._is_polling = True
-            self._node.loop.call_later(POLL_INTERVAL, self._poll_again)
-
-    def _poll_again(self) -> None:
-        self._is_polling = False
-        if self._jobs:
-            self.poll_cancelled()
-            self._watch()
-
-    def poll_cancelled(self) -> None:
-        """Cancel the jobs whose record another instance has marked as cancelled."""
-        for job in list(self._jobs.values()):
-            wish = (self.records.stored(job.id) or {}).get("cancelled_by")
-            if wish is not None:
-                self._cancel(job, wish)
 
     # -- reading
 

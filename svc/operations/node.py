@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from svc.operations.system_information import Machine
     from svc.resources import Resources
     from svc.scheduler import Scheduler
+    from svc.siblings import Siblings
     from svc.store import Store
 
 
@@ -42,8 +43,8 @@ async def _nothing_to_reload() -> list[str]:
 class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
-    `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`.
-    `statements`: runs SQL.
+    `siblings`: the other processes over the same databases. `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the
+    open ports, for `applications` and `operations`. `statements`: runs SQL.
 
     What only operations have is made when the first of them asks for it."""
 
@@ -60,6 +61,7 @@ class Node:
     tokens: Tokens
     sessions: Sessions
     status: StatusBoard
+    siblings: Siblings
     analytics: Analytics | None = None
     apps: Sequence[App] = ()
     restart: Callable[[bool], None] = lambda in_place: None
@@ -68,6 +70,12 @@ class Node:
     scheduler: Scheduler | None = None
     addresses: Callable[[], Mapping[str, Sequence[str]]] = dict
     statements: Statements | None = None
+
+    def answer_siblings(self) -> None:
+        """From now on this process answers what others ask it."""
+        from svc.operations.job_runs import CANCEL
+
+        self.siblings.answer(CANCEL, lambda value: "jobs" in self.__dict__ and self.jobs.cancel_here(*value))
 
     @cached_property
     def jobs(self) -> Jobs:

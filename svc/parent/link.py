@@ -19,17 +19,18 @@ COMPLETED = 2 * SLOTS  # behind the beats of two generations: the number of the 
 
 
 class Link:
-    """`number`: of this instance. `is_first`: it is the first instance of a start or a restart: the user is told what it finds.
+    """`number`: of this instance, as the one before in its place had it; None if there was none. `is_first`: of a start or a restart: the user is told what it
+    finds.
 
     It is the `SocketSource` of the instance.
     """
 
-    def __init__(self, channel: Channel, number: int, generation: int, beats: mmap.mmap, slot: int, *, is_first: bool) -> None:
+    def __init__(self, channel: Channel, number: int | None, generation: int, beats: mmap.mmap, slot: int, *, is_first: bool) -> None:
         """`beats`: shared with the parent, where `slot` is this instance's."""
         self.number = number
         self._generation = generation
         self.is_first = is_first
-        self.on_retire: Callable[[socket.socket | None], None] = lambda heir: None
+        self.on_retire: Callable[[socket.socket], None] = lambda heir: None
         """Called when another instance has taken the place of this one. With the socket for what it hands over."""
         self.on_succeed: Callable[[socket.socket], None] = lambda heritage: None
         """Called with the socket from which it takes over what its predecessor hands over."""
@@ -102,9 +103,9 @@ class Link:
         loop.add_reader(self._channel.sock, self._on_readable)
         self._keep([])
 
-    def ready(self, errors: int) -> None:
-        """The instance serves. `errors`: in its applications."""
-        self._tell(Ready(errors))
+    def ready(self, errors: int, number: int) -> None:
+        """The instance serves. `errors`: in its applications. `number`: that it has."""
+        self._tell(Ready(errors, number))
 
     def restart(self) -> None:
         """Have all instances replaced, once the answers under way are sent."""
@@ -170,7 +171,7 @@ class Link:
         for message, descriptors in arrived:
             sockets = [socket.socket(fileno=each) for each in descriptors]
             if isinstance(message, Retire):
-                self.on_retire(sockets[0] if sockets else None)
+                self.on_retire(sockets[0])
             elif isinstance(message, Succeed):
                 self.on_succeed(sockets[0])
             elif isinstance(message, NotRestarted):

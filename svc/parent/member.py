@@ -26,12 +26,12 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """`slot`: of its beats. `started`: monotonic seconds. `opened`: how often it has opened any port that is free, by name.
+    """`place`: among those of this parent, from 0. `slot`: of its beats. `started`: monotonic seconds. `beat`, `beat_at`: the last one, and when it was seen.
 
-    `beat`, `beat_at`: the last one, and when it was seen. `is_aborted`: it has been told to end because it does nothing.
+    `is_aborted`: it has been told to end because it does nothing. `opened`: how often it has opened any port that is free, by name.
     """
 
-    number: int
+    place: int
     generation: int
     pid: int
     channel: Channel
@@ -45,7 +45,7 @@ class Member:
     opened: dict[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"instance {self.number} (pid: {self.pid})"
+        return f"instance {self.place} (pid: {self.pid})"
 
     def signal(self, number: int) -> None:
         try:
@@ -56,7 +56,7 @@ class Member:
 
 @dataclass(slots=True)
 class Lives:
-    """How the instances of one number have lived, for the pause before the next. `pause`: seconds. `short`: short lives in a row."""
+    """How the instances of one place have lived, for the pause before the next. `pause`: seconds. `short`: short lives in a row."""
 
     pause: float = FIRST_PAUSE
     short: int = 0

@@ -45,9 +45,10 @@ class Release(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
-    """To the parent: it serves. `errors`: in its applications."""
+    """To the parent: it serves. `errors`: in its applications. `number`: that it has among the instances of the data directory."""
 
     errors: int
+    number: int
 
 
 class Restart(msgspec.Struct, tag=True, frozen=True):

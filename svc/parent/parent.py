@@ -70,8 +70,9 @@ class Parent:
         self._sockets = KeptSockets(count)
         self._members: dict[int, Member] = {}  # by process id
         self._lives = [Lives() for _ in range(count)]
-        self._due: dict[int, float] = {}  # number of an instance -> when it is to be started
-        self._to_renew: list[int] = []  # numbers of the instances that have still to be replaced
+        self._numbers: dict[int, int] = {}  # place of an instance here -> its number among all over the data directory
+        self._due: dict[int, float] = {}  # place of an instance -> when it is to be started
+        self._to_renew: list[int] = []  # places of the instances that have still to be replaced
         self._generation = 0
         self._said_ready = False
         self._stops = 0
@@ -100,10 +101,11 @@ class Parent:
             return
         self._generation = int(state["generation"])
         now = self._clock.monotonic()
-        for number, generation, pid, descriptor, slot, lived, is_ready in state["members"]:
+        self._numbers = dict(map(tuple, state["numbers"]))
+        for place, generation, pid, descriptor, slot, lived, is_ready in state["members"]:
             os.set_inheritable(descriptor, False)
             sock = socket.socket(fileno=descriptor)
-            member = Member(number, generation, pid, Channel(sock), slot, now - lived, State.READY if is_ready else State.RETIRING)
+            member = Member(place, generation, pid, Channel(sock), slot, now - lived, State.READY if is_ready else State.RETIRING)
             member.beat_at = now
             self._members[pid] = member
         self._sockets.adopt(state["sockets"], list(self._members))
@@ -169,19 +171,19 @@ class Parent:
 
     def _start_due(self) -> Link | None:
         now = self._clock.monotonic()
-        for number in [number for number, due in self._due.items() if due <= now]:
-            del self._due[number]
+        for place in [place for place, due in self._due.items() if due <= now]:
+            del self._due[place]
             if self._stops:
                 continue
-            link = self._fork(number)
+            link = self._fork(place)
             if link is not None:
                 return link
         return None
 
-    def _fork(self, number: int) -> Link | None:
+    def _fork(self, place: int) -> Link | None:
         """Start an instance; in that, returns its link."""
         here, there = pair()
-        slot = (self._generation % 2) * SLOTS + number
+        slot = (self._generation % 2) * SLOTS + place
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # the pages of all that is here stay shared: no collection of the child writes to them
@@ -190,16 +192,16 @@ class Parent:
         if pid == 0:
             die_with_parent(parent)
             here.close()
-            return self._become(Channel(there), number, slot)
+            return self._become(Channel(there), place, slot)
         there.close()
         now = self._clock.monotonic()
-        member = Member(number, self._generation, pid, Channel(here), slot, now)
+        member = Member(place, self._generation, pid, Channel(here), slot, now)
         here.setblocking(False)
         self._members[pid] = member
         self._selector.register(here, selectors.EVENT_READ, member)
         return None
 
-    def _become(self, channel: Channel, number: int, slot: int) -> Link:
+    def _become(self, channel: Channel, place: int, slot: int) -> Link:
         """This is an instance: keep nothing of the parent but the lock of the root, which so outlives it."""
         self._restore()
         for each in STOPPING[1:]:
@@ -209,7 +211,12 @@ class Parent:
         self._sockets.give_up()
         os.close(self._beats_file)
         return Link(
-            channel, number, self._generation, self._beats, slot, is_first=number == 0 and (not self._said_ready or 0 in self._to_renew)
+            channel,
+            self._numbers.get(place),
+            self._generation,
+            self._beats,
+            slot,
+            is_first=place == 0 and (not self._said_ready or 0 in self._to_renew),
         )
 
     # --- what the instances say ----------------------------------------------------------------------------------------------------------
@@ -241,7 +248,7 @@ class Parent:
         elif isinstance(message, Release):
             self._sockets.release(member.pid, message.port, message.path)
         elif isinstance(message, Ready):
-            self._on_member_ready(member, message.errors)
+            self._on_member_ready(member, message)
         elif isinstance(message, Restart):
             self._restart()
 
@@ -254,7 +261,7 @@ class Parent:
             self._tell(member, Refused(error.errno or 0, str(error.strerror), str(error.filename or "")))
             return
         for position, group in enumerate(kept.sockets):
-            own = [sock.fileno() for index, sock in enumerate(group) if index % self._count == member.number or len(group) == 1]
+            own = [sock.fileno() for index, sock in enumerate(group) if index % self._count == member.place or len(group) == 1]
             others = [sock.fileno() for sock in group if sock.fileno() not in own]
             self._tell(member, Opened(len(own), position == len(kept.sockets) - 1), [*own, *others])
 
@@ -268,23 +275,24 @@ class Parent:
         for member in self._members.values():
             self._tell(member, message)
 
-    def _on_member_ready(self, member: Member, errors: int) -> None:
+    def _on_member_ready(self, member: Member, message: Ready) -> None:
         now = self._clock.monotonic()
-        member.state, member.errors, member.beat_at = State.READY, errors, now
+        member.state, member.errors, member.beat_at = State.READY, message.errors, now
+        self._numbers[member.place] = message.number
         for old in list(self._members.values()):
-            if old.state is State.READY and old.generation < member.generation and (old.number % self._count) == member.number:
+            if old.state is State.READY and old.generation < member.generation and (old.place % self._count) == member.place:
                 self._replace(old, member)
         ready = [each for each in self._members.values() if each.state is State.READY and each.generation == self._generation]
         if not self._said_ready:
             if len(ready) < self._count:
-                if member.number == 0:
+                if member.place == 0:
                     self._due |= dict.fromkeys(range(1, self._count), now)
                 return
             self._said_ready = True
             self._complete()
             self._on_ready(ready[0].errors)
             notify_supervisor("READY=1")
-        elif self._to_renew and member.number == self._to_renew[0]:
+        elif self._to_renew and member.place == self._to_renew[0]:
             del self._to_renew[0]
             self._renew_next()
 
@@ -321,7 +329,7 @@ class Parent:
             os.set_inheritable(member.channel.sock.fileno(), True)
             members.append(
                 [
-                    member.number,
+                    member.place,
                     member.generation,
                     member.pid,
                     member.channel.sock.fileno(),
@@ -331,7 +339,13 @@ class Parent:
                 ]
             )
         os.set_inheritable(self._beats_file, True)
-        return {"generation": self._generation, "beats": self._beats_file, "members": members, "sockets": self._sockets.inheritable()}
+        return {
+            "generation": self._generation,
+            "numbers": list(self._numbers.items()),
+            "beats": self._beats_file,
+            "members": members,
+            "sockets": self._sockets.inheritable(),
+        }
 
     def _renew_next(self) -> None:
         if self._to_renew:
@@ -412,27 +426,27 @@ class Parent:
                 self._sockets.close_unused()
             return
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-        if not self._said_ready and member.number == 0 and member.state is State.STARTING:  # it has said why
+        if not self._said_ready and member.place == 0 and member.state is State.STARTING:  # it has said why
             self._fail(code if code >= 0 else SIGNALLED - code, "" if code >= 0 else f"{member} has ended {how} before it served")
-        elif self._to_renew and member.state is State.STARTING and member.number == self._to_renew[0] and self._has_other(member):
+        elif self._to_renew and member.state is State.STARTING and member.place == self._to_renew[0] and self._has_other(member):
             self._to_renew.clear()
             self._give_up_restart(f"{member} has ended {how} before it served")
         else:
             self._start_again(member, how)
 
     def _has_other(self, member: Member) -> bool:
-        return any(each.number == member.number and each.state is State.READY for each in self._members.values())
+        return any(each.place == member.place and each.state is State.READY for each in self._members.values())
 
     def _start_again(self, member: Member, how: str) -> None:
         now = self._clock.monotonic()
-        if member.number >= self._count:
+        if member.place >= self._count:
             return
-        pause = self._lives[member.number].ended(now - member.started)
+        pause = self._lives[member.place].ended(now - member.started)
         if pause is None:
             self._fail(1, f"{member} has ended {how}, as those before it as soon as they were started: svc gives up, see the lines above")
             return
         self._log("error", f"{member} has ended {how}; it is started again{f' in {pause:.0f} s' if pause else ''}")
-        self._due[member.number] = now + pause
+        self._due[member.place] = now + pause
 
     def _fail(self, status: int, text: str) -> None:
         """End with this status, as far as anything still runs in an orderly way."""

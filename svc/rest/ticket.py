@@ -7,6 +7,7 @@ from typing import Any
 
 from svc.auth.tickets import Tickets
 from svc.auth.users import user_of
+from svc.awaitables import then
 from svc.content.registry import ContentTypes
 from svc.errors import AccessViolation, MethodNotAllowed, Problem
 from svc.http.problems import problem_response
@@ -35,8 +36,11 @@ class TicketEndpoint:
         user = user_of(request)
         if user is None:
             raise AccessViolation
-        ticket, expires = self._tickets.issue(user)
-        return self._finish(request, Response(None, 201, {"Cache-Control": "no-store"}, {"ticket": ticket, "expires": expires}))
+        return then(self._tickets.issue(user), lambda made: self._finish(request, _created(*made)))
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
         return problem_response(error, self._types, request, request_id)
+
+
+def _created(ticket: str, expires: float) -> Response:
+    return Response(None, 201, {"Cache-Control": "no-store"}, {"ticket": ticket, "expires": expires})

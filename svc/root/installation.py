@@ -175,9 +175,9 @@ def make_keys(config: Config, *, tokens: bool = False, clock: Clock = SYSTEM_CLO
 
             ensure_certificates(directory, config.node.hostname, clock=clock)
         if tokens:
-            from svc.auth.token_keys import TokenKeys
+            from svc.auth.token_keys import TokenKeys, keys_directory
 
-            TokenKeys(directory).prepare()
+            TokenKeys(keys_directory(config)).prepare()
     except (OSError, Problem) as error:
         reason = error.message if isinstance(error, Problem) else f"{error.filename}: {error.strerror}"
         return f"The keys and certificates in {directory} cannot be made: {reason}"

@@ -11,11 +11,9 @@ monotonic clock, and the following ones count from there.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -87,19 +85,13 @@ class ScheduledJob:
 class Claims:
     """The claims of one instance."""
 
-    def __init__(
-        self, clock: Clock, owner: str, is_alive: Callable[[str], bool] | None, is_running: Callable[[ScheduledJob], bool]
-    ) -> None:
-        """`owner`: name of this instance, other than that of any other on the data directory; "": one is made. `is_alive`: whether the process of the
-        instance of that name runs. `is_running`: whether this instance runs a job just now."""
+    def __init__(self, clock: Clock, owner: str, is_alive: Callable[[str], bool], is_running: Callable[[ScheduledJob], bool]) -> None:
+        """`owner`: identity of this process. `is_alive`: whether the process of that identity lives. `is_running`: whether this instance runs a job just
+        now."""
         self._clock = clock
-        self._given_owner = owner
-        self._is_alive = is_alive or _is_alive
+        self.owner = owner
+        self._is_alive = is_alive
         self._is_running = is_running
-
-    @cached_property
-    def owner(self) -> str:
-        return self._given_owner or _own_name()
 
     def _now(self) -> int:
         return int(self._clock.wall() * 1000)
@@ -194,23 +186,3 @@ class Claims:
         if before is None or before.owner != self.owner or before.status != RUNNING:
             return before
         return replace(before, heartbeat=self._now())
-
-
-def _own_name() -> str:
-    import psutil
-
-    process = psutil.Process()
-    return f"{process.pid}:{process.create_time():.2f}:{os.urandom(4).hex()}"
-
-
-def _is_alive(owner: str) -> bool:
-    """Whether the process of an instance runs. One that has the id of this process was here before a restart in place."""
-    import psutil
-
-    try:
-        pid, created, _ = owner.split(":")
-        return int(pid) != os.getpid() and f"{psutil.Process(int(pid)).create_time():.2f}" == created
-    except psutil.AccessDenied:
-        return True
-    except (ValueError, psutil.Error):
-        return False

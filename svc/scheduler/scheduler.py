@@ -27,7 +27,7 @@ from svc.errors import ClientError, NotFound, Overloaded, Problem
 from svc.loop import is_ours
 from svc.scheduler.claims import Claims, Handler, ScheduledJob
 from svc.scheduler.job import JobRun, JobSpec
-from svc.scheduler.job_state import FAILED, INTERRUPTED, MAX_ERROR, SUCCEEDED, JobState, JobTables, Outcome
+from svc.scheduler.job_state import FAILED, INTERRUPTED, MAX_ERROR, RUNNING, SUCCEEDED, JobState, JobTables, Outcome
 from svc.store import Store
 
 logger = logging.getLogger("svc.applications")
@@ -49,13 +49,13 @@ class Scheduler:
         store: Store,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
+        owner: str,
+        is_alive: Callable[[str], bool],
         *,
         report: Report = lambda application, level, text: None,
-        owner: str = "",
-        is_alive: Callable[[str], bool] | None = None,
     ) -> None:
-        """`owner`: name of this instance, other than that of any other on the data directory. `is_alive`: whether the process of the instance of that
-        name runs."""
+        """`owner`: identity of this process, other than that of any other on the data directory. `is_alive`: whether the process of that identity
+        lives."""
         self.look = LOOK
         """Seconds between two looks at the clock, at most."""
         self.may_begin: Callable[[], bool] = lambda: True
@@ -123,6 +123,14 @@ class Scheduler:
             task.cancel()
         if busy:
             await asyncio.wait(busy, timeout=LOOK)
+
+    def owner_left(self, owner: str) -> None:
+        """The process of this identity has ended: what it ran is over, and its next time may have come."""
+        for job in self._jobs.values():
+            state = self._tables.read(job.application, job.spec.name)
+            if state is not None and state.status == RUNNING and state.owner == owner:
+                job.known, job.look_at = None, 0.0
+        self._arm()
 
     def jobs(self) -> list[dict[str, Any]]:
         """What is known of each job, by application and name; the last run as the newest record has it."""

@@ -13,12 +13,14 @@ from svc.api.statements import Statements
 from svc.apps import App, Applications, Runtime
 from svc.auth.users import UserDirectory
 from svc.config import Config
+from svc.errors import StoreFailure
 from svc.logs import Logs
 from svc.query.budget import QueryLimits, set_limits
 from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.root.data_version import ensure_version
 from svc.scheduler import Scheduler
+from svc.siblings import Siblings
 from svc.store import Store, StoreSettings
 from svc.store.blobs import ThreadHelper
 from svc.store.disk.reclamation import ReclamationSettings
@@ -50,6 +52,14 @@ def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper
     store.helper = ThreadHelper(reactor.loop, executor)
     ensure_version(store, reactor.clock)
     return store
+
+
+def find_siblings(config: Config, reactor: Reactor, number: int | None) -> Siblings:
+    """This process, and the others over the same data directory. Raises StoreFailure."""
+    try:
+        return Siblings(config.storage.path, reactor.loop, number=number, clock=reactor.clock)
+    except OSError as error:
+        raise StoreFailure(f"The directory of the databases cannot be used: {error.strerror}") from error
 
 
 def make_statements(config: Config, store: Store, reactor: Reactor, executor: Executor) -> Statements:
@@ -87,6 +97,7 @@ def make_applications(
     reactor: Reactor,
     logs: Logs,
     interface: Interface,
+    siblings: Siblings,
     on_loaded: Callable[[App], None],
     *,
     answer_graphql: Callable[[Any], Any],
@@ -102,7 +113,8 @@ def make_applications(
         logs.get_logger(application, section=application).log(level, text)
 
     store = interface.store
-    scheduler = Scheduler(store, store.clock, reactor.loop, report=report_alone)
+    scheduler = Scheduler(store, store.clock, reactor.loop, siblings.identity, siblings.is_alive, report=report_alone)
+    siblings.on_left.append(scheduler.owner_left)
     runtime = Runtime(
         store,
         resources,
@@ -115,6 +127,7 @@ def make_applications(
         grantable=_grantable,
         components=config.components,
         report=report,
+        lead=siblings.lead,
         report_alone=report_alone,
         scheduler=scheduler,
         answer_graphql=answer_graphql,

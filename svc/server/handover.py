@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from svc.parent.channel import Channel
-from svc.parent.messages import Connection
+from svc.parent.messages import Connection, Message
 from svc.server.ports import ServerPorts
 
 
@@ -42,43 +42,46 @@ class Heir:
             self._channel = None
 
 
-class Heritage:
-    """The end of the instance that takes over."""
+class Heritages:
+    """What an instance takes over from those in whose place it serves: one for each of them."""
 
-    def __init__(self, sock: socket.socket, ports: Callable[[], Sequence[ServerPorts]], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, ports: Callable[[], Sequence[ServerPorts]], loop: asyncio.AbstractEventLoop) -> None:
         """`ports`: those of this instance, as they are."""
-        sock.setblocking(False)
-        self._channel = Channel(sock)
-        self._sock = sock
         self._ports = ports
         self._loop = loop
-        self.is_open = True
-        loop.add_reader(sock, self._on_readable)
+        self._channels: dict[socket.socket, Channel] = {}
 
-    def _on_readable(self) -> None:
+    def take(self, sock: socket.socket) -> None:
+        """Accept the connections that come over this socket, until its other end is closed."""
+        sock.setblocking(False)
+        self._channels[sock] = Channel(sock)
+        self._loop.add_reader(sock, self._on_readable, sock)
+
+    def _on_readable(self, sock: socket.socket) -> None:
         try:
-            arrived = self._channel.receive()
+            arrived = self._channels[sock].receive()
         except BlockingIOError:
             return
         except (EOFError, OSError):
-            self.close()
+            self._end(sock)
             return
         for message, descriptors in arrived:
-            sockets = [socket.socket(fileno=each) for each in descriptors]
-            if isinstance(message, Connection) and sockets:
-                self._accept(message, sockets[0])
+            for each in descriptors:
+                self._accept(message, socket.socket(fileno=each))
 
-    def _accept(self, connection: Connection, sock: socket.socket) -> None:
+    def _accept(self, connection: Message, sock: socket.socket) -> None:
         """One of a server that this instance does not have is closed: its port is not open any more."""
         sock.setblocking(False)
         for each in self._ports():
-            if (each.section, tuple(each.ports)) == (connection.section, connection.ports):
+            if isinstance(connection, Connection) and (each.section, tuple(each.ports)) == (connection.section, connection.ports):
                 each.connections.accept(sock, connection.peer, connection.scheme)
                 return
         sock.close()
 
+    def _end(self, sock: socket.socket) -> None:
+        self._loop.remove_reader(sock)
+        self._channels.pop(sock).close()
+
     def close(self) -> None:
-        if self.is_open:
-            self.is_open = False
-            self._loop.remove_reader(self._sock)
-            self._channel.close()
+        for sock in list(self._channels):
+            self._end(sock)

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svc import __version__
 from svc.analytics import Analytics, AnalyticsSettings
@@ -47,10 +47,10 @@ from svc.scheduler import Scheduler
 from svc.server.accounts import NOBODY_GIVEN, Accounts
 from svc.server.application_interfaces import ApplicationInterfaces, PortDispatchers
 from svc.server.application_ports import ApplicationPorts
-from svc.server.building import make_applications, make_statements, open_store, warnings_of
+from svc.server.building import find_siblings, make_applications, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
-from svc.server.handover import Heir, Heritage
+from svc.server.handover import Heir, Heritages
 from svc.server.http_date import HttpDate
 from svc.server.operations_interface import OperationsInterface
 from svc.server.periodic import PeriodicWork
@@ -60,12 +60,10 @@ from svc.server.reports import Defects, ReloadReports
 from svc.server.screen import Screen
 from svc.server.shown_configuration import shown_configuration
 from svc.server.shutdown import DRAIN_SECONDS, Shutdown
+from svc.siblings import Siblings
 from svc.store import Store
 from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
-
-if TYPE_CHECKING:
-    from socket import socket
 
 HELPER_THREADS = 2
 SQL_THREADS = 64  # one for each open statement, which work in turns (`svc.sql.threads`)
@@ -84,8 +82,8 @@ class InstanceOptions:
     `administrator`: the first super user, if one has to be created. `on_first_super_user`: called with it then. `make_executor(name, threads)`: for
     what would block the loop. `on_log(level, tags, text)`: called with each entry of the log. `reloads_code`: changed Python code takes effect at once,
     as under `svc dev`. `watches`: changed files are noticed. `screen`: shows what happens, and what would be printed of the log. `opens_ports`: False:
-    requests come in another way, and the signals, the logging and the sockets of this process are somebody else's. `link`: to the parent process, if it
-    has one.
+    requests come in another way, and the signals, the logging and the sockets of this process are somebody else's. `number`: of this instance; None: the
+    lowest that no other process over the same databases has. `link`: to the parent process, if it has one.
     """
 
     administrator: Administrator = NOBODY_GIVEN
@@ -96,6 +94,7 @@ class InstanceOptions:
     watches: bool = True
     screen: Screen | None = None
     opens_ports: bool = True
+    number: int | None = None
     link: Link | None = None
 
 
@@ -107,6 +106,7 @@ class Instance:
 
     defects: Defects
     store: Store
+    siblings: Siblings
     interface: Interface
     analytics: Analytics
     application_port: ServerPorts
@@ -135,7 +135,7 @@ class Instance:
         self._turns = turns
         self._is_serving = False
         self._commit_deferred = False
-        self._heritages: list[Heritage] = []
+        self._heritages = Heritages(self._all_ports, loop)
         self._reloading: asyncio.Task[list[str]] | None = None
         self._open_logs()
         self._executors = {
@@ -156,15 +156,30 @@ class Instance:
             loop=loop,
             logger=self.logger,
             others=self.application_ports.others,
-            stop_sockets=self.application_ports.stop,
             link=self._link,
+            on_stop=self._on_stop,
         )
         self.scheduler.may_begin = lambda: not self._shutdown.has_begun
         self.periodic = PeriodicWork(
-            config, self.store, self.accounts.directory, self.analytics, self._all_ports, reactor=self.reactor, turns=turns, logs=self.logs
+            config,
+            self.store,
+            self.accounts.directory,
+            self.analytics,
+            self._all_ports,
+            reactor=self.reactor,
+            turns=turns,
+            logs=self.logs,
         )
+        rotation = self.siblings.lead(f"logs in {config.logging.path.parent.resolve()}", lambda: None)
+        self.periodic.leads, self.periodic.rotates = lambda: self.siblings.is_leader, lambda: rotation.is_held
         self.periodic.on_store_stopped = self._shutdown.end_with_store
-        self.periodic.sweeps = [self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep]
+        self.periodic.sweeps = [
+            self.interface.running.sweep,
+            self.application_ports.sweep,
+            self.interfaces.sweep,
+            self.siblings.sweep,
+            self._jobs.sweep,
+        ]
         if self._link is not None:
             self.periodic.sweeps.append(self._link.beat)
         turns.end_turn = self._end_turn
@@ -188,6 +203,8 @@ class Instance:
         make_executor = self._options.make_executor
         self._executors["blob"] = make_executor("blob", HELPER_THREADS)  # of its own: no login waits for a disk
         self.store = open_store(self.config, self.reactor, self._executors["blob"], make_helper=lambda: make_executor("writer", 1))
+        self.siblings = find_siblings(self.config, self.reactor, self._options.number)
+        self.logs.instance = self.siblings.number
 
     def _make_resources(self) -> None:
         """What applications put into, and what code of theirs works with."""
@@ -208,11 +225,22 @@ class Instance:
             self.types,
             config.http.timeout,
         )
+        self.interface.lead = self.siblings.lead
         self.statements = self.interface.statements = make_statements(config, self.store, reactor, self._executors["sql"])
         settings = AnalyticsSettings(
             config.analytics.aggregate_period, config.analytics.storage_interval, config.operations_api.metrics.max_label_sets
         )
-        self.analytics = Analytics(self.store, settings, node=config.node.hostname, clock=self.clock, executor=reactor.executor)
+        self.analytics = Analytics(
+            self.store,
+            settings,
+            node=config.node.hostname,
+            clock=self.clock,
+            thread_id=self.siblings.number,
+            leads=self.siblings.is_leader,
+            executor=reactor.executor,
+        )
+        self.siblings.on_lead.append(self.analytics.lead)
+        self.siblings.on_resign.append(self.analytics.resign)
         self.interface.recorder = self.analytics.recorder
         self.mounts = Mounts(reactor.loop, self.logs.get_logger("application"))
 
@@ -283,11 +311,14 @@ class Instance:
             restart=self.restart,
             reload=self.reload,
             addresses=self._addresses,
+            siblings=self.siblings,
+            instance=self.siblings.number,
             statements=self.statements,
         )
         self.node.status.restarts = self._link
+        self.node.answer_siblings()
         self._jobs = JobRecords(self.node)
-        self._jobs.recover()
+        self.siblings.on_left.append(self._jobs.owner_left)
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
@@ -311,6 +342,7 @@ class Instance:
             self.reactor,
             self.logs,
             self.interface,
+            self.siblings,
             self._on_application_loaded,
             answer_graphql=lambda request: self.interfaces.graphql.handle(request),
             serve_graphql=lambda socket, request: self.interfaces.graphql.serve_socket(socket, request),
@@ -334,6 +366,7 @@ class Instance:
                 resources=self.interface.resources,
                 content_types=self.types,
                 shard=shard if isinstance(shard, int) else None,
+                instance=self.siblings.number,
                 instances=config.instances,
                 executor=self.reactor.executor,
                 current_request=current_request,
@@ -379,6 +412,9 @@ class Instance:
 
     async def load(self) -> None:
         """Load the applications; before requests come. Raises ConfigError for a table of free topics that cannot be one."""
+        if self._options.opens_ports:
+            await self.siblings.open()
+        await self._jobs.recover_soon()
         await self.node.recover_deployments()
         if os.environ.get("SVC_SAFE_MODE"):
             self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
@@ -423,7 +459,9 @@ class Instance:
             self.logger.warn(text)
         self._is_serving = True
         if self._link is not None:
-            self._follow_parent(self._link)
+            self._link.on_retire = lambda heir: self._shutdown.retire(Heir(heir), self.config.http.timeout)
+            self._link.on_succeed, self._link.on_lost = self._heritages.take, self._shutdown.stop
+            self._link.begin(self.reactor.loop)
         self.application_ports.start()
         if self._options.opens_ports:
             self.interfaces.begin()
@@ -432,22 +470,13 @@ class Instance:
         self.scheduler.start()
         self.reloader.begin()
         self.logger.notify(f"svc {__version__} successfully started.")
+        self._ending_restarts = self.reactor.loop.create_task(self._end_restarts(), name="the end of a restart")
+
+    async def _end_restarts(self) -> None:
         try:
-            self._jobs.end_restarts()  # of the jobs that have restarted this instance
+            await self._jobs.end_restarts()  # of the jobs that have restarted this instance
         except Problem as problem:
             self.logger.error("the end of a restart could not be written:", problem.message)
-
-    def _follow_parent(self, link: Link) -> None:
-        def retire(heir: socket | None) -> None:
-            if heir is not None:
-                self._shutdown.retire(Heir(heir), self.config.http.timeout)
-
-        def succeed(heritage: socket) -> None:
-            self._heritages = [each for each in self._heritages if each.is_open]
-            self._heritages.append(Heritage(heritage, self._all_ports, self.reactor.loop))
-
-        link.on_retire, link.on_succeed, link.on_lost = retire, succeed, self._shutdown.stop
-        link.begin(self.reactor.loop)
 
     @property
     def is_ready(self) -> bool:
@@ -474,6 +503,13 @@ class Instance:
         return more or has_served or store.has_pending
 
     # --- stopping ------------------------------------------------------------------------------------------------------------------------
+
+    def _on_stop(self) -> None:
+        """Others lead and listen from now on."""
+        self.siblings.resign()
+        if self._link is not None:
+            self._link.leave()
+        self.application_ports.stop()
 
     @property
     def shutdown(self) -> Shutdown:
@@ -507,8 +543,7 @@ class Instance:
         for each in ports:
             each.connections.close_all()
         self.application_ports.close()
-        for heritage in self._heritages:
-            heritage.close()
+        self._heritages.close()
         await self.mounts.close()
         await self.scheduler.stop()
         self.accounts.close()
@@ -518,6 +553,7 @@ class Instance:
         await self.applications.ended()
         self.interface.close()
         await self.node.stop_jobs()
+        await self.siblings.close()
         await _end_tasks(tasks)
         self.interface.end()
         self.statements.close()
@@ -536,6 +572,7 @@ class Instance:
         if self._link is not None:
             self._link.close()
         self.store.close()
+        self.siblings.release()
         self.logs.thread = "main"
         self.logger.notify("svc stopped.")
         self._release_logging()

@@ -44,6 +44,10 @@ class PeriodicWork:
         """Called with the databases that this process can no longer use."""
         self.sweeps: list[Callable[[float], None]] = []
         """Called once a second with the time."""
+        self.leads: Callable[[], bool] = lambda: True
+        """Whether this process does what is done once per node."""
+        self.rotates: Callable[[], bool] = lambda: True
+        """Whether it rotates the log files."""
         self._config = config
         self._store = store
         self._directory = directory
@@ -126,7 +130,8 @@ class PeriodicWork:
 
     def _rotate_logs(self) -> None:
         self._loop.call_later(ROTATION_SECONDS, self._rotate_logs)
-        self._logs.maintain(self._store.reclamation.divisor)
+        if self.rotates():
+            self._logs.maintain(self._store.reclamation.divisor)
 
     def _reload_logging(self, watch: LoggingWatch) -> None:
         self._loop.call_later(CHECK_SECONDS, self._reload_logging, watch)
@@ -138,7 +143,7 @@ class PeriodicWork:
 
     def _maintain(self) -> None:
         try:
-            more = self._store.maintenance(MAINTENANCE_SLICE)
+            more = self._store.maintenance(MAINTENANCE_SLICE, leads=self.leads())
         except Exception as error:
             self._log_error("background work of the store", error)
             more = False

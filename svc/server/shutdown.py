@@ -30,12 +30,13 @@ class Shutdown:
         loop: asyncio.AbstractEventLoop,
         logger: Logger,
         others: Sequence[ServerPorts] = (),
-        stop_sockets: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
         link: Link | None = None,
     ) -> None:
-        """`others`: further ports of applications, live. `stop_sockets`: what else accepts connections ends that. `link`: to the parent process."""
+        """`others`: further ports of applications, live. `on_stop`: called when the end begins.
+        `link`: to the parent process."""
         self._others = others
-        self._stop_sockets = stop_sockets
+        self._on_stop = on_stop
         self._link = link
         self._application = application
         self._operations = operations
@@ -58,10 +59,9 @@ class Shutdown:
             self._loop.stop()
             return
         self._logger.notify("Stopping svc.")
-        self._leave_ports()
+        self._on_stop()
         for each in (self._application, *self._others):
             each.stop()
-        self._stop_sockets()
         self._wait_until_drained(self._clock.monotonic() + DRAIN_SECONDS)
 
     @property
@@ -75,10 +75,9 @@ class Shutdown:
             return
         self._calls = 1
         self.is_replaced = True
-        self._leave_ports()
+        self._on_stop()
         for each in self._ports:
             each.retire()
-        self._stop_sockets()
         self._wait_until_taken(heir, self._clock.monotonic() + limit)
 
     def _wait_until_taken(self, heir: Heir, deadline: float) -> None:
@@ -96,10 +95,6 @@ class Shutdown:
             self.stop()
         else:
             self._loop.stop()
-
-    def _leave_ports(self) -> None:
-        if self._link is not None:
-            self._link.leave()
 
     @property
     def _ports(self) -> tuple[ServerPorts, ...]:

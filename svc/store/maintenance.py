@@ -1,7 +1,8 @@
 """Background work of the store, in slices between requests: caches, index builds, expired records, old log entries.
 
-Each slice is one write transaction of its own with one commit, so it costs an fsync; what it did is durable when it ends. Several
-processes on one directory may all do it: each looks, with the writer's lock held, at what is stored, and finds nothing left to do.
+Each slice is one write transaction of its own with one commit, so it costs an fsync; what it did is durable when it ends. One of the processes on
+a directory does it for all of them, and what concerns only itself is done by each. If several do it, nothing is lost: each looks, with the writer's
+lock held, at what is stored, and finds nothing left to do.
 
 The kinds of work of all databases take turns. One that has used up the time of a call is the last one in the next: an index that takes minutes
 to build delays each of the others by one call at most.
@@ -75,6 +76,8 @@ class Maintenance:
         self._next_cache_check = 0.0
         self._sweeps: dict[Database, Sweep] = {}
         self._next_sweep: dict[Database, float] = {}  # monotonic
+        self._asked_sweeps: set[Database] = set()  # `sweep_now`
+        self._leads = True
         self._paused_until: dict[_Share, float] = {}
         self._batches: dict[Database, int] = {}  # expired records that are removed at once, where the volume is too full for EXPIRE_BATCH
         self._deadline = 0.0
@@ -94,6 +97,7 @@ class Maintenance:
         known: tuple[dict[Database, Any], ...] = (self._sweeps, self._next_sweep, self._next_prune, self._ahead, self._batches)
         for each in (*known, self._last_expired, self._next_figures, self._figures):
             each.pop(database, None)
+        self._asked_sweeps.discard(database)
         self._paused_until = {share: until for share, until in self._paused_until.items() if share[0] is not database}
         if self._last[0] is database:
             self._last = (None, 0)
@@ -101,11 +105,13 @@ class Maintenance:
     def sweep_now(self, database: Database) -> None:
         """Search for orphaned files with the next slices, not only when the interval has passed."""
         self._next_sweep[database] = 0.0
+        self._asked_sweeps.add(database)
         logger.info("database %s: searching for orphaned blobs", database.name)
 
-    def run(self, budget: float) -> bool:
+    def run(self, budget: float, leads: bool = True) -> bool:
         """Work for about `budget` seconds; True if there is more to do at once. A turn of its own: it drops the shared snapshots."""
         store, clock = self._store, self._store.clock
+        self._leads = leads
         now = clock.monotonic()
         self._deadline = now + budget
         store.end_turn()  # work on what is committed by now
@@ -136,8 +142,15 @@ class Maintenance:
     def _shares(self) -> list[_Share]:
         """(database, kind of work) that get the time of this call, one after the other. None: index caches, of all databases."""
         shares: list[_Share] = [(None, 0)]
-        shares += [(database, kind) for database in self._store.databases.values() for kind in range(len(self._kinds))]
+        shares += [(database, kind) for database in self._store.databases.values() for kind in self._kinds_of(database)]
         return _behind(shares, self._last)
+
+    def _kinds_of(self, database: Database) -> list[int]:
+        """Of a process that does not lead: what it says of its own log, and a search that was asked for here."""
+        if self._leads:
+            return list(range(len(self._kinds)))
+        kinds = (self._sweep, self._note_figures) if database in self._asked_sweeps else (self._note_figures,)
+        return [self._kinds.index(kind) for kind in kinds]
 
     def _work(self, database: Database | None, kind: int) -> bool:
         """Do one kind of work; True if time ran out."""
@@ -392,7 +405,7 @@ class Maintenance:
                 return True
         self._next_figures[database] = now + FIGURES_INTERVAL
         row = database.figures.to_save(database.generation)
-        if row is not None:
+        if row is not None and self._leads:
             database.writer(wait=False).put(FIGURES_KEY, row, True, True, False, database.definitions)
             database.env.touch()
             self._commit(database)
@@ -452,6 +465,7 @@ class Maintenance:
         finally:
             removing.close()
         del self._sweeps[database]
+        self._asked_sweeps.discard(database)
         self._next_sweep[database] = now + SWEEP_INTERVAL
         return False
 

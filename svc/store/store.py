@@ -249,9 +249,11 @@ class Store(Turn):
 
     # -- background, figures, end
 
-    def maintenance(self, budget: float) -> bool:
-        """Do background work for about `budget` seconds: see `maintenance`. True if there is more to do at once. Commits what it does."""
-        return self._maintenance.run(budget)
+    def maintenance(self, budget: float, *, leads: bool = True) -> bool:
+        """Do background work for about `budget` seconds: see `maintenance`. True if there is more to do at once. Commits what it does.
+
+        `leads`: False: another process does what concerns the databases, this one only what concerns itself."""
+        return self._maintenance.run(budget, leads)
 
     def stats(self) -> StoreStats:
         return StoreStats(self.caches.used, self.caches.budget, self.commits, self.failed_commits, self.transactions)

@@ -30,6 +30,7 @@ SCHEDULER_STATE_TABLE = "svc_scheduler_state"
 SCHEDULER_HISTORY_TABLE = "svc_scheduler_history"
 DURABLE_SESSION_TABLE = "svc_durable_session"
 SESSION_WILL_TABLE = "svc_session_will"
+TICKET_TABLE = "svc_ticket"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
@@ -73,6 +74,14 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
     ),
     _table(ROLE_TABLE, _key("id"), Attribute("role", "String"), Attribute("permission"), Attribute("access"), *_TIMES),
     _table(SESSION_TABLE, _key("id"), Attribute("user", "String"), Attribute(SESSION_LOGIN, "String"), audit=False),
+    _table(
+        TICKET_TABLE,
+        _key("id"),
+        Attribute("user", "String", indexed=True),
+        Attribute(SESSION_LOGIN, "String"),
+        audit=False,
+        replicate=False,
+    ),
     _table(INFO_TABLE, _key("id"), Attribute("version", "String"), Attribute("time", "Float"), replicate=False),
     _table(
         RAW_ANALYTICS_TABLE,

@@ -10,13 +10,14 @@ import httpx
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
 
 class Servers:
     def __init__(self, path: Path) -> None:
-        env = {"STORAGE_PATH": str(path / "databases")}
+        env = {"STORAGE_PATH": str(path / "databases"), "LOGGING_LEVEL": "info"}
         self.processes = [Process(path / name, None, env=env).start() for name in ("first", "second")]
         self.clients = [httpx.Client(base_url=process.operations_url, auth=("admin", PASSWORD)) for process in self.processes]
 
@@ -80,3 +81,17 @@ def test_databases(servers: Servers) -> None:
         assert "T" in servers.done(here, operation="describe_database", database=name)
         servers.done(here, operation="drop_database", database=name)
         assert servers.ask(there, operation="describe_database", database=name).status_code == 404
+
+
+def test_numbers_and_who_leads(servers: Servers) -> None:
+    """The second aggregates, and removes what has expired, when the first has been killed."""
+
+    def number(which: int) -> int:
+        found: int = servers.done(which, operation="system_information", attributes=["threads"])["threads"][0]["threadId"]
+        return found
+
+    assert [number(0), number(1)] == [0, 1]
+    other = servers.processes[1]
+    assert "leads now" not in other.logged()
+    servers.processes[0].kill()
+    wait_until(lambda: "leads now: node" in other.logged(), other.logged)

@@ -82,9 +82,8 @@ class Loading:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else (content if isinstance(content, str) else json.dumps(content)).encode())
 
-    def entry(self, files: Any = None, instance: int = 0) -> DataEntry:
+    def entry(self, files: Any = None) -> DataEntry:
         options = {} if files is None else {"files": files}
-        self.runtime.instance = instance
         app = App("app", self.directory, runtime=self.runtime)
         entry = self.run(load_data(EntryContext(app, "dataLoader", options, EntryStatus("loading"), self.runtime)))
         assert isinstance(entry, DataEntry)

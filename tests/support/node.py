@@ -182,7 +182,12 @@ class Node:
         )
         self.interface.server, self.interface.auth = self.server, self.server.auth
         self.scheduler = Scheduler(
-            self.store, self.clock, self._loop, report=lambda application, level, text: self.reports.append((level, text))
+            self.store,
+            self.clock,
+            self._loop,
+            "this",
+            {"this"}.__contains__,
+            report=lambda application, level, text: self.reports.append((level, text)),
         )
         runtime = Runtime(
             self.store,

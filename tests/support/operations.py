@@ -29,6 +29,7 @@ from svc.resources.resource import StreamedRows
 from svc.store.writing.commit import wait_committed
 from svc.testing.loop import Pool
 from tests.support.prepared import open_prepared
+from tests.support.sibling_world import SiblingWorld
 
 
 def with_short_passwords(settings: dict[str, Any] | None) -> dict[str, Any]:
@@ -42,8 +43,12 @@ class OperationsNode:
     A Problem is raised as it is: `.status_code`, `.message`, a Refusal's `.body`. Use as a context manager, or call `close`.
     """
 
-    def __init__(self, path: Path, *, clock: FakeClock | None = None, settings: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: Path, *, clock: FakeClock | None = None, settings: dict[str, Any] | None = None, world: SiblingWorld | None = None
+    ) -> None:
+        """`world`: of the processes over its directory; by default it is alone."""
         self.clock = FakeClock() if clock is None else clock
+        self.world = SiblingWorld() if world is None else world
         self.root = path
         self.config = Config.from_document({**(settings or {}), **with_short_passwords(settings)}, path)
         self.loop, selector = new_loop(self.clock)
@@ -70,7 +75,9 @@ class OperationsNode:
             tokens=Tokens.from_config(self.config, self.directory, self.clock, executor=self.executor, bits=2048),
             sessions=sessions,
             status=StatusBoard(self.clock),
+            siblings=self.world.start(),
         )
+        self.node.answer_siblings()
         self.store.on_drop.append(self.node.resources.remove_table)
         self.operations = Operations(self.node)
 

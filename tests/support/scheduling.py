@@ -10,6 +10,7 @@ from typing import Any
 from svc.clock import FakeClock
 from svc.loop import new_loop
 from svc.scheduler import JobRun, JobSpec, Scheduler, read_jobs
+from svc.siblings import Siblings
 from svc.store import Store
 from svc.store.system import SCHEDULER_HISTORY_TABLE, SCHEDULER_STATE_TABLE, SYSTEM, ensure_system
 from svc.store.values.records import decode
@@ -50,13 +51,14 @@ class World:
     def instance(
         self, name: str, *jobs: dict[str, Any], handler: Handler | None = None, app: str = "shop", real: bool = False
     ) -> Scheduler:
-        """Start one; with jobs of an application, which note their runs, or call `handler`. `real`: it has the name of this process."""
+        """Start one; with jobs of an application, which note their runs, or call `handler`. `real`: it is this process, among others over the path."""
+        siblings = Siblings(self.path, self.loop) if real else None
         scheduler = Scheduler(
             self.store,
             self.clock,
             self.loop,
-            owner="" if real else name,
-            is_alive=None if real else self.alive.__contains__,
+            name if siblings is None else siblings.identity,
+            self.alive.__contains__ if siblings is None else siblings.is_alive,
             report=lambda *line: self.reports.append(line),
         )
         self.schedulers[name] = scheduler

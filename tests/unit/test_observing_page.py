@@ -44,7 +44,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
     with OperationsNode(tmp_path_factory.mktemp("observing")) as made:
         node = made.node
-        node.scheduler = Scheduler(node.store, node.clock, node.loop, report=lambda *_: None)
+        node.scheduler = Scheduler(node.store, node.clock, node.loop, "this", {"this"}.__contains__, report=lambda *_: None)
         node.analytics = Analytics(node.store, clock=node.clock)
         steps = store_families(node.store, 100)
         families: list[Family] = []

@@ -111,6 +111,10 @@ class TableCache:
         self.getters = [each for each in self.getters if each is not source]
         self._times.pop(source, None)
         self._apply_times()
+        self.stop_following(source)
+
+    def stop_following(self, source: Source) -> None:
+        """Apply its events no longer. Harmless if another source has taken its place."""
         following = self._following.get(source.name)
         if following is not None and following[0] is source:
             del self._following[source.name]

@@ -11,6 +11,7 @@ from svc.api.caching.following import SourceFollower
 from svc.api.caching.sources import Source
 from svc.api.table_settings import Undo, set_on_table
 from svc.errors import ClientError
+from svc.siblings import Lead
 from svc.store.expiry_index import ExpiryTimes
 
 if TYPE_CHECKING:
@@ -60,15 +61,31 @@ def name_source(owner: type[Table], interface: CurrentInterface, given: Any, opt
             cache = TableCache(table, interface.store, interface.loop, interface.recorder)
         cache.add(source, owner, times)
         interface.caches.add(cache)
-        if source.has("subscribe") and _is_here(source, interface):
-            cache.follow(source, SourceFollower(cache, source, interface.store).run())
-        return partial(cache.remove, source)
+        lead = _follow(cache, source, interface) if source.has("subscribe") else None
+        return partial(_undo, cache, source, lead)
 
     set_on_table((table.database.name, table.name, "source", source.name), setting, is_exclusive=True)
 
 
-def _is_here(source: Source, interface: CurrentInterface) -> bool:
-    """Whether this instance is the one of the node that follows the source."""
-    number = getattr(interface.server, "instance", 0)
+def _follow(cache: TableCache, source: Source, interface: CurrentInterface) -> Lead | None:
+    """Follow the source where it says so; if it does not say, in one of the processes that have it."""
+
+    def follow() -> None:
+        cache.follow(source, SourceFollower(cache, source, interface.store).run())
+
     chosen = getattr(source.given, "subscribe_on_this_thread", None)
-    return bool(chosen(number)) if callable(chosen) else number == 0
+    if callable(chosen):
+        if chosen(getattr(interface.server, "instance", 0)):
+            follow()
+        return None
+    table = cache.table
+    lead = interface.lead(f"source of {table.database.name}.{table.name}: {source.name}", follow, partial(cache.stop_following, source))
+    if lead.is_held:
+        follow()
+    return lead
+
+
+def _undo(cache: TableCache, source: Source, lead: Lead | None) -> None:
+    cache.remove(source)
+    if lead is not None:
+        lead.close()

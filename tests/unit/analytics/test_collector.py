@@ -126,14 +126,33 @@ def test_ids_increase_also_when_the_clock_steps_back(world: Fixture) -> None:
 
 
 def test_instances_have_ids_of_their_own(tmp_path: Path) -> None:
-    world = Fixture(tmp_path, thread_id=3)
+    world = Fixture(tmp_path, thread_id=3, leads=False)
     world.analytics.recorder.record(1, "size")
     world.second()
     (row,) = world.raw()
     assert row["threadId"] == 3 and row["id"] % 1 == 3 * ID_STEP
     for _ in range(100):
         world.second()
-    assert world.rows(ANALYTICS_TABLE) == []  # instance 0 aggregates
+    assert world.rows(ANALYTICS_TABLE) == []  # another one aggregates
+    world.store.close()
+
+
+def test_another_instance_goes_on_where_the_first_has_resigned(tmp_path: Path) -> None:
+    world = Fixture(tmp_path)
+    other = Analytics(world.store, clock=world.clock, thread_id=1, leads=False)
+    for second in range(400):
+        if second == 95:  # in the middle of a minute
+            world.analytics.resign()
+            other.lead()
+        for each in (world.analytics, other):
+            each.recorder.record(1, "size")
+        world.second()
+        while other.tick(0.0, 0.0):
+            pass
+        world.store.commit_turn()
+    counts = [row["count"] for row in world.aggregates("size")]
+    newest = max(row["time"] for row in world.aggregates("size"))
+    assert sum(counts) == len([row for row in world.raw() if row["time"] <= newest]) > 600
     world.store.close()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from svc.apps import data_loader
 from svc.errors import NoSpace, StoreFailure
+from svc.siblings.leadership import LeadAlone
 from svc.store.writing.long_write import LongWrite
 from tests.support.application import application
 from tests.support.loading import Loading
@@ -306,10 +307,31 @@ def test_a_changed_file_is_loaded_alone_and_keeps_the_faults_of_others(world: Lo
     assert status.messages == [] and "not yet" in world.records()
 
 
-def test_other_instances_than_the_first_load_nothing(world: Loading) -> None:
+def test_another_instance_brings_them(world: Loading) -> None:
+    """This one has nothing to do until that has ended."""
     world.write("data/t.json", {"table": "T", "records": [{"id": "x"}]})
-    world.run(world.entry(instance=1).start())
-    assert world.records() == {}
+    waiting: list[tuple[str, Callable[[], None]]] = []
+    lead = LeadAlone()
+    lead.is_held = False
+
+    def wait(subject: str, on_lead: Callable[[], None]) -> LeadAlone:
+        waiting.append((subject, on_lead))
+        return lead
+
+    world.runtime.lead = wait
+    entry = world.entry()
+    world.run(entry.start())
+    assert world.records() == {} and entry.context.status.status != "error"
+    ((subject, on_lead),) = waiting
+    assert "dataLoader" in subject
+    lead.is_held = True
+
+    async def take_over() -> None:
+        on_lead()
+        while not world.records():  # noqa: ASYNC110 - it is a task of its own
+            await asyncio.sleep(0.001)
+
+    world.run(take_over())
 
 
 def test_large_files_say_how_far_they_are(world: Loading, monkeypatch: pytest.MonkeyPatch) -> None:

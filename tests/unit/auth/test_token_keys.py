@@ -8,7 +8,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from svc.auth.token_keys import NO_KEYS, PASS_FILE, PRIVATE_FILE, PUBLIC_FILE, RSA_BITS, TokenKeys
+from svc.auth.token_keys import NO_KEYS, PASS_FILE, PRIVATE_FILE, PUBLIC_FILE, RSA_BITS, TokenKeys, keys_directory
+from svc.config import Config
 from svc.errors import ServerError
 
 BITS = 2048
@@ -111,3 +112,16 @@ def test_several_processes_make_one_pair(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(TokenKeys.prepare, several))
     assert len({keys.public.public_numbers().n for keys in several}) == 1
+
+
+def test_servers_over_the_same_databases_share_them(tmp_path: Path) -> None:
+    alone = Config.from_document({}, tmp_path / "alone")
+    assert keys_directory(alone) == tmp_path / "alone" / "keys"
+    first, second = (
+        Config.from_document({"storage": {"path": str(tmp_path / "databases")}}, tmp_path / name) for name in ("first", "second")
+    )
+    assert keys_directory(first) == keys_directory(second) == tmp_path / "databases" / ".keys"
+    own = tmp_path / "second" / "keys"
+    own.mkdir(parents=True)
+    (own / ".jwtPublic.key").touch()
+    assert (keys_directory(first), keys_directory(second)) == (tmp_path / "databases" / ".keys", own)

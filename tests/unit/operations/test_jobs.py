@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,33 @@ from svc.operations import job_runs as module
 from svc.operations.call import Call
 from svc.operations.fields import Field
 from svc.operations.job import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed
-from svc.operations.job_runs import Jobs
+from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.store.system import JOB_TABLE
 from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
+from tests.support.sibling_world import FakeSiblings, SiblingWorld
 
 ROW = Operation("work", "jobs", "", SUPER_USER, lambda call: None, fields=(Field("key", "string", "", secret=True),))
 Work = Callable[[Job], Awaitable[Any]]
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[OperationsNode]:
-    with OperationsNode(tmp_path) as node:
+def world() -> SiblingWorld:
+    return SiblingWorld()
+
+
+@pytest.fixture
+def node(tmp_path: Path, world: SiblingWorld) -> Iterator[OperationsNode]:
+    with OperationsNode(tmp_path, world=world) as node:
         yield node
+
+
+def join(node: OperationsNode, world: SiblingWorld, number: int = 0) -> Node:
+    """Another process over the same store."""
+    other = replace(node.node, siblings=world.start(number))
+    other.answer_siblings()
+    return other
 
 
 def call_of(node: OperationsNode, user: Any = None, **body: Any) -> Call:
@@ -361,16 +375,32 @@ def test_work_hears_of_it_at_its_next_report(node: OperationsNode) -> None:
     assert run(node, work)["message"] == "cancelled by admin"
 
 
-def test_a_job_of_another_instance_is_cancelled_through_its_record(node: OperationsNode) -> None:
+def test_a_job_of_another_process_is_cancelled(node: OperationsNode, world: SiblingWorld) -> None:
     job_id = start(node, forever)
     node.wait(lambda: asyncio.sleep(0))
-    other = Jobs(node.node)
-    assert node.wait(lambda: other.cancel(job_id, "eve")) is True
-    node.node.jobs.poll_cancelled()
+    join(node, world)
+    other = join(node, world)
+    assert node.wait(lambda: other.jobs.cancel(job_id, "eve")) is True
     node.wait(lambda: settle(node, job_id))
     record = shown(node, job_id)
     assert (record["status"], record["message"]) == (ERROR, "cancelled by eve")
-    assert "cancelled_by" not in record
+    assert "owner" not in record
+    assert node.wait(lambda: other.jobs.cancel(job_id, "eve")) is False
+    with pytest.raises(NotFound):
+        node.wait(lambda: other.jobs.cancel("nobody", "eve"))
+
+
+def test_a_job_of_a_process_that_hangs_or_has_ended_cannot_be_cancelled(node: OperationsNode, world: SiblingWorld) -> None:
+    other = join(node, world)
+    job_id = start(node, forever)
+    assert isinstance(node.node.siblings, FakeSiblings)
+    node.node.siblings.hangs = True
+    with pytest.raises(Overloaded, match="does not answer"):
+        node.wait(lambda: other.jobs.cancel(job_id, "eve"))
+    assert stored(node, job_id)["status"] == IN_PROGRESS
+    world.kill(node.node.siblings)
+    assert node.wait(lambda: other.jobs.cancel(job_id, "eve")) is False
+    assert stored(node, job_id)["message"] == "interrupted by restart"
 
 
 def test_the_end_of_the_server_interrupts(node: OperationsNode) -> None:
@@ -380,26 +410,70 @@ def test_the_end_of_the_server_interrupts(node: OperationsNode) -> None:
     assert (record["status"], record["message"]) == (ERROR, "interrupted by restart")
 
 
-def test_jobs_left_behind_are_reported_at_the_next_start(tmp_path: Path) -> None:
-    with OperationsNode(tmp_path) as node:
-        table = node.store.databases["system"].tables[JOB_TABLE]
+def test_jobs_of_processes_that_have_ended_are_reported_and_no_others(node: OperationsNode, world: SiblingWorld) -> None:
+    table = node.store.databases["system"].tables[JOB_TABLE]
+    alive, dead = world.start(), world.start()
+    world.kill(dead)
+    owners = [
+        (CREATED, dead.identity),
+        (IN_PROGRESS, dead.identity),
+        (COMPLETE, dead.identity),
+        (IN_PROGRESS, alive.identity),
+        (IN_PROGRESS, ""),
+    ]
 
-        async def leave() -> None:
-            transaction = node.store.begin()
-            for number, (status, instance) in enumerate(
-                [(CREATED, 0), (IN_PROGRESS, 0), (COMPLETE, 0), (IN_PROGRESS, 1), (IN_PROGRESS, 7)]
-            ):
-                transaction.put(table, str(number), {"status": status, "instance": instance, "type": "work", "created_datetime": 1})
-            await transaction.apply_in_turn()
+    async def leave() -> None:
+        transaction = node.store.begin()
+        for number, (status, owner) in enumerate(owners):
+            record = {"status": status, "type": "work", "created_datetime": 1}
+            transaction.put(table, str(number), record | ({"owner": owner} if owner else {}))
+        await transaction.apply_in_turn()
 
-        node.wait(leave)
-        node.config = node.node.config
-    with OperationsNode(tmp_path, settings={"instances": 2}) as node:
-        assert node.node.jobs.records.recover() == 3
-        statuses = {number: shown(node, str(number))["status"] for number in range(5)}
-        assert statuses == {0: ERROR, 1: ERROR, 2: COMPLETE, 3: IN_PROGRESS, 4: ERROR}
-        assert shown(node, "1")["message"] == "interrupted by restart"
-        assert node.node.jobs.records.recover() == 0
+    node.wait(leave)
+    own = start(node, forever)
+    assert node.wait(node.node.jobs.records.recover) == 3
+    statuses = {number: shown(node, str(number))["status"] for number in range(5)}
+    assert statuses == {0: ERROR, 1: ERROR, 2: COMPLETE, 3: IN_PROGRESS, 4: ERROR}
+    assert shown(node, "1")["message"] == "interrupted by restart"
+    assert shown(node, own)["status"] == IN_PROGRESS
+    assert node.wait(node.node.jobs.records.recover) == 0
+
+
+def test_what_a_process_has_written_before_it_ended_stays(node: OperationsNode, world: SiblingWorld) -> None:
+    """Another process has looked at the record before that."""
+    job_id = start(node, forever)
+    left = node.node.jobs.records._unfinished()
+    other = join(node, world)
+    other.jobs.records._unfinished = lambda: left  # type: ignore[method-assign]
+    node.run("cancel_job", id=job_id)
+    node.wait(lambda: settle(node, job_id))
+    assert isinstance(node.node.siblings, FakeSiblings)
+    world.kill(node.node.siblings)
+    node.wait(other.jobs.records.recover)
+    assert shown(node, job_id)["message"] == "cancelled by admin"
+
+
+def test_those_that_live_look_for_jobs_of_others_now_and_then(node: OperationsNode, world: SiblingWorld) -> None:
+    job_id = start(node, forever)
+    records = join(node, world).jobs.records
+    assert isinstance(node.node.siblings, FakeSiblings)
+    world.kill(node.node.siblings)
+    [other] = world.processes.values()
+
+    def look() -> str:
+        async def look() -> None:
+            records.sweep(node.clock.monotonic())
+            if records.recovery is not None:
+                await records.recovery
+
+        node.wait(look)
+        return str(stored(node, job_id)["status"])
+
+    assert look() == IN_PROGRESS
+    node.clock.advance(job_records.RECOVER_PAUSE)
+    assert look() == IN_PROGRESS, "that is for the process that leads"
+    other.is_leader = True
+    assert look() == ERROR
 
 
 def test_the_end_is_written_once_the_store_takes_it(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.support.scheduling import specs
 def test_jobs_are_listed_with_their_last_runs(tmp_path: Path) -> None:
     with OperationsNode(tmp_path) as node:
         assert node.run("list_scheduled_jobs") == []
-        scheduler = node.node.scheduler = Scheduler(node.store, node.clock, node.loop)
+        scheduler = node.node.scheduler = Scheduler(node.store, node.clock, node.loop, "this", {"this"}.__contains__)
         (job,) = specs({"name": "a", "interval": 60})
         scheduler.set("shop", [(job, lambda run: None)])
         scheduler.set("other", [(job, lambda run: None)])
@@ -41,7 +41,7 @@ def test_a_job_is_run_by_hand(tmp_path: Path) -> None:
         with pytest.raises(Problem, match="There is no job 'a'"):
             node.run("run_scheduled_job", job="a")
         runs: list[JobRun] = []
-        scheduler = node.node.scheduler = Scheduler(node.store, node.clock, node.loop)
+        scheduler = node.node.scheduler = Scheduler(node.store, node.clock, node.loop, "this", {"this"}.__contains__)
         (job,) = specs({"name": "a", "interval": 60})
 
         def handle(run: JobRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from svc.clock import SYSTEM_CLOCK, FakeClock
+from svc.config import Config
 from svc.content.json_type import encode_json
 from svc.errors import Problem
 from svc.operations.job import Job
@@ -220,13 +222,20 @@ def test_a_job_that_restarts_the_process_ends_when_the_next_one_answers(node: Op
         job()
     assert job()["status"] == "IN_PROGRESS"
     node.wait(node.node.jobs.stop)  # the end of this process
-    node.node.jobs.records.recover()  # the beginning of the next one, which does not answer yet
+    world = node.world
+    other_root = replace(node.node, siblings=world.start(), config=Config.from_document({}, node.root / "other"))
+    neighbour = replace(node.node, siblings=world.start(1), config=Config.from_document({"instances": 2}, node.root))
+    following = replace(node.node, siblings=world.start())
+    world.kill(node.node.siblings)
+    node.wait(following.jobs.records.recover)  # the beginning of the next one, which does not answer yet
+    node.wait(other_root.jobs.records.end_restarts)
+    node.wait(neighbour.jobs.records.end_restarts)
     assert job()["status"] == "IN_PROGRESS"
-    node.node.jobs.records.end_restarts()
+    node.wait(following.jobs.records.end_restarts)
     done = job()
     assert (done["status"], done["message"]) == ("COMPLETE", "Restarted")
-    assert done["end_datetime"] >= done["start_datetime"] and "after_restart" not in done
-    node.node.jobs.records.end_restarts()
+    assert done["end_datetime"] >= done["start_datetime"] and not {"after_restart", "root"} & done.keys()
+    node.wait(following.jobs.records.end_restarts)
     assert job() == done
 
 

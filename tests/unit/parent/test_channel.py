@@ -25,7 +25,7 @@ def test_what_is_sent_arrives(channels: tuple[Channel, Channel]) -> None:
     here, there = channels
     sent: list[Message] = [
         OpenPort("http.port", 80, ("::", "10.0.0.1")),
-        Ready(3),
+        Ready(3, 0),
         NotRestarted(None),
         Connection("http", (80, 443), "http", "::1"),
     ]
@@ -39,7 +39,7 @@ def test_what_is_sent_arrives(channels: tuple[Channel, Channel]) -> None:
 def test_descriptors_come_with_their_message(channels: tuple[Channel, Channel]) -> None:
     here, there = channels
     ends = [os.pipe() for _ in range(3)]
-    here.send(Ready(0))
+    here.send(Ready(0, 0))
     here.send(Opened(1, False), [ends[0][1], ends[1][1]])
     here.send(Opened(1, True), [ends[2][1]])
     found = []
@@ -73,8 +73,8 @@ def test_a_message_in_pieces(channels: tuple[Channel, Channel]) -> None:
 
 def test_the_end(channels: tuple[Channel, Channel]) -> None:
     here, there = channels
-    here.send(Ready(1))
+    here.send(Ready(1, 1))
     here.close()
-    assert there.receive() == [(Ready(1), [])]
+    assert there.receive() == [(Ready(1, 1), [])]
     with pytest.raises(EOFError):
         there.receive()

@@ -234,6 +234,31 @@ def test_a_run_of_another_instance_is_waited_for_and_its_end_taken_over(world: W
     assert world.history[0]["error"] == "the process that ran it has ended"
 
 
+def test_the_run_of_a_process_that_has_ended_is_over_at_once(world: World) -> None:
+    world.instance("one", MINUTELY, handler=lambda run: asyncio.Event().wait())
+    two = world.instance("two", MINUTELY)
+    assert len(world.advance(60, ["one"])) == 1
+    world.kill("one")
+    two.owner_left("nobody")
+    world.settle()
+    assert world.history[0]["status"] == "running"
+    two.owner_left("one")
+    assert world.advance(0) == []
+    assert world.history[0]["status"] == "interrupted"
+    assert world.advance(60) == [("two", "a", START + 120, False)]
+
+
+def test_the_next_time_of_a_run_whose_process_has_ended_is_taken_at_once(world: World) -> None:
+    world.instance("one", MINUTELY, handler=lambda run: asyncio.Event().wait())
+    two = world.instance("two", MINUTELY)
+    assert len(world.advance(60, ["one"])) == 1
+    assert world.advance(61) == []
+    world.kill("one")
+    assert world.advance(0) == [], "it is looked at again later"
+    two.owner_left("one")
+    assert world.advance(0) == [("two", "a", START + 120, True)]
+
+
 def test_an_instance_that_gives_no_sign_of_life_for_five_minutes_is_given_up(world: World) -> None:
     world.instance("one", MINUTELY, handler=lambda run: asyncio.Event().wait())
     world.instance("two", MINUTELY)

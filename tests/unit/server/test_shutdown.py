@@ -124,7 +124,7 @@ def test_further_ports_of_applications_end_with_the_first(world: World) -> None:
         loop=world.loop,  # type: ignore[arg-type]
         logger=world.logger,  # type: ignore[arg-type]
         others=[other],  # type: ignore[list-item]
-        stop_sockets=lambda: stopped.append(True),
+        on_stop=lambda: stopped.append(True),
     )
     other.open.add("request")
     world.shutdown.stop()
