@@ -299,12 +299,14 @@ class Instance:
             addresses=self._addresses,
             instance=self.siblings.number,
             statements=self.statements,
+            siblings=self.siblings,
         )
         self._jobs = JobRecords(self.node)
         self._jobs.recover()
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
+        self.operations_interface.answer_siblings(self.siblings)
         self.operations_port = ServerPorts(
             OPERATIONS,
             parts,
@@ -394,7 +396,7 @@ class Instance:
     async def load(self) -> None:
         """Load the applications; before requests come. Raises ConfigError for a table of free topics that cannot be one."""
         if self._options.opens_ports:
-            await self.siblings.open()
+            await self.node.open_siblings()
         await self.node.recover_deployments()
         if os.environ.get("SVC_SAFE_MODE"):
             self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")

@@ -35,6 +35,16 @@ class Answer:
     value: Any = None
     error: str | None = None
 
+    @property
+    def pid(self) -> int:
+        """Of the process, as that sees it."""
+        return int(self.identity.split("-")[0])
+
+    @property
+    def started(self) -> int:
+        """Seconds since 1970."""
+        return int(self.identity.split("-")[1])
+
 
 class Link(asyncio.Protocol):
     """To the sibling `identity`, which has the number `number` and listens at `path`. `on_end` is called when it has ended."""
