@@ -30,6 +30,8 @@ _OPENMETRICS_VERSIONS = frozenset(("", "0.0.1", "1.0.0"))
 _TEXT_VERSIONS = frozenset(("", "0.0.4"))
 _LABEL_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_WITH_LABELS = re.compile(rb"^([a-zA-Z0-9_]+)\{", re.MULTILINE)
+_WITHOUT_LABELS = re.compile(rb"^([a-zA-Z0-9_]+) ", re.MULTILINE)
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -194,16 +196,53 @@ class Family:
         return f"# HELP {name} {help_text(self.help)}\n# TYPE {name} {kind}\n"
 
 
-def iter_text(families: Iterable[Family], openmetrics: bool) -> Iterator[bytes]:
-    """The body in short steps. Families without series are left out. Each piece is of one moment."""
+def iter_lines(families: Iterable[Family], openmetrics: bool) -> Iterator[tuple[bytes, bytes]]:
+    """(head, lines) of each family in short steps; a long one comes in several pieces, each with its head. Families without series are left out. Each
+    piece is of one moment."""
     for family in families:
         for start in range(0, len(family.series), _SERIES_AT_ONCE):
             lines = [series.text(family.name, openmetrics) for series in family.series[start : start + _SERIES_AT_ONCE]]
-            if start == 0:
-                lines.insert(0, family.head(openmetrics))
-            yield "".join(lines).encode()
+            yield family.head(openmetrics).encode(), "".join(lines).encode()
+
+
+def iter_text(families: Iterable[Family], openmetrics: bool) -> Iterator[bytes]:
+    """The body in short steps."""
+    last = b""
+    for head, lines in iter_lines(families, openmetrics):
+        yield lines if head == last else head + lines
+        last = head
     if openmetrics:
-        yield b"# EOF\n"
+        yield END_OF_OPENMETRICS
+
+
+END_OF_OPENMETRICS: Final = b"# EOF\n"
+
+
+def with_label(lines: bytes, name: str, value: str) -> bytes:
+    r"""The lines of samples with one more label.
+
+    >>> with_label(b'a_total 1\nb{c="{ d"} 2\n', "instance", "0")
+    b'a_total{instance="0"} 1\nb{instance="0",c="{ d"} 2\n'
+    """
+    label = label_text([(name, value)]).encode()
+    return _WITHOUT_LABELS.sub(rb"\1{%s} " % label, _WITH_LABELS.sub(rb"\1{%s," % label, lines))
+
+
+def merge_families(parts: Iterable[Sequence[tuple[bytes, bytes]]]) -> list[bytes]:
+    """Of several sources, each as of `iter_lines`, the pieces of one text in which the lines of a family are together. A family that a source knows as
+    something else than a source before it does, is left out of what that one says."""
+    found: dict[bytes, tuple[bytes, list[bytes]]] = {}  # by name
+    for part in parts:
+        for head, lines in part:
+            known, pieces = found.setdefault(family_name(head), (head, []))
+            if known == head:
+                pieces.append(lines)
+    return [piece for head, (first, *rest) in found.values() for piece in (head + first, *rest)]
+
+
+def family_name(head: bytes) -> bytes:
+    """As the head of a family has it: in the text format that of a counter ends with `_total`."""
+    return head.split(b" ", 3)[2]
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------------------------

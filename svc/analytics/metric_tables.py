@@ -8,7 +8,7 @@ from math import inf, nextafter
 from typing import Any
 
 from svc.analytics.statistics import whole
-from svc.errors import Problem
+from svc.errors import Problem, RecordExists
 from svc.store import Store, Table
 from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM
 from svc.store.values.keys import encode_key
@@ -38,7 +38,7 @@ class RowIds:
     """
 
     def __init__(self, last: float, thread_id: int = 0) -> None:
-        """`last`: the highest id there is. `thread_id` makes the fraction of this instance's ids its own."""
+        """`last`: the highest id there is. `thread_id`: instances that write in the same millisecond begin with ids of their own."""
         self._last = last
         self._fraction = thread_id * ID_STEP
 
@@ -64,13 +64,17 @@ class MetricTable:
     def iter_write(self, rows: list[Row], ids: RowIds, now_ms: float) -> Iterator[None]:
         """Give the rows their ids and store them, some at a time. Rows that the store cannot take now are dropped: these are only metrics."""
         table = self.table
-        for start in range(0, len(rows), WRITTEN_AT_ONCE):
+        start = 0
+        while start < len(rows):
             transaction = self._store.begin()
             for row in rows[start : start + WRITTEN_AT_ONCE]:
                 row_id = ids.next(now_ms)
-                transaction.put(table, row_id, {"id": row_id, **{name: whole(value) for name, value in row.items()}})
+                transaction.create(table, row_id, {"id": row_id, **{name: whole(value) for name, value in row.items()}})
             try:
                 transaction.apply()
+                start += WRITTEN_AT_ONCE
+            except RecordExists:
+                pass  # another process has it, perhaps one with the same number, in whose place this one is put: the next ids are higher
             except Problem as problem:
                 _log.warning("rows of %s could not be stored: %s", self._table_name, problem.message)
                 return

@@ -83,8 +83,9 @@ class OperationsEndpoint:
             "/api/openapi/rest": self._rest_openapi,
             "/api/openapi/operations": self._operations_openapi,
         }
+        self.metrics = Metrics(node, compression, lambda: not self._refusal())
         if node.config.operations_api.metrics.access != "none":
-            self._gets[METRICS_PATH] = Metrics(node, compression, lambda: not self._refusal()).answer
+            self._gets[METRICS_PATH] = self.metrics.answer
 
     # --- the Handler of a dispatcher -------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 _TABLES_AT_ONCE: Final = 50  # measured in one step: about 0.2 ms
 
+OF_THE_NODE: Final = frozenset(
+    (
+        b"svc_volume_size_bytes", b"svc_volume_available_bytes", b"svc_scheduled_jobs", b"svc_database_file_bytes", b"svc_database_used_bytes",
+        b"svc_database_log_bytes", b"svc_database_log_entries", b"svc_table_bytes", b"svc_table_records",
+    )
+)  # fmt: skip
+"""Families about what all instances share; what the one says that is asked stands for all."""
+
 
 def process_families(figures: ProcessFigures) -> list[Family]:
     """The names are those that all clients of Prometheus use."""

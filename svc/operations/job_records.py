@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("svc.operations")
 
+CANCEL_JOB = "cancel a job"  # what a process is asked that runs it
+
 KEPT_SECONDS = 30 * 86400.0  # that records of ended jobs are kept
 KEPT_JOBS = 10_000  # ... and how many of them
 PRUNE_PAUSE = 3600.0  # seconds between two removals of old records

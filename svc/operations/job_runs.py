@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from svc.errors import BadValue, NotFound, Overloaded, Problem, Refusal
 from svc.operations.job import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Work
-from svc.operations.job_records import INTERRUPTED, JobNode, JobRecords
+from svc.operations.job_records import CANCEL_JOB, INTERRUPTED, JobNode, JobRecords
 from svc.operations.operation import Operation
 from svc.store import Transaction, WriterBusy
 from svc.store.values.records import iso_text
@@ -66,7 +66,6 @@ RETRY_PAUSE = 5.0  # seconds until the end of a job is written once more, after 
 
 UNEXPECTED = "There was an error processing your request. Check logs and try again."
 
-CANCEL = "cancel a job"
 """Asked of other processes with [id, username]: whether it was theirs, and is cancelled now."""
 
 _NEVER_SHOWN = frozenset({"request", "instance", "owner", "root", "after_restart"})
@@ -223,7 +222,7 @@ class Jobs:
         if not TRANSITIONS[record["status"]]:
             return False
         siblings, owner = self._node.siblings, record.get("owner", "")
-        answer = next((each for each in await siblings.ask(CANCEL, [job_id, user], ANSWER_SECONDS) if each.identity == owner), None)
+        answer = next((each for each in await siblings.ask(CANCEL_JOB, [job_id, user], ANSWER_SECONDS) if each.identity == owner), None)
         if answer is not None and answer.error is None:
             return answer.value is True
         if not siblings.is_alive(owner):

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from svc.clock import Clock
 from svc.deploying.layout import AREA
+from svc.operations.job_records import CANCEL_JOB
+from svc.operations.status_board import CHANGES, RECORDS, StatusBoard
 from svc.store.system import DEPLOYMENT_TABLE, SYSTEM
 
 if TYPE_CHECKING:
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
     from svc.operations.deployments import Deployments
     from svc.operations.job_runs import Jobs
     from svc.operations.search_cache import SearchCache
-    from svc.operations.status_board import StatusBoard
     from svc.operations.system_information import Machine
     from svc.resources import Resources
     from svc.scheduler import Scheduler
-    from svc.siblings import Siblings
+    from svc.siblings import Answer, Siblings
     from svc.store import Store
+
+ANSWER_SECONDS: Final = 1.0  # for which an operation waits for the answers of other processes
 
 
 async def _nothing_to_reload() -> list[str]:
@@ -43,8 +46,8 @@ async def _nothing_to_reload() -> list[str]:
 class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
-    `siblings`: the other processes over the same databases. `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the
-    open ports, for `applications` and `operations`. `statements`: runs SQL.
+    `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`.
+    `statements`: runs SQL. `siblings`: the other processes over the databases.
 
     What only operations have is made when the first of them asks for it."""
 
@@ -73,9 +76,7 @@ class Node:
 
     def answer_siblings(self) -> None:
         """From now on this process answers what others ask it."""
-        from svc.operations.job_runs import CANCEL
-
-        self.siblings.answer(CANCEL, lambda value: "jobs" in self.__dict__ and self.jobs.cancel_here(*value))
+        self.siblings.answer(CANCEL_JOB, lambda value: "jobs" in self.__dict__ and self.jobs.cancel_here(*value))
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -106,6 +107,29 @@ class Node:
     def name(self) -> str:
         """Of this node (`node.hostname`)."""
         return self.config.node.hostname
+
+    async def ask_others(self, topic: str, value: Any) -> list[Answer]:
+        """The answers of the other instances, one of each number, in their order; after ANSWER_SECONDS with an error for those that have not answered.
+
+        Of two processes with the same number one is put in the place of the other: the newer one stands for both, and this one for its number.
+        """
+        answers = await self.siblings.ask(topic, value, ANSWER_SECONDS)
+        answers.sort(key=lambda answer: answer.started)
+        found = {each.number: each for each in answers if each.number != self.instance}
+        return [found[number] for number in sorted(found)]
+
+    def tell_others(self, topic: str, value: Any) -> None:
+        """To all other instances, without waiting for them."""
+        self.siblings.tell(topic, value)
+
+    async def open_siblings(self) -> None:
+        """This process is asked and told by others, and has the statuses that they have. Raises OSError."""
+        siblings = self.siblings
+        siblings.answer(CHANGES, self.status.change)
+        siblings.answer(RECORDS, lambda _: self.status.records())
+        await siblings.open()
+        for answer in await self.ask_others(RECORDS, None):
+            self.status.change(answer.value or ())
 
     async def recover_deployments(self) -> None:
         """Finish or undo what deployments have left, before the applications are loaded. Nothing is to be done where there never was one."""

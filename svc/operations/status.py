@@ -5,20 +5,23 @@ The texts are for load balancers and operators: they change nothing in the servi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from svc import __version__
+from svc.apps.status import WORST_FIRST
 from svc.bytecode import slow_start
 from svc.errors import NotFound
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
+from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
-from svc.operations.status_board import IDS
+from svc.operations.status_board import CHANGES, IDS
 
 if TYPE_CHECKING:
     from svc.apps import App
 
+TOPIC = "operations.get_status"  # how siblings ask
 AVAILABILITY = ("Available", "Unavailable")
 MAX_STATUS = 512  # characters
 
@@ -60,35 +63,46 @@ def _status_length(value: Any, field: Field) -> str | None:
 def set_status(call: Call) -> Any:
     if call["id"] == "availability" and call["status"] not in AVAILABILITY:
         raise bad_request(f'Status "availability" only accepts these values: {", ".join(AVAILABILITY)}')
-    return call.node.status.set(call["id"], call["status"])
+    record = call.node.status.set(call["id"], call["status"])
+    call.node.tell_others(CHANGES, [record])
+    return record
 
 
 def get_status(call: Call) -> Any:
-    board, node = call.node.status, call.node
-    if call["id"] is not None:
-        record = board.get(call["id"])
-        if record is None:
-            raise NotFound(f"Status '{call['id'][:MAX_STATUS]}' is not set")
-        return record
+    if call["id"] is None:
+        return _of_all(call.node)
+    record = call.node.status.get(call["id"])
+    if record is None:
+        raise NotFound(f"Status '{call['id'][:MAX_STATUS]}' is not set")
+    return record
+
+
+async def _of_all(node: Node) -> dict[str, Any]:
+    answers = await node.ask_others(TOPIC, None)
+    board = node.status
+    told = [own_status(node), *(answer.value for answer in answers if answer.value is not None)]
+    reasons = list(dict.fromkeys(reason for each in told for reason in each["restartReasons"]))
     found: dict[str, Any] = {
         "systemStatus": board.records(),
-        "componentStatus": component_statuses(node.apps, board.started_ms, node.instance),
-        "restartRequired": board.restart_required,
+        "componentStatus": _merged([each["componentStatus"] for each in told]),
+        "restartRequired": any(each["restartRequired"] for each in told),
         "version": __version__,
         "uptime": max(round(node.clock.monotonic() - board.started, 3), 0),
         "addresses": {name: list(found) for name, found in node.addresses().items()},
         "applications": [_application(app) for app in node.apps],
     }
-    asking = [f"component {app.name}: its entry {key} asks for it" for app in node.apps for key in app.restart_wanted]
-    if board.restart_required or asking:
-        found["restartRequired"] = True
-        found["restartReasons"] = [*board.restart_reasons, *asking]
     if board.restarts is not None:
         found["restarts"] = board.restarts.restarts
         if board.restarts.is_restarting:
             found["restarting"] = True
         if board.restarts.not_restarted is not None:
             found["restartFailed"] = board.restarts.not_restarted
+    if reasons:
+        found["restartReasons"] = reasons
+    if answers:
+        silent = {answer.number: answer.error for answer in answers if answer.error is not None}
+        numbers = sorted([node.instance, *(answer.number for answer in answers)])
+        found["instances"] = [{"number": each, **({"error": silent[each]} if each in silent else {})} for each in numbers]
     held = None if board.held_loop is None else board.held_loop.status()
     if held is not None:
         found["heldLoop"] = held
@@ -98,9 +112,41 @@ def get_status(call: Call) -> Any:
     return found
 
 
+def own_status(node: Node) -> dict[str, Any]:
+    """What this process tells of itself to one that is asked about all."""
+    board = node.status
+    asking = [f"component {app.name}: its entry {key} asks for it" for app in node.apps for key in app.restart_wanted]
+    return {
+        "componentStatus": component_statuses(node.apps, board.started_ms, node.instance),
+        "restartRequired": board.restart_required or bool(asking),
+        "restartReasons": [*board.restart_reasons, *asking],
+    }
+
+
+def _merged(told: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The entries of all instances, each with when every one of them has looked; how it is, of the one where it is worst."""
+    found: dict[str, dict[str, Any]] = {}
+    for statuses in told:
+        for status in statuses:
+            known = found.setdefault(status["name"], status)
+            workers = {**known["lastChecked"]["workers"], **status["lastChecked"]["workers"]}
+            if WORST_FIRST.index(status["status"]) < WORST_FIRST.index(known["status"]):
+                found[status["name"]] = known = status
+            known["lastChecked"] = {"workers": workers}
+    return list(found.values())
+
+
 def clear_status(call: Call) -> Any:
     call.node.status.clear(call["id"])
+    call.node.tell_others(CHANGES, [{"id": call["id"]}])
     return "Status successfully cleared"
+
+
+def end_statuses(node: Node) -> None:
+    """They do not survive a restart of the node, in which an instance takes over those of another."""
+    gone = [{"id": record["id"]} for record in node.status.records()]
+    node.status.change(gone)
+    node.tell_others(CHANGES, gone)
 
 
 _ID = Field("id", "choice", "Which status: `primary`, `maintenance`, or `availability` for load balancers.", choices=IDS)
@@ -117,7 +163,10 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("status", "string", f"The status, up to {MAX_STATUS} characters.", required=True, check=_status_length),
         ),
         returns="The record: `id`, `status`, `__createdtime__`, `__updatedtime__` (ms).",
-        notes="`availability` takes `Available` or `Unavailable` only. Statuses are lost at a restart, and change nothing in the service itself.",
+        notes=(
+            "`availability` takes `Available` or `Unavailable` only. A status is that of all instances. Statuses are lost at a restart, and change nothing in"
+            " the service itself."
+        ),
         example={"id": "availability", "status": "Unavailable"},
         example_answer={
             "id": "availability",
@@ -142,7 +191,9 @@ OPERATIONS: tuple[Operation, ...] = (
             "then `restartReasons` names the changed settings, and the files of each application. "
             "`restarts`: how often it was restarted since its process began; `restarting`: some instances are still to be replaced; "
             "`restartFailed`: why the last restart was given up. "
-            "`heldLoop`, once there is something to tell: how often code has kept "
+            "All of it is of all instances, whichever is asked; where there are several, `instances` has the `number` of each, and an `error` of one that "
+            "does not answer within a second. "
+            "`heldLoop`, of the one that is asked, once there is something to tell: how often code has kept "
             "all requests waiting for more than 50 ms, `applications` and `service` (svc itself), and in `handlers` which function of which "
             "application, where, how often and for how long. `slowStart`, of a server that had to compile svc and will have to again: a sentence with "
             "the command that helps. With an `id` that is not set: 404."

@@ -10,6 +10,8 @@ from svc.operations.held_loop import HeldLoop
 
 MAX_FILES = 10  # of one application that are named
 IDS = ("primary", "maintenance", "availability")
+CHANGES = "operations.statuses"  # how siblings tell of statuses, as `change` takes them
+RECORDS = "operations.status_records"  # how one that begins asks for them
 
 
 class Restarts(Protocol):
@@ -59,6 +61,14 @@ class StatusBoard:
     def clear(self, id_: str) -> bool:
         """Remove a status. Returns whether there was one."""
         return self._records.pop(id_, None) is not None
+
+    def change(self, changes: Iterable[dict[str, Any]]) -> None:
+        """What another instance has set or cleared: records, of those that it has cleared the `id` alone."""
+        for record in changes:
+            if "status" in record:
+                self._records[record["id"]] = record
+            else:
+                self.clear(record["id"])
 
     def records(self) -> list[dict[str, Any]]:
         """Copies of all records, in the order of IDS."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import gather
 from collections.abc import Callable, Generator
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +17,7 @@ from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.job import JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.status import end_statuses
 from svc.operations.system_information import PARTS
 from svc.store.record_counts import count_records
 from svc.store.system import SYSTEM
@@ -93,6 +96,10 @@ STORE_PARTS: dict[str, Callable[[Node], Any]] = {
 }
 """The parts that are not about the machine; long ones are generators of short steps."""
 
+TOPIC = "operations.system_information"  # how siblings ask, with names of OF_EACH
+OF_EACH = ("threads", "svc_processes", "network")
+"""The parts that have rows of each process."""
+
 ALL_PARTS = (*PARTS, *(name for name in STORE_PARTS if name != "database_metrics"))
 
 
@@ -102,8 +109,38 @@ def system_information(call: Call) -> Any:
 
 
 async def _collect(call: Call, wanted: list[str]) -> dict[str, Any]:
-    node = call.node
-    machine = await call.on_helper(partial(node.machine.collect, wanted)) if any(name in PARTS for name in wanted) else {}
+    found: dict[str, Any]
+    asked = [name for name in wanted if name in OF_EACH]
+    if not asked:
+        return await _collect_own(call.node, wanted)
+    found, answers = await gather(_collect_own(call.node, wanted), call.node.ask_others(TOPIC, asked))
+    for answer in answers:
+        told = answer.value or {}
+        if "threads" in found:
+            found["threads"] += told.get("threads", [{"threadId": answer.number, "name": "http", "error": answer.error}])
+        if "svc_processes" in found:
+            found["svc_processes"]["core"] += told.get("svc_processes", [{"pid": answer.pid, "name": "svc", "error": answer.error}])
+        if "connections" in found.get("network", ()):
+            found["network"]["connections"] += told.get("connections", [])
+    return found
+
+
+async def answer_sibling(node: Node, wanted: list[str]) -> dict[str, Any]:
+    """What this process tells of itself to one that is asked about all: rows of these parts."""
+    found = await _collect_own(node, [name for name in wanted if name in OF_EACH])
+    told = {name: found[name] for name in ("threads",) if name in found}
+    if "svc_processes" in found:
+        told["svc_processes"] = found["svc_processes"].get("core", [])
+    if "network" in found:
+        told["connections"] = found["network"].get("connections", [])
+    return told
+
+
+async def _collect_own(node: Node, wanted: list[str]) -> dict[str, Any]:
+    machine: dict[str, Any] = {}
+    if any(name in PARTS for name in wanted):
+        machine = await node.loop.run_in_executor(node.executor, partial(node.machine.collect, wanted))
+        machine = deepcopy(machine)  # which keeps what it has found
     found: dict[str, Any] = {}
     for name in wanted:
         value: Any = machine[name] if name in PARTS else STORE_PARTS[name](node)
@@ -115,6 +152,7 @@ async def _collect(call: Call, wanted: list[str]) -> dict[str, Any]:
 
 
 def restart(call: Call) -> Any:
+    end_statuses(call.node)
     call.node.restart(False)
     return RESTARTING
 
@@ -148,8 +186,9 @@ OPERATIONS: tuple[Operation, ...] = (
         notes=(
             "Sizes are bytes, those of processes KiB, speeds of the CPU GHz, shares percent. Values that the platform does not provide are left out. Figures"
             " are up to three seconds old; loads of the CPU are those since they were last asked for. `disk` and `network` are `{}` where"
-            " `operationsApi.sysInfo` says so; `latency` always is, because no other host is probed. `connections` are those of this process."
-            " `database_metrics` is another name of `metrics`."
+            " `operationsApi.sysInfo` says so; `latency` always is, because no other host is probed. `threads`, `svc_processes` and `connections`"
+            " are of all instances, whichever is asked, `memory` has figures of that one; an instance that does not answer within a second has an `error` in"
+            " place of figures. `database_metrics` is another name of `metrics`."
         ),
         example={"attributes": ["threads", "replication"]},
         example_answer={

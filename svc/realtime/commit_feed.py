@@ -1,7 +1,8 @@
 """The log as it grows: listeners get every committed entry once and in order, whichever process wrote it (architecture §4, §6).
 
-A commit of this process hands its entries over (`Database.on_commit`); a commit of a sibling shows only as a larger number of LMDB's last
-transaction, which is polled every POLL_INTERVAL seconds while there are listeners. One number per database decides what is reported: `position`, the LSN
+A commit of this process hands its entries over (`Database.on_commit`); a commit of another one shows only as a larger number of LMDB's last
+transaction. Siblings, which wake this process, are looked at in each turn (`look`); for others that number is polled every POLL_INTERVAL seconds while
+there are listeners. One number per database decides what is reported: `position`, the LSN
 up to which listeners have got everything.
 
     own entries that begin at position + 1      are reported as they are
@@ -23,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 
 from svc.clock import Clock
@@ -37,6 +39,7 @@ logger = logging.getLogger("svc.realtime")
 Listener = Callable[[Database, list[LogEntry]], None]
 
 POLL_INTERVAL = 0.02  # seconds between two polls for commits of siblings
+POLL_INTERVAL_WOKEN = 1.0  # ... if they wake this process: should that fail
 POLL_INTERVAL_ALONE = 0.25  # ... while no other process has the database open: the first commit of another one may be reported this late
 ENTRIES_PER_BATCH = 500  # entries reported at once: about a millisecond of work for a few listeners
 
@@ -64,6 +67,8 @@ class CommitFeed:
         self._followed: dict[Database, _FollowedLog] = {}
         self._poll_timer: asyncio.TimerHandle | None = None
         self._reading = False  # a slice is scheduled
+        self.is_woken: Callable[[], bool] = lambda: False
+        """Whether other processes wake this one when they have committed."""
 
     def add(self, database: Database, listener: Listener) -> int:
         """From here on `listener(database, entries)` is called after each commit, in the order of LSNs, without gap or repetition; entries of
@@ -106,6 +111,16 @@ class CommitFeed:
         self._read(followed)
         return not followed.reads
 
+    @property
+    def is_following(self) -> bool:
+        """Whether there are listeners."""
+        return bool(self._followed)
+
+    def look(self) -> None:
+        """Report what others have committed, at the end of a turn: what that makes ready is not waited for."""
+        for followed in list(self._followed.values()):
+            self._look_at(followed)
+
     def close(self) -> None:
         """Forget all listeners."""
         for followed in list(self._followed.values()):
@@ -115,7 +130,11 @@ class CommitFeed:
 
     def _committed(self, database: Database, entries: list[LogEntry]) -> None:
         followed = self._followed.get(database)
-        if followed is None or followed.reads:
+        if followed is None:
+            return
+        if self.is_woken():
+            self._pass_own(followed)
+        if followed.reads:
             return
         first = entries[0].lsn
         if first > followed.position + 1:
@@ -155,31 +174,39 @@ class CommitFeed:
     # -- what others commit
 
     def _poll(self) -> None:
-        """Poll for commits of siblings, periodically while there are listeners."""
+        """Poll for commits of others, periodically while there are listeners."""
         self._poll_timer = None
         pause = POLL_INTERVAL_ALONE
         for followed in list(self._followed.values()):
-            try:
-                if self._poll_one(followed):
-                    pause = POLL_INTERVAL
-            except Problem as problem:
-                logger.error("the log of %s cannot be followed: %s", followed.database.name, problem.message)
+            if self._look_at(followed) and followed.database.env.has_siblings():
+                pause = POLL_INTERVAL
         if self._followed and self._poll_timer is None:
-            self._poll_timer = self._loop.call_later(pause, self._poll)
+            self._poll_timer = self._loop.call_later(POLL_INTERVAL_WOKEN if self.is_woken() else pause, self._poll)
 
-    def _poll_one(self, followed: _FollowedLog) -> bool:
-        """Read the log if it has new entries. Returns whether a sibling has the database open."""
+    def _look_at(self, followed: _FollowedLog) -> bool:
+        """Read the log if it has new entries. False if it cannot be followed."""
         database = followed.database
         if database.is_dropped:
             self._unfollow(followed)
             return False
-        commit = database.env.last_commit()
+        try:
+            commit = database.env.last_commit()
+        except Problem as problem:
+            logger.error("the log of %s cannot be followed: %s", database.name, problem.message)
+            return False
         if commit != followed.commit:
             followed.commit = commit
             followed.reads = True
         if followed.reads and not self._reading:
             self._read(followed)
-        return not database.is_dropped and database.env.has_siblings()
+        return not database.is_dropped
+
+    @staticmethod
+    def _pass_own(followed: _FollowedLog) -> None:
+        """A commit of this process alone is none to look at."""
+        with suppress(Problem):
+            if followed.database.env.last_commit() == followed.commit + 1:
+                followed.commit += 1
 
     # -- reading the log
 

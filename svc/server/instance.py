@@ -172,6 +172,7 @@ class Instance:
         )
         rotation = self.siblings.lead(f"logs in {config.logging.path.parent.resolve()}", lambda: None)
         self.periodic.leads, self.periodic.rotates = lambda: self.siblings.is_leader, lambda: rotation.is_held
+        self.periodic.on_turn = self.siblings.awake
         self.periodic.on_store_stopped = self._shutdown.end_with_store
         self.periodic.sweeps = [
             self.interface.running.sweep,
@@ -204,6 +205,8 @@ class Instance:
         self._executors["blob"] = make_executor("blob", HELPER_THREADS)  # of its own: no login waits for a disk
         self.store = open_store(self.config, self.reactor, self._executors["blob"], make_helper=lambda: make_executor("writer", 1))
         self.siblings = find_siblings(self.config, self.reactor, self._options.number)
+        self._others = self.siblings.others
+        self._told_commits = 0
         self.logs.instance = self.siblings.number
 
     def _make_resources(self) -> None:
@@ -213,6 +216,7 @@ class Instance:
         self.store.on_drop.append(self.resources.remove_table)
         self.queries = QueryCache()
         self.realtime = Realtime(self.store, reactor.loop, self.clock, self.accounts.directory)
+        self.realtime.feed.is_woken = lambda: self.siblings.has_others
         self.accounts.watch_logins(self.realtime)
         self.types = ContentTypes.built_in()
         self.interface = Interface(
@@ -322,6 +326,7 @@ class Instance:
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
+        self.operations_interface.answer_siblings(self.siblings)
         self.operations_port = ServerPorts(
             OPERATIONS,
             parts,
@@ -413,7 +418,7 @@ class Instance:
     async def load(self) -> None:
         """Load the applications; before requests come. Raises ConfigError for a table of free topics that cannot be one."""
         if self._options.opens_ports:
-            await self.siblings.open()
+            await self.node.open_siblings()
         await self._jobs.recover_soon()
         await self.node.recover_deployments()
         if os.environ.get("SVC_SAFE_MODE"):
@@ -495,12 +500,25 @@ class Instance:
             else:
                 self._commit_deferred = False
                 store.commit_turn()  # first: its outcome decides what the held answers say
+        if self._others:
+            self._meet_others()
         more = self.application_port.connections.end_turn()  # encode and send
         more = self.operations_port.connections.end_turn() or more
         for other in self.application_ports.others:
             more = other.connections.end_turn() or more
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
         return more or has_served or store.has_pending
+
+    def _meet_others(self) -> None:
+        """Before the answers of the turn are sent, because there is something for subscribers, too."""
+        commits = self.store.commits
+        if commits != self._told_commits:
+            self._told_commits = commits
+            self.siblings.wake()
+        feed = self.realtime.feed
+        if feed.is_following:
+            self.siblings.sleep()  # first: what is committed behind the look wakes this process
+            feed.look()
 
     # --- stopping ------------------------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from svc.messages import Request, Response
 from svc.operations.node import Node
 from svc.reactor import Reactor
 from svc.server.application_interfaces import request_decoder
+from svc.siblings import Siblings
 
 if TYPE_CHECKING:
     from svc.operations.endpoint import OperationsEndpoint
@@ -52,6 +53,25 @@ class OperationsInterface:
             report=self._reactor.report_stream,
             is_ready=self._is_ready,
         )
+
+    def answer_siblings(self, siblings: Siblings) -> None:
+        """Tell them what they ask about this process, to answer for all."""
+        for topic, answer in (
+            ("operations.metrics", lambda value: self._endpoint.metrics.answer_sibling(value)),
+            ("operations.system_information", self._information),
+            ("operations.get_status", self._status),
+        ):
+            siblings.answer(topic, answer)
+
+    def _information(self, wanted: list[str]) -> Any:
+        from svc.operations.system import answer_sibling
+
+        return answer_sibling(self.node, wanted)
+
+    def _status(self, _: Any) -> Any:
+        from svc.operations.status import own_status
+
+        return own_status(self.node)
 
     def known_nodes(self) -> list[dict[str, Any]]:
         """The records of the other nodes."""

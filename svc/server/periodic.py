@@ -48,6 +48,8 @@ class PeriodicWork:
         """Whether this process does what is done once per node."""
         self.rotates: Callable[[], bool] = lambda: True
         """Whether it rotates the log files."""
+        self.on_turn: Callable[[], None] = lambda: None
+        """Called at the beginning of a turn, if there are other processes over the same databases."""
         self._config = config
         self._store = store
         self._directory = directory
@@ -103,6 +105,7 @@ class PeriodicWork:
     def _begin_turn(self) -> None:
         system = self._store.databases.get(SYSTEM)  # None: it has been closed
         if system is not None and (self._has_siblings or system.env.arrivals() != self._arrivals):
+            self.on_turn()
             self._follow_others()
 
     def _follow_others(self) -> None:

@@ -19,6 +19,8 @@ from svc.siblings.presence import Presence
 
 logger = logging.getLogger("svc.siblings")
 
+_WAKE = encode_message(Tell("siblings.wake", None))  # that it comes is all it says
+
 Function = Callable[[Any], Any]
 
 
@@ -30,7 +32,7 @@ class Channel:
         self._presence = presence
         self._loop = loop
         self._on_left = on_left
-        self._links: dict[str, Link] = {}
+        self.links: dict[str, Link] = {}  # by identity
         self._visitors: set[_Visitor] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -46,20 +48,21 @@ class Channel:
         if self._server is None:
             return
         for identity, notice in self._presence.others():
-            if identity not in self._links:
-                self._links[identity] = link = Link(
+            if identity not in self.links:
+                try:
+                    sleep = self._presence.sleep_of(identity)
+                except (FileNotFoundError, ValueError):  # it has just ended
+                    continue
+                self.links[identity] = link = Link(
                     identity,
                     notice.number,
                     str(self._presence.path_of(notice)),
                     own=self._presence.identity,
+                    sleep=sleep,
                     is_alive=self._presence.is_alive,
                     on_end=self._ended,
                 )
                 self.start(link.run())
-
-    @property
-    def has_links(self) -> bool:
-        return bool(self._links)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """As a task that ends with the channel."""
@@ -68,14 +71,14 @@ class Channel:
         task.add_done_callback(self._tasks.discard)
 
     def _ended(self, link: Link) -> None:
-        if self._links.get(link.identity) is link:
-            del self._links[link.identity]
+        if self.links.get(link.identity) is link:
+            del self.links[link.identity]
             self._on_left(link.identity)
 
     async def ask(self, topic: str, value: Any, seconds: float) -> list[Answer]:
         """The answers of all that live, in the order of their numbers. Raises ValueError and TypeError as `encode_message`."""
         self.look()
-        asked = {link.ask(topic, value): link for link in self._links.values()}
+        asked = {link.ask(topic, value): link for link in self.links.values()}
         if not asked:
             return []
         try:
@@ -88,10 +91,16 @@ class Channel:
 
     def tell(self, topic: str, value: Any) -> None:
         """Raises ValueError and TypeError as `encode_message`."""
-        if self._links:
+        if self.links:
             frame = encode_message(Tell(topic, value))
-            for link in self._links.values():
+            for link in self.links.values():
                 link.send(frame)
+
+    def wake(self) -> None:
+        """Wake the siblings that sleep until somebody commits."""
+        for link in self.links.values():
+            if link.sleep.is_new():
+                link.send(_WAKE)
 
     def joined(self, visitor: _Visitor) -> None:
         self._visitors.add(visitor)
@@ -109,9 +118,9 @@ class Channel:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for link in self._links.values():
+        for link in self.links.values():
             link.close()
-        self._links.clear()
+        self.links.clear()
         for visitor in list(self._visitors):
             visitor.close()
         await asyncio.sleep(0)  # in which asyncio closes what is aborted

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from svc.siblings.messages import MAX_MESSAGE, Ask, Hello, MessageReader, Reply, encode_message
+from svc.siblings.sleep import SleepNumber
 
 logger = logging.getLogger("svc.siblings")
 
@@ -35,18 +36,37 @@ class Answer:
     value: Any = None
     error: str | None = None
 
+    @property
+    def pid(self) -> int:
+        """Of the process, as that sees it."""
+        return int(self.identity.split("-")[0])
+
+    @property
+    def started(self) -> int:
+        """Seconds since 1970."""
+        return int(self.identity.split("-")[1])
+
 
 class Link(asyncio.Protocol):
     """To the sibling `identity`, which has the number `number` and listens at `path`. `on_end` is called when it has ended."""
 
     def __init__(
-        self, identity: str, number: int, path: str, *, own: str, is_alive: Callable[[str], bool], on_end: Callable[[Link], None]
+        self,
+        identity: str,
+        number: int,
+        path: str,
+        *,
+        own: str,
+        sleep: SleepNumber,
+        is_alive: Callable[[str], bool],
+        on_end: Callable[[Link], None],
     ) -> None:
-        """`own`: identity of this process."""
+        """`own`: identity of this process. `sleep`: of the sibling."""
         self.identity = identity
         self.number = number
         self._path = path
         self._own = own
+        self.sleep = sleep
         self._is_alive = is_alive
         self._on_end = on_end
         self._transport: asyncio.WriteTransport | None = None
@@ -76,6 +96,7 @@ class Link(asyncio.Protocol):
             pause = min(2 * pause, LONGEST_PAUSE)
         self._fail_all(HAS_ENDED)
         self._on_end(self)
+        self.sleep.close()
 
     # --- what is sent -------------------------------------------------------------------------------------------------------------------
 
@@ -152,3 +173,4 @@ class Link(asyncio.Protocol):
         """This process ends: nobody is called."""
         self._fail_all(LOST)
         self._close()
+        self.sleep.close()

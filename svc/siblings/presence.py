@@ -1,6 +1,6 @@
 """Which processes work with a data directory: each holds the lock of a file of its own (flock(2)), which the kernel releases however it ends.
 
-    <identity>       locked by that process as long as it lives. Content: JSON, `Notice`
+    <identity>       locked by that process as long as it lives. Content: JSON, `Notice`, with spaces up to NOTICE_BYTES; then its `SleepNumber`
     <identity>.sock  where it listens (or elsewhere, if that path would be too long for a socket)
     .<identity>      the first of these before it is locked
 
@@ -20,7 +20,9 @@ import msgspec
 
 from svc.clock import Clock
 from svc.root.socket_path import make_private_directory, socket_path
+from svc.siblings.sleep import SleepNumber
 
+NOTICE_BYTES = 1024
 _IDENTITY = re.compile(r"\d+-\d+-[0-9a-f]{8}", re.ASCII)
 _ABANDONED = 60.0  # seconds after which a file that has not got its name belongs to nobody
 
@@ -44,6 +46,7 @@ class Presence:
         self.socket = socket_path(self._directory / f"{self.identity}.sock")
         self.number = self._free_number() if number is None else number
         self._descriptor = self._appear()
+        self.sleep = self.sleep_of(self.identity, own=True)
         if number is None:
             self._settle_number()
 
@@ -52,6 +55,7 @@ class Presence:
         descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             flock(descriptor, LOCK_EX)
+            os.ftruncate(descriptor, NOTICE_BYTES + 8)
             self._write(descriptor)
             unnamed.rename(self._directory / self.identity)
         except BaseException:
@@ -63,8 +67,7 @@ class Presence:
     def _write(self, descriptor: int) -> None:
         socket = str(self.socket) if self._listens_elsewhere else self.socket.name
         text = msgspec.json.encode(Notice(self.number, socket))
-        os.pwrite(descriptor, text, 0)
-        os.ftruncate(descriptor, len(text))
+        os.pwrite(descriptor, text.ljust(NOTICE_BYTES), 0)
 
     def _free_number(self) -> int:
         taken = {notice.number for _, notice in self.others()}
@@ -89,6 +92,10 @@ class Presence:
     def path_of(self, notice: Notice) -> Path:
         """Where another process listens."""
         return self._directory / notice.socket
+
+    def sleep_of(self, identity: str, *, own: bool = False) -> SleepNumber:
+        """Raises OSError and ValueError."""
+        return SleepNumber(self._directory / identity, NOTICE_BYTES, own=own)
 
     def is_alive(self, identity: str) -> bool:
         """Whether the process of this identity lives; False for a text that is none."""
@@ -124,7 +131,7 @@ class Presence:
             return None
         try:
             lives = _is_locked(descriptor)
-            notice = msgspec.json.decode(os.pread(descriptor, 4096, 0), type=Notice)
+            notice = msgspec.json.decode(os.pread(descriptor, NOTICE_BYTES, 0), type=Notice)
         except msgspec.DecodeError:  # it is being written
             return None
         finally:
@@ -150,6 +157,7 @@ class Presence:
             for path in (self.socket, self._directory / self.identity):
                 with suppress(OSError):
                     path.unlink()
+            self.sleep.close()
             os.close(self._descriptor)
             self._descriptor = -1
 

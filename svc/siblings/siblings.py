@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class Siblings:
         self.on_lead: list[Callable[[], None]] = []
         self.on_resign: list[Callable[[], None]] = []
         self._channel = Channel(self._presence, loop, self._left)
+        self.others: Mapping[str, object] = self._channel.links
+        """By identity, as far as they are known here: empty if this process is alone."""
         self._has_resigned = False
         self._leaderships: set[Leadership] = set()
         self._node = self.lead(_NODE, lambda: _call(self.on_lead), lambda: _call(self.on_resign))
@@ -56,7 +58,7 @@ class Siblings:
     @property
     def has_others(self) -> bool:
         """Whether another process is there, as far as is known here."""
-        return self._channel.has_links
+        return bool(self.others)
 
     @property
     def is_leader(self) -> bool:
@@ -133,6 +135,20 @@ class Siblings:
     def tell(self, topic: str, value: Any) -> None:
         """To all others, as far as they are known here. Never waits; one that hangs may never hear of it. Raises as `ask`."""
         self._channel.tell(topic, value)
+
+    # --- who sleeps ---------------------------------------------------------------------------------------------------------------------
+
+    def sleep(self) -> None:
+        """This process is to be woken by the next commit of another one, from now until `awake`. What was committed before is still to be looked for."""
+        self._presence.sleep.sleep()
+
+    def awake(self) -> None:
+        """It need not be woken."""
+        self._presence.sleep.wake()
+
+    def wake(self) -> None:
+        """There is a commit: wake those that sleep. Costs nothing for others."""
+        self._channel.wake()
 
     # --- the end ------------------------------------------------------------------------------------------------------------------------
 

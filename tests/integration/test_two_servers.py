@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.conftest import PASSWORD, Process
 from tests.support.waiting import wait_until
@@ -95,3 +98,37 @@ def test_numbers_and_who_leads(servers: Servers) -> None:
     assert "leads now" not in other.logged()
     servers.processes[0].kill()
     wait_until(lambda: "leads now: node" in other.logged(), other.logged)
+
+
+def test_whichever_is_asked_shows_all(servers: Servers) -> None:
+    """Also that one of them hangs."""
+
+    def up(number: int) -> dict[str, float]:
+        text = servers.clients[number].get("/metrics").text
+        return {
+            sample.labels["instance"]: sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == "svc_instance_up"
+        }
+
+    def threads(number: int) -> list[tuple[int, str | None]]:
+        rows = servers.done(number, operation="system_information", attributes=["threads"])["threads"]
+        return [(row["threadId"], row.get("error")) for row in rows]
+
+    wait_until(lambda: up(0) == up(1) == {"0": 1, "1": 1}, lambda: up(0))
+    assert threads(0) == [(0, None), (1, None)] and threads(1) == [(1, None), (0, None)]
+    processes = servers.done(0, operation="system_information", attributes=["svc_processes"])["svc_processes"]["core"]
+    assert [row["pid"] for row in processes] == [process.pid for process in servers.processes]
+    servers.done(1, operation="set_status", id="availability", status="Unavailable")
+    wait_until(lambda: servers.clients[0].get("/ready").status_code == 503, lambda: "")
+    servers.done(0, operation="clear_status", id="availability")
+    wait_until(lambda: servers.clients[1].get("/ready").status_code == 200, lambda: "")
+    os.kill(servers.processes[1].pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: up(0) == {"0": 1, "1": 0}, lambda: up(0))
+        assert threads(0)[1][1] is not None
+        assert [each["number"] for each in servers.done(0, operation="get_status")["instances"] if "error" in each] == [1]
+    finally:
+        os.kill(servers.processes[1].pid, signal.SIGCONT)
+    wait_until(lambda: up(0) == {"0": 1, "1": 1}, lambda: up(0))

@@ -426,3 +426,18 @@ def test_rows_that_a_super_user_has_written_do_not_stop_it(world: Fixture, caplo
     assert len(ours) == 70 and all(row["id"] < 2**43 for row in ours)
     assert sum(row["count"] for row in world.aggregates("size")) >= 30
     assert "is invalid" in caplog.text and "analytics failed" not in caplog.text
+
+
+def test_processes_with_one_number_write_rows_of_their_own(world: Fixture) -> None:
+    """While one is put in the place of the other, both write: in the same millisecond, and each not knowing of the other's rows."""
+    serve_the_example(world.analytics)
+    old, new = world.analytics, world.start()
+    serve_the_example(new)
+    world.clock.advance(1)
+    for each in (old, new, old):
+        serve_the_example(each)
+        while each.tick(1.0, 1.0):
+            pass
+    world.store.commit_turn()
+    ids = [row["id"] for row in world.raw()]
+    assert len(ids) == 3 and len(set(ids)) == 3

@@ -20,10 +20,11 @@ from svc.http.decoding import RequestDecoder
 from svc.messages import HeaderBlock, Request, Response
 from svc.operations.endpoint import OperationsEndpoint
 from svc.operations.instance_metrics import store_families
-from svc.operations.metrics import PIECE
+from svc.operations.metrics import PIECE, TOPIC
 from svc.resources import Resource
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
+from tests.support.siblings import HANGS, FakeSiblings, answer
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 
@@ -305,3 +306,45 @@ def test_the_limit_of_label_sets_is_told_once(tmp_path: Path, caplog: pytest.Log
     assert found["svc_custom_own_count", ("other", "other", "other")] == 25
     assert sum("label sets" in record.message for record in caplog.records) == 1
     port.node.close()
+
+
+# --- several instances ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("accept", "parse"), [(OPENMETRICS, parse_openmetrics), ("x", parse_text)])
+def test_whoever_is_asked_shows_the_figures_of_all(port: Port, tmp_path: Path, accept: str, parse: Any) -> None:
+    openmetrics = accept == OPENMETRICS
+    port.node.run("create_table", database="garden", table="plant")
+    other = Port(tmp_path / "other")
+    try:
+        told = other.node.wait(lambda: other.endpoint.metrics.answer_sibling(openmetrics))
+    finally:
+        other.node.close()
+    siblings = FakeSiblings(metrics=[answer(1, told), answer(2, error=HANGS)])
+    port.node.node.siblings = siblings  # type: ignore[assignment]
+    text = body_of(port.ask(accept=accept))
+    assert siblings.asked == [(TOPIC, openmetrics)]
+    found = samples(text, parse)
+    assert {number: found["svc_instance_up", (number,)] for number in "012"} == {"0": 1, "1": 1, "2": 0}
+    assert found["process_open_fds", ("0",)] > 3 and found["process_open_fds", ("1",)] > 3
+    assert ("process_open_fds", ("2",)) not in found
+    assert found["svc_event_loop_seconds_total", ("1", "idle")] == 0
+    assert found["svc_table_records", ("garden", "plant")] == 0, "what is of all has no number"
+    assert len([name for name, _ in found if name == "svc_volume_size_bytes"]) == 1
+    assert text.count("# TYPE process_open_fds ") == 1
+
+
+def test_metrics_alone_name_no_instance(port: Port) -> None:
+    port.node.node.siblings = FakeSiblings()  # type: ignore[assignment]
+    assert "instance=" not in body_of(port.ask())
+
+
+def test_metrics_of_a_hidden_table_are_hidden_for_all_instances(port: Port) -> None:
+    line = b'svc_cache_lookups_total{table="hidden"} 1\n'
+    shown = b'svc_cache_lookups_total{table="other"} 1\n'
+    told = [(b"# HELP svc_cache_lookups_total x\n# TYPE svc_cache_lookups_total counter\n", line + shown)]
+    port.node.node.siblings = FakeSiblings(metrics=[answer(1, told)])  # type: ignore[assignment]
+    port.node.run("add_role", role="monitor", permission={"operations": ["get_analytics"]})
+    port.node.run("add_user", username="monitor", password="p" * 12, role="monitor", active=True)
+    text = body_of(port.ask(port.node.directory.get_user("monitor")))
+    assert 'table="hidden"' not in text and 'svc_cache_lookups_total{instance="1",table="other"} 1\n' in text

@@ -12,8 +12,9 @@ import svc
 from svc.apps.app import App, EntryStatus
 from svc.clock import FakeClock
 from svc.errors import Problem
-from svc.operations.status_board import StatusBoard
+from svc.operations.status_board import CHANGES, RECORDS, StatusBoard
 from tests.support.operations import OperationsNode
+from tests.support.siblings import HANGS, FakeSiblings, answer
 
 
 @pytest.fixture
@@ -162,3 +163,59 @@ def test_status_is_for_super_users(node: OperationsNode) -> None:
         with pytest.raises(Problem) as caught:
             node.run(operation, user, id="primary", status="x")
         assert caught.value.status_code == 403
+
+
+# --- several instances ------------------------------------------------------------------------------------------------------------------
+
+
+def entry_of(node: OperationsNode, status: str, instance: str, *messages: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": "shop.rest", "componentName": "shop", "status": status, "lastChecked": {"workers": {instance: 5}}}
+    return {**found, "latestMessage": messages[-1], "error": "; ".join(messages)} if messages else found
+
+
+def test_the_status_of_all_instances(node: OperationsNode) -> None:
+    node.node.status.settings_changed(["http.port"])
+    told = [
+        {"componentStatus": [entry_of(node, "healthy", "1")], "restartRequired": True, "restartReasons": ["http.port", "component shop"]},
+        {"componentStatus": [entry_of(node, "error", "2", "no")], "restartRequired": False, "restartReasons": []},
+    ]
+    answers = [answer(1, told[0]), answer(2, told[1]), answer(3, error=HANGS)]
+    node.node.siblings = FakeSiblings(get_status=answers)  # type: ignore[assignment]
+    found = node.run("get_status")
+    assert found["componentStatus"] == [
+        {**entry_of(node, "error", "2", "no"), "lastChecked": {"workers": {"1": 5, "2": 5}}},
+    ]
+    assert found["restartRequired"] is True and found["restartReasons"] == ["http.port", "component shop"]
+    assert found["instances"] == [{"number": 0}, {"number": 1}, {"number": 2}, {"number": 3, "error": HANGS}]
+
+
+def test_statuses_are_told_to_all_instances(node: OperationsNode, tmp_path: Path) -> None:
+    siblings = FakeSiblings()
+    node.node.siblings = siblings  # type: ignore[assignment]
+    record = node.run("set_status", id="availability", status="Unavailable")
+    node.run("set_status", status="a")
+    node.run("clear_status", id="primary")
+    with OperationsNode(tmp_path / "other") as other:
+        board = other.node.status
+        for topic, value in siblings.told:
+            assert topic == CHANGES
+            board.change(value)
+        assert board.records() == [record] and board.is_unavailable
+        node.run("restart")
+        board.change(siblings.told[-1][1])
+        assert board.records() == [] == node.node.status.records()
+
+
+def test_an_instance_that_begins_has_the_statuses_of_the_others(node: OperationsNode) -> None:
+    record = StatusBoard(FakeClock()).set("maintenance", "backup")
+    siblings = FakeSiblings(status_records=[answer(1, [record]), answer(2, error=HANGS)])
+    node.node.siblings = siblings  # type: ignore[assignment]
+    node.wait(node.node.open_siblings)
+    assert node.run("get_status", id="maintenance") == record
+    assert siblings.functions[RECORDS](None) == [record]
+
+
+def test_of_two_processes_with_one_number_the_newer_one_stands_for_it(node: OperationsNode) -> None:
+    answers = [answer(1, "new", started=7), answer(1, "old", started=5), answer(0, "in place of this one", started=9)]
+    node.node.siblings = FakeSiblings(any=answers)  # type: ignore[assignment]
+    assert [each.value for each in node.wait(lambda: node.node.ask_others("operations.any", None))] == ["new"]

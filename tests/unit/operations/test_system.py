@@ -16,10 +16,11 @@ from svc.config import Config
 from svc.content.json_type import encode_json
 from svc.errors import Problem
 from svc.operations.job import Job
-from svc.operations.system import ALL_PARTS, RESTARTING
+from svc.operations.system import ALL_PARTS, OF_EACH, RESTARTING, TOPIC, answer_sibling
 from svc.operations.system_information import CACHE_SECONDS, PARTS, Machine, shown_arguments
 from svc.store.schema import Attribute, TableDefinition
 from tests.support.operations import OperationsNode
+from tests.support.siblings import HANGS, FakeSiblings, answer
 
 
 @pytest.fixture
@@ -262,3 +263,26 @@ def test_only_super_users(node: OperationsNode, operation: str) -> None:
     with pytest.raises(Problem) as caught:
         node.run(operation, node.user("ann", {"super_user": False}), service="http")
     assert caught.value.status_code == 403
+
+
+# --- several instances ------------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_all_instances(node: OperationsNode) -> None:
+    wanted = list(OF_EACH)
+    told = node.wait(lambda: answer_sibling(node.node, wanted))
+    assert [row["pid"] for row in told["svc_processes"]] == [os.getpid()] and len(told["threads"]) == 1
+    told["threads"][0]["threadId"] = 1
+    told["svc_processes"][0]["pid"] = 1
+    told["connections"] = [{"pid": 1}]
+    siblings = FakeSiblings(system_information=[answer(1, told), answer(2, error=HANGS)])
+    node.node.siblings = siblings  # type: ignore[assignment]
+    for _ in range(2):  # what is remembered for some seconds is not added to
+        found = node.run("system_information", attributes=["time", *wanted])
+        assert siblings.asked.pop() == (TOPIC, wanted)
+        assert [row["threadId"] for row in found["threads"]] == [0, 1, 2]
+        assert found["threads"][2]["error"] == HANGS
+        assert [(row["pid"], row.get("error")) for row in found["svc_processes"]["core"]] == [(os.getpid(), None), (1, None), (1002, HANGS)]
+        assert {"pid": 1} in found["network"]["connections"]
+    node.run("system_information", attributes=["time", "memory"])
+    assert siblings.asked == []

@@ -149,6 +149,46 @@ def test_commits_of_a_sibling_are_reported_when_polled(scene: Scene, sibling: Si
     sibling.close()
 
 
+def test_where_siblings_wake_this_process_it_looks_at_the_end_of_a_turn(scene: Scene, sibling: Sibling, tmp_path: Path) -> None:
+    ear = Ear()
+    scene.feed.is_woken = lambda: True
+    assert not scene.feed.is_following
+    scene.feed.add(scene.database, ear)
+    assert scene.feed.is_following
+    scene.store.end_turn()
+    sibling.open(tmp_path / "store")
+    sibling_writes(scene, sibling, "a", "b")
+    scene.feed.look()
+    assert ear.heard == [1, 2]
+    scene.loop.fire()
+    delays = [timer.delay for timer in scene.loop.timers if not timer.cancelled]
+    assert delays == [feed_module.POLL_INTERVAL_WOKEN]
+    sibling.close()
+
+
+def test_a_commit_of_its_own_is_not_looked_for(scene: Scene, sibling: Sibling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ear = Ear()
+    scene.feed.is_woken = lambda: True
+    scene.feed.add(scene.database, ear)
+    scene.store.end_turn()
+    sibling.open(tmp_path / "store")
+    reads: list[int] = []
+    read = type(scene.database.log).read
+    monkeypatch.setattr(type(scene.database.log), "read", lambda *given: reads.append(1) or read(*given))
+    scene.put("a")
+    scene.put("b")
+    scene.feed.look()
+    assert (ear.heard, len(reads)) == ([1, 2], 0)
+    scene.store.end_turn()
+    sibling_writes(scene, sibling, "c")
+    scene.put("d")
+    scene.feed.look()
+    assert (ear.heard, len(reads)) == ([1, 2, 3, 4], 2)
+    scene.feed.look()
+    assert len(reads) == 2
+    sibling.close()
+
+
 def test_commits_of_a_sibling_are_reported_before_a_later_own_one(scene: Scene, sibling: Sibling, tmp_path: Path) -> None:
     ear = Ear()
     scene.feed.add(scene.database, ear)

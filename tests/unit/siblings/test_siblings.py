@@ -275,7 +275,7 @@ async def test_what_waits_for_one_that_does_not_read_is_bounded(tmp_path: Path) 
         large = b"a" * (MAX_MESSAGE // 2)
         for _ in range(100):
             one.tell("news", large)
-        link = next(iter(one._channel._links.values()))
+        link = next(iter(one._channel.links.values()))
         assert link._transport is not None and link._transport.get_write_buffer_size() < 3 * MAX_MESSAGE
         assert [answer.error for answer in await one.ask("news", large, SECONDS)] == ["too much waits for it already"]
         connected[0].abort()
@@ -294,3 +294,42 @@ async def test_what_is_no_message(tmp_path: Path, caplog: pytest.LogCaptureFixtu
             writer.close()
         assert caplog.text.count("cannot be read") == 3
         caplog.clear()
+
+
+@on_loop
+async def test_who_sleeps_is_woken_once(tmp_path: Path) -> None:
+    async with several(tmp_path, 3) as (one, two, three):
+        woken: list[int] = []
+        one.answer("siblings.wake", lambda _: woken.append(1))
+        one.answer("mark", lambda _: woken.append(0))
+        await until(lambda: len(two.others) == 2 and len(three.others) == 2)
+
+        async def woken_by(*wakers: Siblings) -> list[int]:
+            for each in wakers:
+                each.wake()
+                await each.ask("mark", None, SECONDS)  # it comes behind what was sent before
+            found = woken[:]
+            woken.clear()
+            return found
+
+        assert await woken_by(two) == [0], "it does not sleep"
+        one.sleep()
+        assert await woken_by(two, two) == [1, 0, 0]
+        assert await woken_by(three, two) == [1, 0, 0], "each looks for itself"
+        one.sleep()
+        assert await woken_by(two, three) == [1, 0, 1, 0]
+        one.sleep()
+        one.awake()
+        assert await woken_by(two, three) == [0, 0]
+
+
+@on_loop
+async def test_one_that_has_ended_in_its_sleep_is_not_woken(tmp_path: Path) -> None:
+    async with several(tmp_path) as (one, two):
+        await until(lambda: two.has_others)
+        one.sleep()
+        await one.close()
+        one.release()
+        two.wake()
+        await until(lambda: not two.has_others)
+        two.wake()

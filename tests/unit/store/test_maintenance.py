@@ -1,5 +1,6 @@
 """svc.store.maintenance: expired records and failures. Index builds: test_database; the log: test_log; caches: test_index."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -9,6 +10,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.errors import NoSpace
 from svc.store import Database, LogEntry, Store, Table, maintenance
+from svc.store.blobs.files import relative_name
 from svc.store.env import Environment
 from svc.store.expiry_index import next_scan, scan_interval
 from svc.store.log.entries import EXPIRE
@@ -49,6 +51,27 @@ def test_expired_records_are_removed(store: Store, seats: Table, clock: FakeCloc
     assert len(heard) == 250 and {entry.kind for entry in heard} == {EXPIRE} and {entry.user for entry in heard} == {None}
     assert heard[0].image is not None
     store.check()
+
+
+def test_a_process_that_does_not_lead_leaves_the_databases_alone(store: Store, seats: Table, clock: FakeClock) -> None:
+    seats.database.define_table(replace(seats.definition, expiration=1.0))
+    put(store, seats, 3)
+    store.maintenance(1.0, leads=False)
+    clock.advance(1000)
+    commits = store.stats().commits
+    assert not store.maintenance(1.0, leads=False)
+    assert stored(seats) == 3 and store.stats().commits == commits
+    orphan = seats.database.blobs.roots[0] / relative_name(77)
+    orphan.parent.mkdir(parents=True, exist_ok=True)
+    orphan.touch()
+    os.utime(orphan, (0, 0))
+    store.sweep_blobs(seats.database)  # where a restore was made
+    store.maintenance(1.0, leads=False)
+    assert not orphan.exists() and stored(seats) == 3
+    store.maintenance(1.0)
+    clock.advance(1000)
+    store.maintenance(1.0)
+    assert stored(seats) == 0
 
 
 def test_eviction_is_added(store: Store, seats: Table, clock: FakeClock) -> None:
