@@ -48,6 +48,7 @@ from svc.server.application_ports import ApplicationPorts
 from svc.server.building import make_applications, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
+from svc.server.garbage import Garbage
 from svc.server.http_date import HttpDate
 from svc.server.operations_interface import OperationsInterface
 from svc.server.periodic import PeriodicWork
@@ -153,7 +154,8 @@ class Instance:
             config, self.store, self.accounts.directory, self.analytics, self._all_ports, reactor=self.reactor, turns=turns, logs=self.logs
         )
         self.periodic.on_store_stopped = self._shutdown.end_with_store
-        self.periodic.sweeps = (self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep)
+        self.garbage = Garbage(turns, self.clock.monotonic, self.logger.warn)
+        self.periodic.sweeps = (self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep, self.garbage.sweep)
         turns.end_turn = self._end_turn
         own_turns = turns if options.opens_ports and isinstance(turns, TurnSelector) else None
         self.forked_child = ForkedChild(config, self.store, self.logs, self._sockets_open, own_turns)
@@ -388,6 +390,7 @@ class Instance:
 
     def _on_application_loaded(self, app: App) -> None:
         self.interfaces.configure(self.applications)
+        self.garbage.has_replaced = True
         self.reloader.on_loaded(app)
         if self._stubs is not None:
             self._stubs.follow(app)
@@ -440,6 +443,8 @@ class Instance:
         for other in self.application_ports.others:
             more = other.connections.end_turn() or more
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
+        if self._turns.active >= self.garbage.due:
+            self.garbage.collect()
         return more or has_served or store.has_pending
 
     # --- stopping ------------------------------------------------------------------------------------------------------------------------
