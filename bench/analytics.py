@@ -33,7 +33,7 @@ from bench.servers import HERE, Svc
 from svc.analytics import Analytics, AnalyticsSettings, Recorder
 from svc.analytics.collector import TICK_BUDGET
 from svc.clock import FakeClock
-from svc.server.serving import GC_THRESHOLD
+from svc.server.garbage import GROWTH
 from svc.store import Store
 from svc.store.system import ensure_system
 
@@ -146,7 +146,7 @@ def measure_roll_up(directory: Path, record: Callable[[Recorder, int], None], sa
     """Of the second itself, and of its aggregation."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 10, 10)
+    gc.set_threshold(GROWTH, 10, 10)
     clock = RollUpClock()
     store = Store(directory, clock=clock)
     try:

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench import records
 from svc.clock import SYSTEM_CLOCK
-from svc.server.serving import GC_THRESHOLD
+from svc.server.garbage import GROWTH
 from svc.store import Table
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing.bulk_write import bulk_write, load_records
@@ -111,7 +111,7 @@ def main() -> None:
     options = arguments.parse_args()
     count = options.records
     gc.freeze()  # as the server does
-    gc.set_threshold(GC_THRESHOLD, 10, 10)
+    gc.set_threshold(GROWTH, 10, 10)
 
     def rows() -> list[dict[str, Any]]:
         return [records.item(n) for n in range(count)]

@@ -130,7 +130,7 @@ class SteppedSvc(Svc):
         """`application`: the name of its directory, which is beside this module."""
         from svc.config import load_config
         from svc.server import InstanceOptions, building
-        from svc.server.serving import GC_THRESHOLD, Server
+        from svc.server.serving import Server
         from svc.store import StoreSettings
 
         super().__init__(data)
@@ -146,8 +146,7 @@ class SteppedSvc(Svc):
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._instance.load())
         gc.collect()
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 10, 10)
+        self._instance.garbage.begin()
         self._instance.begin()
         self._instance.logs.thread = "http"
         self._events = select.poll()  # what the loop waits for

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,8 +22,8 @@ from svc.store.values.validation import has_too_many_values
 
 MAX_JSON = 256 << 20  # bytes of a file: all of its records are in memory while it is loaded
 MAX_YAML = 32 << 20
+LARGE = 4 << 20  # files above it are loaded one after the other
 MAX_RECORDS = 1_000_000
-LARGE = 4 << 20
 JSON, YAML = (".json",), (".yaml", ".yml")
 
 
@@ -57,8 +55,7 @@ def read_data_file(path: Path) -> DataFile:
     raw = read_limited(path, limit)
     if len(raw) > limit:
         raise ValueError(f"it is larger than {limit >> 20} MB: load it with an operation, such as csv_file_load or insert")
-    with _uncollected(len(raw) > LARGE):
-        found = _read_json(raw) if suffix in JSON else read_yaml(raw)
+    found = _read_json(raw) if suffix in JSON else read_yaml(raw)
     if not isinstance(found, dict):
         raise ValueError("it must be an object with table and records")
     database, table, records = found.get("database", DEFAULT_DATABASE), found.get("table"), found.get("records")
@@ -74,22 +71,6 @@ def read_data_file(path: Path) -> DataFile:
         raise ValueError(f"it has {len(records)} records, and a file can have {MAX_RECORDS}")
     unknown = [printable(str(key)) for key in found if key not in ("database", "table", "records")]
     return DataFile(database, table, records, [f"'{name}' is none of database, table, records" for name in unknown[:10]], path)
-
-
-@contextmanager
-def _uncollected(is_large: bool) -> Iterator[None]:
-    """The garbage collector does not look at what the block makes: a million objects, none of them garbage, would keep it from everything else for 0.1 s
-    again and again. They are freed when they are not referred to any more. What is garbage in cycles at the end of the block stays, which is why this is
-    for large files alone."""
-    if not is_large or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _read_json(raw: bytes) -> Any:

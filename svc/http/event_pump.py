@@ -42,10 +42,10 @@ class EventPump:
         self._source: EventSource | None = source
         self._key = key
         self._encode = encode
-        self._on_end = on_end
+        self._on_end: Callable[[EndReason], None] | None = on_end
         self._report = report
         self._sink: EventSink | None = None
-        self._write: Callable[[bytes], None]
+        self._write: Callable[[bytes], None] = _discard
         self.is_waiting = False  # for room
 
     def start(self, sink: EventSink, write: Callable[[bytes], None]) -> None:
@@ -85,14 +85,22 @@ class EventPump:
             self._end(EndReason.FAILED)
 
     def close(self) -> None:
-        """The client has disconnected, or the stream has ended."""
+        """The client has disconnected, or the stream has ended. What it has been given is let go: all of that has this object, too, and the connection."""
         source, self._source = self._source, None
+        self._on_end = self._sink = None
+        self._write = _discard
         if source is not None:
             source.close()
 
     def _end(self, why: EndReason) -> None:
+        on_end = self._on_end
         self.close()
-        self._on_end(why)
+        if on_end is not None:
+            on_end(why)
+
+
+def _discard(data: bytes) -> None:
+    """Nobody receives it any more."""
 
 
 def as_event_source(result: Any) -> EventSource | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from base64 import b64encode
 from collections import Counter, deque
@@ -53,7 +52,6 @@ from svc.store.writing.commit import wait_committed
 logger = logging.getLogger("svc.mqtt")
 
 FILTERS = 1000  # of a session
-FROZEN = 250  # filters and sessions: about 5,000 objects
 USER_FILTERS = 100_000  # of the sessions of a user that are in memory
 SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connection
 NO_SUBSCRIPTION = 0x11
@@ -131,7 +129,6 @@ class Broker:
         self._drop_settled = self._drop  # one object for all sessions
         self.sessions: dict[str, Session] = {}
         self._filters: Counter[str | None] = Counter()  # those of `sessions`, by user name
-        self._held = self._settled = 0  # filters, now, and with the sessions when they were frozen last
         self.groups: dict[str, SharedGroup] = {}
         self.stored.live_groups = self.groups
         self.rows_of = self.stored.rows_of
@@ -423,10 +420,6 @@ class Broker:
             self._filters[name] += change
             if not self._filters[name]:
                 del self._filters[name]
-            self._held += change
-            if self._held + len(self.sessions) >= self._settled + FROZEN:
-                self._settled = self._held + len(self.sessions)
-                gc.freeze()  # else the collector would visit millions of objects at once; sessions leave it nothing to find
 
     def _is_full(self, session: Session) -> bool:
         """Whether it may have no more filters."""

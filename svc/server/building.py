@@ -20,6 +20,7 @@ from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.root.data_version import ensure_version
 from svc.scheduler import Scheduler
+from svc.server.remote_drives import remote_drive
 from svc.siblings import Siblings
 from svc.store import Store, StoreSettings
 from svc.store.blobs import ThreadHelper
@@ -85,6 +86,13 @@ def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:
             "authentication.authorizeLocal is on: requests from this machine are made as super user,"
             " also those of a proxy on it that adds no header of its own"
         )
+    for name, paths in (("storage.path", (config.storage.path,)), ("storage.blobPaths", config.storage.blob_paths)):
+        for path in paths:
+            if (drive := remote_drive(path)) is not None:
+                yield (
+                    f"{name} is on a drive of another machine ({drive}): {path}. Mapped files and locks are not reliable there, so data may be lost or damaged;"
+                    " use a local disk, and never the same directory from two machines"
+                )
     if any("operations" in (role.get("permission") or {}) for role in directory.iter_role_records()):
         from svc.operations.operation_lists import refused_grants  # which needs all operations
 

@@ -50,6 +50,7 @@ from svc.server.application_ports import ApplicationPorts
 from svc.server.building import find_siblings, make_applications, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
+from svc.server.garbage import Garbage
 from svc.server.handover import Heir, Heritages
 from svc.server.http_date import HttpDate
 from svc.server.operations_interface import OperationsInterface
@@ -174,10 +175,12 @@ class Instance:
         self.periodic.leads, self.periodic.rotates = lambda: self.siblings.is_leader, lambda: rotation.is_held
         self.periodic.on_turn = self.siblings.awake
         self.periodic.on_store_stopped = self._shutdown.end_with_store
+        self.garbage = Garbage(turns, self.clock.monotonic, self.logger.warn)
         self.periodic.sweeps = [
             self.interface.running.sweep,
             self.application_ports.sweep,
             self.interfaces.sweep,
+            self.garbage.sweep,
             self.siblings.sweep,
             self._jobs.sweep,
         ]
@@ -445,6 +448,7 @@ class Instance:
 
     def _on_application_loaded(self, app: App) -> None:
         self.interfaces.configure(self.applications)
+        self.garbage.has_replaced = True
         self.reloader.on_loaded(app)
         if self._stubs is not None:
             self._stubs.follow(app)
@@ -507,6 +511,8 @@ class Instance:
         for other in self.application_ports.others:
             more = other.connections.end_turn() or more
         store.end_turn()  # last: no read snapshot outlives a turn, or it would pin pages while we sleep
+        if self._turns.active >= self.garbage.due:
+            self.garbage.collect()
         return more or has_served or store.has_pending
 
     def _meet_others(self) -> None:

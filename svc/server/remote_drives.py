@@ -1,4 +1,4 @@
-"""Directories whose changes the operating system does not tell about, because they are made on another machine."""
+"""Directories that are on another machine: the operating system does not tell about changes there, and a database is not safe there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ REMOTE = frozenset((
 
 
 def remote_drive(directory: Path, mounts: Iterable[tuple[str, str]] | None = None) -> str | None:
-    """The kind of file system of a directory, if it is one of REMOTE; else None. Reads the table of mounts: for a helper thread.
+    """The kind of file system of a directory, if it is one of REMOTE; else None. Reads the table of mounts, and nothing of the drive itself, which
+    may not answer.
 
     `mounts`: (directory, kind) of each.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ from svc.server.ports import ServerPorts, port_hint
 from svc.server.slow_turns import SlowTurns
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-GC_THRESHOLD = 20_000  # new objects until the collector runs: requests leave no cycles, and a large body alone makes thousands of objects
 
 
 class Server:
@@ -78,8 +76,7 @@ class Server:
             if instance.config.logging.console:
                 self._release_output = capture_output(instance.logs)
             self.slow_turns.start()
-            gc.freeze()  # what start-up built stays until the end: the collector need not visit it; it found half a megabyte in 40 ms
-            gc.set_threshold(GC_THRESHOLD, 10, 10)
+            instance.garbage.begin()
             instance.begin()
             instance.logs.thread = "http"
             if self._on_ready is not None:
@@ -137,6 +134,7 @@ class Server:
 
     def _close(self) -> None:
         self.slow_turns.stop()
+        self.instance.garbage.end()
         self.loop.run_until_complete(self.instance.end_parts(lambda: asyncio.all_tasks()))
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()

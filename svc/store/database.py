@@ -17,7 +17,6 @@ from os import stat, urandom
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svc import __version__
 from svc.clock import Clock
 from svc.errors import ClientError, NoSpace, NotFound, Problem, SchemaError, StoreFailure
 from svc.store.blobs import BLOBS_STORE, BlobFile, BlobFiles, Ledger, blobs_in
@@ -31,7 +30,6 @@ from svc.store.definitions import (
     GENERATION_KEY,
     MQTT_STORE,
     NEXT_TABLE_KEY,
-    STORE_FORMAT,
     TABLE_PREFIX,
     StoredTable,
     build_key,
@@ -60,6 +58,7 @@ from svc.store.moves import MoveNote
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.schema_changes import table_change
 from svc.store.slices import run_now
+from svc.store.store_format import STORE_FORMAT, encode_format, format_problem
 from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
@@ -550,17 +549,38 @@ class Database:
             writer = self.env.writer()
             handles = [self.env.create_store(name, duplicates=name == EXPIRY_STORE) for name in CORE_STORES]
             if writer.get(FORMAT_KEY, None, handles[0]) is None:
-                writer.put(FORMAT_KEY, STORE_FORMAT, True, True, False, handles[0])
+                writer.put(FORMAT_KEY, encode_format(), True, True, False, handles[0])
                 writer.put(GENERATION_KEY, bytes(8), True, True, False, handles[0])
             self.env.commit()
         found = self.env.snapshot().get(FORMAT_KEY, None, handles[0])
-        if found != STORE_FORMAT:
-            layout = "unknown" if found is None else found.decode(errors="replace")
+        if (problem := format_problem(found)) is not None:
             raise StoreFailure(
-                f"The database {self.name} was written by another version of svc: its layout is {layout}, and svc {__version__} reads {STORE_FORMAT.decode()}. "
-                "Start the version that wrote it, or restore a backup that this one has made"
+                f"The database {self.name} was written by another version of svc: {problem}. Start the version that wrote it, or a newer one, "
+                "or restore a backup that this one has made"
             )
+        if found != encode_format():
+            self._upgrade(found, handles[0])
         return [handle for handle in handles if handle is not None]
+
+    def _upgrade(self, found: bytes | None, definitions: Handle | None) -> None:
+        """Raise the number of its format, before this process writes what the versions of the former one cannot read."""
+        with self.env.alone() as is_alone:
+            if not is_alone:
+                raise StoreFailure(
+                    f"The database {self.name} has a format of an earlier version of svc, and another process has it open, which could not read what "
+                    "this version writes. Stop that process first; if several are to be started, start one, then the others"
+                )
+            self.env.writer().put(FORMAT_KEY, encode_format(), True, True, False, definitions)
+            self.env.touch()
+            self.env.commit()
+        self.env.end_snapshot()
+        text = found.decode() if found is not None else "?"
+        logger.warning(
+            "the format of database %s is %s now, and was %s: earlier versions of svc cannot open it any more",
+            self.name,
+            STORE_FORMAT,
+            text,
+        )
 
     def _blobs_identity(self) -> bytes:
         """Eight random bytes; chosen once."""

@@ -2,7 +2,7 @@
 
 The store `$definitions` of a database holds:
 
-    format              version of the layout of the whole database, text
+    format              number of the format of the whole database, text (`store_format`)
     generation          8 bytes: grows with every change here, so that other processes see that they must read again
     next table          8 bytes: number of the table that is made next
     blobs               8 random bytes: by this name references in records find the database's blob files
@@ -32,7 +32,6 @@ DEFINITIONS_STORE = "$definitions"
 EXPIRY_STORE = "$expiry"
 MQTT_STORE = "$mqtt"
 
-STORE_FORMAT = b"1"
 FORMAT_KEY = b"format"
 GENERATION_KEY = b"generation"
 NEXT_TABLE_KEY = b"next table"

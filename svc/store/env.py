@@ -34,8 +34,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -342,6 +343,18 @@ class Environment:
     def arrivals(self) -> bytes:
         """Another value each time that a process has opened it. One that has come since is seen by `has_siblings` already."""
         return self._open_lock.arrivals()
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether no other process has it open, and none can open it within the block if so. Raises StoreFailure if it is being restored."""
+        is_alone = self._open_lock.take_alone()
+        try:
+            yield is_alone
+        finally:
+            try:
+                self._open_lock.share()
+            except DatabaseInUse as error:
+                raise StoreFailure("The database is being restored, try again later") from error
 
     def has_siblings(self) -> bool:
         """Whether another process has read from it and is there, as far as is known: one that was killed may be counted."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import gc
 import json
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import svc.testing
 from tests.support.node import Node
+from tests.unit.testing.conftest import write_application
 
 REQUESTS = 200
+FOLLOWERS = 20
+SCHEMA = "type Product @table @export { id: ID @primaryKey\n price: Float @indexed }"
 
 
 @pytest.fixture
@@ -48,3 +54,44 @@ def test_no_cycles(node: Node, method: str, target: str, body: str) -> None:
     finally:
         gc.enable()
     assert found < REQUESTS, f"{found / REQUESTS:.1f} objects in cycles for each request"
+
+
+@pytest.mark.parametrize("kind", ["events", "connect"])
+def test_no_cycles_of_followers(tmp_path: Path, kind: str) -> None:
+    """They last for long: a collection that finds them once they are over visits everything that lives."""
+    files = {"config.yaml": "rest: true\ngraphqlSchema: {files: '*.graphql'}\n", "schema.graphql": SCHEMA}
+    with svc.testing.app(write_application(tmp_path / "things", files)) as app:
+        follow = getattr(app, kind)
+
+        def follow_and_leave() -> None:
+            for address in ("/Product/1", "/Product/", "/Product/?price=gt=0&live()"):
+                stream = follow(address)
+                app.put("/Product/1", {"price": 1})
+                stream.close()
+
+        follow_and_leave()
+        gc.collect()
+        gc.disable()
+        try:
+            before = held()
+            for _ in range(FOLLOWERS):
+                follow_and_leave()
+            app._instance.rest()
+            assert held() == before
+        finally:
+            gc.enable()
+
+
+def held() -> Counter[str]:
+    names = (
+        "EventPump",
+        "SourceStream",
+        "PushedBody",
+        "Exchange",
+        "Http1Connection",
+        "WebSocket",
+        "_SourceSender",
+        "Subscription",
+        "LiveQuery",
+    )
+    return Counter(name for each in gc.get_objects() if (name := type(each).__name__) in names)

@@ -316,7 +316,7 @@ def test_a_session_that_was_away_for_too_long(tmp_path: Path) -> None:
 
 
 def test_sessions_leave_nothing_to_the_collector(app: Application) -> None:
-    """They are frozen (`gc.freeze`) when there are many, so that it does not visit them: what is in a circle would stay for good."""
+    """They last, and are frozen (`svc.server.garbage`): what is in a circle would stay until a collection of all objects."""
 
     def held() -> int:
         names = ("Delivery", "Subscription", "Session", "Link", "SubscriberGroup", "TunnelConnection", "Sender", "Flight", "MqttConnection")

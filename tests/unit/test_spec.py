@@ -122,7 +122,9 @@ def test_json_in_the_specification_is_json() -> None:
             json.loads(block)
 
 
-@pytest.mark.parametrize("page", sorted([ROOT / "README.md", *DOCS.rglob("*.md")]), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", sorted([ROOT / "README.md", ROOT / "SECURITY.md", *DOCS.rglob("*.md")]), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_paths_that_pages_name_exist(page: Path) -> None:
     for named in re.findall(r"`((?:svc|tests|fuzz|bench|docs)/[\w/.-]*)`", page.read_text("utf-8")):
         assert (ROOT / named).exists(), named
@@ -135,7 +137,7 @@ def headings(page: Path) -> set[str]:
 
 
 def test_links_lead_to_headings() -> None:
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")):
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS.rglob("*.md")):
         for target, anchor in re.findall(r"\]\((?!https?:)([^)\s#]*)#([^)\s]+)\)", page.read_text("utf-8")):
             assert anchor in headings(page.parent / target if target else page), f"{page.name}: {target}#{anchor}"
 

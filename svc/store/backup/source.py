@@ -23,11 +23,12 @@ from svc.store.backup.files import write_file
 from svc.store.backup.watch import Watch
 from svc.store.blobs import BLOBS_STORE, Ledger
 from svc.store.blobs.files import ERROR, PART, relative_name
-from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY, STORE_FORMAT, TABLE_PREFIX, StoredTable
+from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY, TABLE_PREFIX, StoredTable
 from svc.store.disk.database_copy import Copy, RawCopy
 from svc.store.disk.database_locks import BlobFilesLock
 from svc.store.disk.faults import MAP_BYTES, MAX_STORES, store_problem
 from svc.store.env import MAX_READERS, Handle, Txn
+from svc.store.store_format import format_problem
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -173,9 +174,8 @@ def open_private(directory: Path, *, readonly: bool = False, stores: int = MAX_S
 
 def stored_tables(txn: Txn, definitions: Handle) -> list[StoredTable]:
     """Raises StoreFailure for a database of another format."""
-    found = txn.get(FORMAT_KEY, None, definitions)
-    if found != STORE_FORMAT:
-        raise StoreFailure(f"The database has the format {found!r}, which this version does not know")
+    if (problem := format_problem(txn.get(FORMAT_KEY, None, definitions))) is not None:
+        raise StoreFailure(f"The database cannot be read: {problem}")
     tables = []
     cursor = txn.cursor(definitions)
     if cursor.set_range(TABLE_PREFIX):

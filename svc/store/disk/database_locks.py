@@ -36,6 +36,21 @@ class OpenLock:
             self.close()
             raise DatabaseInUse(path) from None
 
+    def take_alone(self) -> bool:
+        """Make it exclusive. False: other processes have the database open. `share` is to follow in any case."""
+        try:
+            flock(self._descriptor, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def share(self) -> None:
+        """Make it shared again. Raises DatabaseInUse if another process has taken it meanwhile."""
+        try:
+            flock(self._descriptor, LOCK_SH | LOCK_NB)
+        except BlockingIOError as error:
+            raise DatabaseInUse from error
+
     def arrive(self) -> None:
         """Tell the other processes that this one has the database open now. Raises OSError."""
         lockf(self._descriptor, LOCK_EX, _NUMBER)

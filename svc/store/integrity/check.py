@@ -35,7 +35,6 @@ from svc.store.definitions import (
     FORMAT_KEY,
     GENERATION_KEY,
     MQTT_STORE,
-    STORE_FORMAT,
     TABLE_PREFIX,
     StoredTable,
     build_key,
@@ -52,6 +51,7 @@ from svc.store.integrity.unique_check import unique_notes
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE
 from svc.store.moves import MoveNote, Moves
 from svc.store.side_rows import MQTT_ROWS
+from svc.store.store_format import format_problem
 from svc.store.store_names import StoreNames
 from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import decode, expiry_of, has_files, lsn_of
@@ -176,8 +176,8 @@ class _Check:
         with self.env.begin() as txn:
             found = txn.get(FORMAT_KEY, None, definitions)
             self.has_blobs = txn.get(BLOBS_KEY, None, definitions) is not None
-        if found != STORE_FORMAT:
-            self.find(f"The database has the format {found!r}, which this version does not know.")
+        if (problem := format_problem(found)) is not None:
+            self.find(f"The database cannot be read: {problem}.")
             return False
         # A database that was last opened by a version without blobs has none.
         self.ledger = self.open_store(BLOBS_STORE) if self.has_blobs else None

@@ -56,11 +56,13 @@ def test_an_older_program_changes_nothing_before_it_refuses(store: Store) -> Non
 
 def test_a_layout_of_another_version_is_named(store: Store, tmp_path: Path) -> None:
     database = store.databases["system"]
-    database.writer().put(FORMAT_KEY, b"2", True, True, False, database.definitions)
+    database.writer().put(FORMAT_KEY, b"99", True, True, False, database.definitions)
     database.env.touch()
     store.commit_turn()
     store.close()
-    with pytest.raises(StoreFailure, match=r"system was written by another version of svc: its layout is 2, and svc .* reads 1"):
+    with pytest.raises(
+        StoreFailure, match=r"system was written by another version of svc: its format is 99, and this version of svc reads 1 to 2"
+    ):
         Store(tmp_path)
 
 

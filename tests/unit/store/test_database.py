@@ -273,10 +273,10 @@ def test_rebuild(seats: Table, store: Store) -> None:
 
 def test_a_later_format_is_refused(seats: Table, open_store: Callable[..., Store]) -> None:
     database = seats.database
-    database.env.writer().put(FORMAT_KEY, b"2", db=database.definitions)
+    database.env.writer().put(FORMAT_KEY, b"99", db=database.definitions)
     database.env.touch()
     database.env.commit()
-    with pytest.raises(StoreFailure, match="its layout is 2"):
+    with pytest.raises(StoreFailure, match="its format is 99"):
         open_store()
 
 

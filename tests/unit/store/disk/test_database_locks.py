@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fcntl import LOCK_UN, flock
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,28 @@ def test_alone(tmp_path: Path) -> None:
         OpenLock(tmp_path, alone=True)
     lock.close()
     OpenLock(tmp_path, alone=True).close()
+
+
+def test_a_shared_lock_becomes_exclusive_while_no_other_is_there(tmp_path: Path) -> None:
+    lock, other = OpenLock(tmp_path), OpenLock(tmp_path)
+    assert not lock.take_alone()
+    lock.share()
+    other.close()
+    assert lock.take_alone()
+    with pytest.raises(DatabaseInUse):
+        OpenLock(tmp_path)
+    lock.share()
+    other = OpenLock(tmp_path)
+    other.close()
+    lock.close()
+
+
+def test_one_that_was_taken_meanwhile(tmp_path: Path) -> None:
+    """By a restore: between the two locks of `take_alone` the kernel may give it to another."""
+    lock, other = OpenLock(tmp_path), OpenLock(tmp_path)
+    flock(lock._descriptor, LOCK_UN)
+    assert other.take_alone()
+    with pytest.raises(DatabaseInUse):
+        lock.share()
+    other.close()
+    lock.close()

@@ -110,7 +110,7 @@ def test_a_file_that_was_cut_off(path: Path) -> None:
 
 
 def test_a_format_of_the_future(path: Path) -> None:
-    only(change(path, "$definitions", lambda txn: txn.put(b"format", b"99")), "has the format b'99'")
+    only(change(path, "$definitions", lambda txn: txn.put(b"format", b"99")), "its format is 99")
 
 
 def test_a_definition_that_cannot_be_read(path: Path) -> None:
