@@ -24,8 +24,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import psutil
-
 from svc.loop import Turns
 
 YOUNG_SECONDS = 0.01  # of work
@@ -44,6 +42,8 @@ VERY_MUCH_MEMORY = 256 << 20  # ... and also by as much as it was
 
 def private_memory() -> int:
     """Bytes of this process that are not of files: the mapped database is not in it."""
+    import psutil  # 20 ms, and a start does not need it
+
     found = psutil.Process().memory_info()
     return int(found.rss - getattr(found, "shared", 0))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 
 from svc.clock import Clock
@@ -14,7 +13,6 @@ from svc.server.ports import ServerPorts
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (spec: configuration §6.4)
 _DRAIN_POLL = 0.02  # polling interval of the connections that are still open
-LASTING = 60.0  # seconds: after a failed disk write, a process that has run for less ends instead of restarting, or it might do so again and again
 
 
 class Shutdown:
@@ -43,7 +41,6 @@ class Shutdown:
         self._clock = clock
         self._loop = loop
         self._logger = logger
-        self._started = clock.monotonic()
         self._calls = 0
         self.is_closing = False
         self.is_replaced = False
@@ -115,20 +112,14 @@ class Shutdown:
         self._loop.call_soon(self.stop)
 
     def end_with_store(self, databases: Sequence[str]) -> None:
-        """This process cannot use these databases any more (`store.env`, rule 6): restart, or end with status 1 for a supervisor to see it."""
+        """This process cannot use these databases any more (`store.env`, rule 6): end with status 1. Its parent or a supervisor starts another."""
         if self.has_begun:
             return
-        lasts = self._clock.monotonic() - self._started >= LASTING
-        again = self._link is None and lasts and not os.environ.get("SVC_EXIT_ON_RESTART")
         self._logger.fatal(
-            f"a disk write of the database {', '.join(databases)} failed, after which this process can neither read nor write it;",
-            "starting again" if again else "ending with status 1",
+            f"a disk write of the database {', '.join(databases)} failed, after which this process can neither read nor write it; ending with status 1"
         )
-        if again:
-            self.restart()
-        else:
-            self.exit_status = 1
-            self.stop()
+        self.exit_status = 1
+        self.stop()
 
     def _wait_until_drained(self, deadline: float) -> None:
         """The application's connections end first: until then `/ready` shows load balancers that this instance is stopping."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
-from svc.server.shutdown import DRAIN_SECONDS, LASTING, Shutdown
+from svc.server.shutdown import DRAIN_SECONDS, Shutdown
 
 
 class FakeLoop:
@@ -36,7 +36,10 @@ class FakePorts:
     def __init__(self) -> None:
         self.connections = self
         self.open: set[str] = set()
-        self.stops = 0
+        self.stops = self.retired = 0
+
+    def retire(self) -> None:
+        self.retired += 1
 
     def stop(self) -> None:
         self.stops += 1
@@ -100,19 +103,79 @@ def test_a_signal_turns_a_restart_into_a_stop(world: World) -> None:
     assert not world.shutdown.restart_wanted and world.shutdown.has_begun
 
 
-@pytest.mark.parametrize(("age", "supervised", "restarts"), [(LASTING, False, True), (LASTING - 1, False, False), (LASTING, True, False)])
-def test_after_a_failed_disk_write(world: World, monkeypatch: pytest.MonkeyPatch, age: float, supervised: bool, restarts: bool) -> None:
-    monkeypatch.delenv("SVC_EXIT_ON_RESTART", raising=False)
-    if supervised:
-        monkeypatch.setenv("SVC_EXIT_ON_RESTART", "1")
-    world.clock.advance(age)
+def test_after_a_failed_disk_write(world: World) -> None:
     world.shutdown.end_with_store(["data"])
-    assert world.shutdown.restart_wanted is restarts
-    assert world.shutdown.exit_status == (0 if restarts else 1)
+    assert world.shutdown.exit_status == 1 and world.shutdown.has_begun and not world.shutdown.restart_wanted
     lines = len(world.logger.lines)
     world.loop.run()
     world.shutdown.end_with_store(["data"])
-    assert len(world.logger.lines) == lines + (1 if restarts else 0)  # it is stopping already
+    assert len(world.logger.lines) == lines  # it is stopping already
+
+
+class FakeLink:
+    def __init__(self) -> None:
+        self.restarts = 0
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+
+class FakeHeir:
+    """`takes`: the connections that it takes next."""
+
+    def __init__(self) -> None:
+        self.takes: set[str] = set()
+        self.closed = False
+
+    def take(self, ports: Any) -> None:
+        for each in ports:
+            each.open -= self.takes
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_with_a_parent_a_restart_is_its_work(world: World) -> None:
+    link = FakeLink()
+    world.shutdown = Shutdown(world.application, world.operations, clock=world.clock, loop=world.loop, logger=world.logger, link=link)  # type: ignore[arg-type]
+    world.shutdown.restart()
+    assert link.restarts == 0, "the answer is sent first"
+    world.loop.run()
+    assert link.restarts == 1 and not world.shutdown.has_begun and not world.shutdown.restart_wanted
+
+
+def test_one_that_is_replaced_ends_when_its_connections_have(world: World) -> None:
+    heir = FakeHeir()
+    world.application.open |= {"idle", "request"}
+    heir.takes = {"idle"}
+    world.shutdown.retire(heir, 100.0)  # type: ignore[arg-type]
+    assert (
+        world.shutdown.is_replaced and world.application.retired == world.operations.retired == 1 and world.application.open == {"request"}
+    )
+    world.loop.run()
+    assert not world.loop.stopped and not heir.closed
+    heir.takes = {"request"}
+    world.loop.run()
+    assert world.loop.stopped and heir.closed and world.application.stops == 0
+
+
+def test_one_that_is_replaced_stops_when_its_time_is_over(world: World) -> None:
+    heir = FakeHeir()
+    world.application.open.add("request")
+    world.shutdown.retire(heir, 100.0)  # type: ignore[arg-type]
+    world.clock.advance(100.0)
+    world.loop.run()
+    assert heir.closed and world.application.stops == 1 and not world.loop.stopped
+    world.clock.advance(DRAIN_SECONDS)
+    world.loop.run()
+    assert world.loop.stopped
+
+
+def test_one_that_stops_is_not_replaced(world: World) -> None:
+    heir = FakeHeir()
+    world.shutdown.stop()
+    world.shutdown.retire(heir, 100.0)  # type: ignore[arg-type]
+    assert heir.closed and not world.shutdown.is_replaced
 
 
 def test_further_ports_of_applications_end_with_the_first(world: World) -> None:
