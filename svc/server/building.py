@@ -79,13 +79,8 @@ def make_statements(config: Config, store: Store, reactor: Reactor, executor: Ex
     return Statements(make_engine, limits.max_rows, store.clock, load)
 
 
-def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:
-    """What a start warns of."""
-    if config.authentication.authorize_local:
-        yield (
-            "authentication.authorizeLocal is on: requests from this machine are made as super user,"
-            " also those of a proxy on it that adds no header of its own"
-        )
+def drive_warnings(config: Config) -> Iterator[str]:
+    """About the places of the databases. It takes 20 ms, which a start need not."""
     for name, paths in (("storage.path", (config.storage.path,)), ("storage.blobPaths", config.storage.blob_paths)):
         for path in paths:
             if (drive := remote_drive(path)) is not None:
@@ -93,6 +88,15 @@ def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:
                     f"{name} is on a drive of another machine ({drive}): {path}. Mapped files and locks are not reliable there, so data may be lost or damaged;"
                     " use a local disk, and never the same directory from two machines"
                 )
+
+
+def warnings_of(config: Config, directory: UserDirectory) -> Iterator[str]:
+    """What a start warns of."""
+    if config.authentication.authorize_local:
+        yield (
+            "authentication.authorizeLocal is on: requests from this machine are made as super user,"
+            " also those of a proxy on it that adds no header of its own"
+        )
     if any("operations" in (role.get("permission") or {}) for role in directory.iter_role_records()):
         from svc.operations.operation_lists import refused_grants  # which needs all operations
 

@@ -47,7 +47,7 @@ from svc.scheduler import Scheduler
 from svc.server.accounts import NOBODY_GIVEN, Accounts
 from svc.server.application_interfaces import ApplicationInterfaces, PortDispatchers
 from svc.server.application_ports import ApplicationPorts
-from svc.server.building import find_siblings, make_applications, make_statements, open_store, warnings_of
+from svc.server.building import drive_warnings, find_siblings, make_applications, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
 from svc.server.garbage import Garbage
@@ -68,6 +68,7 @@ from svc.tracing import open_tracing
 
 HELPER_THREADS = 2
 SQL_THREADS = 64  # one for each open statement, which work in turns (`svc.sql.threads`)
+DRIVES_AFTER = 2.0  # seconds after the start: when the drives of the databases are looked at
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 
 
@@ -462,10 +463,14 @@ class Instance:
 
     # --- serving -------------------------------------------------------------------------------------------------------------------------
 
+    def _warn(self, texts: Iterator[str]) -> None:
+        for text in texts:
+            self.logger.warn(text)
+
     def begin(self) -> None:
         """Requests may come."""
-        for text in warnings_of(self.config, self.accounts.directory):
-            self.logger.warn(text)
+        self._warn(warnings_of(self.config, self.accounts.directory))
+        self.reactor.loop.call_later(DRIVES_AFTER, self._warn, drive_warnings(self.config))
         self._is_serving = True
         if self._link is not None:
             self._link.on_retire = lambda heir: self._shutdown.retire(Heir(heir), self.config.http.timeout)
