@@ -380,6 +380,11 @@ class Environment:
         self.current = number
         self._is_lost = False
 
+    @property
+    def has_position(self) -> bool:
+        """Whether memory is known to have what was stored as of a commit."""
+        return self.current != _UNKNOWN
+
     def forget_position(self) -> None:
         """What memory has of the database turned out not to be what is stored: read it again, as after a commit of another process."""
         self.current = _UNKNOWN
