@@ -49,9 +49,16 @@ class Instance:
     """`server`: of svc. `logs`: what has been logged since. A directory that is no application raises LoadError, as do faults in it with `check`."""
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, Any], *, check: bool = True, now: float | None = None, patience: float = PATIENCE
+        self,
+        directory: Path,
+        settings: Mapping[str, Any],
+        *,
+        check: bool = True,
+        now: float | None = None,
+        patience: float = PATIENCE,
+        root: Path | None = None,
     ) -> None:
-        """`now`: what the clock shows, in seconds since the epoch."""
+        """`now`: what the clock shows, in seconds since the epoch. `root`: one that is there, and stays; None: one of its own."""
         self.directory = directory
         self.patience = patience
         self.logs: list[LogEntry] = []
@@ -66,10 +73,11 @@ class Instance:
             undo.callback(_join_threads, set(threading.enumerate()))
             self._logging = StandardLogging()
             undo.callback(self._logging.end)
-            base = make_directory("svc-test-")
-            undo.callback(shutil.rmtree, base, ignore_errors=True)
-            root = base / "root"
-            place_root(root)
+            if root is None:
+                base = make_directory("svc-test-")
+                undo.callback(shutil.rmtree, base, ignore_errors=True)
+                root = base / "root"
+                place_root(root)
             config = make_config(root, settings)
             self.clock = FakeClock(wall=SYSTEM_CLOCK.wall() if now is None else now)
             self.loop = WireLoop(self.clock)

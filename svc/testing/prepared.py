@@ -14,7 +14,7 @@ from typing import Any
 
 from svc.auth.first_super_user import ensure_first_super_user
 from svc.auth.token_keys import TokenKeys
-from svc.clock import SYSTEM_CLOCK
+from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.config.document import changed
 from svc.config.settings import override_names
@@ -68,13 +68,19 @@ def make_config(root: Path, settings: Mapping[str, Any]) -> Config:
     return Config.from_document(changed({}, values), root)
 
 
-def place_root(root: Path) -> None:
-    """Copy the prepared root to `root`."""
-    shutil.copytree(_prepared(), root, ignore=shutil.ignore_patterns("lock.mdb"))
+def place_root(root: Path, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Copy the prepared root to `root`. `clock`: for the versions of what is in it."""
+    copy_root(prepare_root(clock), root)
+
+
+def copy_root(source: Path, root: Path) -> None:
+    """All of it but what belongs to the processes that use it."""
+    shutil.copytree(source, root, ignore=shutil.ignore_patterns("lock.mdb"))
 
 
 @functools.cache
-def _prepared() -> Path:
+def prepare_root(clock: Clock = SYSTEM_CLOCK) -> Path:
+    """The prepared root, which is made once for each clock."""
     base = make_directory("svc-prepared-")
     atexit.register(_remove, base, os.getpid())
     root = base / "root"
@@ -82,9 +88,9 @@ def _prepared() -> Path:
     make_directories(root, config)
     TokenKeys(root / "keys", bits=KEY_BITS).prepare()
     make_keys(config)
-    store = Store(config.storage.path, node=config.node.hostname)
+    store = Store(config.storage.path, node=config.node.hostname, clock=clock)
     try:
-        ensure_version(store, SYSTEM_CLOCK)
+        ensure_version(store, clock)
         ensure_first_super_user(store, SUPER_USER, PASSWORD)
     finally:
         store.close()

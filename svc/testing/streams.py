@@ -147,18 +147,23 @@ class Rows(GrowingList[Any]):
 
     def _on_event(self, event: Event) -> None:
         self.events.append(event)
-        kind = event.data.get("type") if isinstance(event.data, dict) else None
-        if kind == "reset":
-            self.clear()
-            self.ids.clear()
-        elif kind in ("snapshot", "enter", "update", "leave"):
-            place = event.data.get("index")
-            if event["id"] in self.ids:
-                before = self.ids.index(event["id"])
-                del self.ids[before]
-                del self[before]
-                place = before if place is None else place
-            if kind != "leave":
-                place = len(self) if place is None else place
-                self.ids.insert(place, event["id"])
-                self.insert(place, event["value"])
+        follow_rows(self, self.ids, event.data)
+
+
+def follow_rows(rows: list[Any], ids: list[Any], data: Any) -> None:
+    """Do to the rows of a live query what the `data` of an event says. `ids`: of the rows."""
+    kind = data.get("type") if isinstance(data, dict) else None
+    if kind == "reset":
+        rows.clear()
+        ids.clear()
+    elif kind in ("snapshot", "enter", "update", "leave"):
+        place = data.get("index")
+        if data["id"] in ids:
+            before = ids.index(data["id"])
+            del ids[before]
+            del rows[before]
+            place = before if place is None else place
+        if kind != "leave":
+            place = len(rows) if place is None else place
+            ids.insert(place, data["id"])
+            rows.insert(place, data["value"])

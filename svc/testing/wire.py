@@ -1,8 +1,12 @@
-"""A connection that is a pair of queues in memory: the server's end has the interface of a socket, the client's end reads HTTP/1.1."""
+"""A connection that is a pair of queues in memory: the server's end has the interface of a socket, the client's end reads HTTP/1.1.
+
+A client that reads slowly has `room` for so many bytes; `WireLoop.give_room` is its reading on.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -22,14 +26,16 @@ class Client(Protocol):
 
 
 class MemorySocket:
-    """The server's end."""
+    """The server's end. `room`: bytes that the client takes before it has read on."""
 
     def __init__(self, loop: ManualLoop) -> None:
         self._turns = loop.turns
         self.incoming: deque[bytes] = deque()
         self.is_ended = False  # by the client
         self.is_closed = False  # by the server
+        self.room: float = math.inf
         self.on_readable: Callable[[], None] | None = None
+        self.on_writable: Callable[[], None] | None = None
         self.client: Client | None = None
 
     def recv(self, size: int) -> bytes:
@@ -46,10 +52,14 @@ class MemorySocket:
     def send(self, data: bytes | memoryview) -> int:
         if self.is_ended:
             raise ConnectionResetError
+        size = int(min(len(data), self.room))
+        if not size and data:
+            raise BlockingIOError
+        self.room -= size
         if self.client is not None:
             self._turns.is_woken = True
-            self.client.receive(bytes(data))
-        return len(data)
+            self.client.receive(bytes(data[:size]))
+        return size
 
     def shutdown(self, how: int) -> None:
         self._end()
@@ -84,20 +94,32 @@ class WireLoop(ManualLoop):
     def add_writer(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         if not isinstance(fd, MemorySocket):
             super().add_writer(fd, callback, *args)
+            return
+        fd.on_writable = callback
+        self._wake_writer(fd)
 
     def remove_writer(self, fd: Any) -> bool:
-        return False if isinstance(fd, MemorySocket) else super().remove_writer(fd)
+        if not isinstance(fd, MemorySocket):
+            return super().remove_writer(fd)
+        was_there, fd.on_writable = fd.on_writable is not None, None
+        return was_there
 
     def deliver(self, sock: MemorySocket, data: bytes) -> None:
         """The client sends."""
         sock.incoming.append(data)
         self._wake(sock)
 
+    def give_room(self, sock: MemorySocket, size: float) -> None:
+        """The client reads on, so many bytes."""
+        sock.room += size
+        self._wake_writer(sock)
+
     def hang_up(self, sock: MemorySocket) -> None:
         """The client ends the connection."""
         sock.client = None
         sock.is_ended = True
         self._wake(sock)
+        self._wake_writer(sock)
 
     def _wake(self, sock: MemorySocket) -> None:
         if sock.incoming or sock.is_ended:
@@ -108,6 +130,15 @@ class WireLoop(ManualLoop):
             sock.on_readable()
             if sock.incoming:
                 self._wake(sock)
+
+    def _wake_writer(self, sock: MemorySocket) -> None:
+        if sock.on_writable is not None and (sock.room or sock.is_ended):
+            self.call_soon(self._writable, sock)
+
+    def _writable(self, sock: MemorySocket) -> None:
+        if sock.on_writable is not None and not sock.is_closed and (sock.room or sock.is_ended):
+            sock.on_writable()
+            self._wake_writer(sock)
 
 
 class AnswerReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +60,6 @@ def rows(app: Application) -> int:
     return sum(1 for database in databases for kind in KINDS for _ in scan_rows(database, database.snapshot(), kind))
 
 
-class SlowSocket(MemorySocket):
-    """Its client reads nothing while `is_stuck`."""
-
-    is_stuck = False
-
-    def send(self, data: bytes | memoryview) -> int:
-        if self.is_stuck:
-            raise BlockingIOError
-        return super().send(data)
-
-
 class Wire:
     """A client that sends bytes, and answers nothing. `packets`: what has come. `tunnel`: the server's end."""
 
@@ -79,7 +69,7 @@ class Wire:
         self.is_open = True
         self._app = app
         self._reader = PacketReader(version=version)
-        self.sock = SlowSocket(app._instance.loop)
+        self.sock = MemorySocket(app._instance.loop)
         self.sock.client = self
         app._instance.sockets.add(self.sock)
         server = app._instance.server
@@ -97,8 +87,7 @@ class Wire:
 
     def read(self) -> None:
         """It reads again."""
-        self.sock.is_stuck = False
-        self.tunnel.on_writable()
+        self._app._instance.loop.give_room(self.sock, inf)
         self._app.settle()
 
     def receive(self, data: bytes) -> None:
@@ -192,7 +181,7 @@ def test_answers_that_are_not_read(app: Application, packet: Packet, times: int)
     """Nothing more is handled then; and all of it when the client reads again."""
     client = Wire(app)
     client.send(hello())
-    client.sock.is_stuck = True
+    client.sock.room = 0
     sent = 0
     for _ in range(times):
         client.send(*[packet] * 10_000)
@@ -210,7 +199,7 @@ def test_answers_that_are_not_read(app: Application, packet: Packet, times: int)
 def test_messages_that_are_not_read(app: Application, qos: int) -> None:
     client = Wire(app)
     client.send(hello(**LASTS), filters("Raw/#", qos=qos))
-    client.sock.is_stuck = True
+    client.sock.room = 0
     writer, other = app.mqtt("writer"), app.mqtt("other")
     other.subscribe("Raw/#", 1)
     payload = bytes(100_000)
@@ -373,7 +362,7 @@ def test_a_group_whose_members_all_stall(app: Application) -> None:
     members = [Wire(app) for _ in range(3)]
     for number, member in enumerate(members):
         member.send(hello(f"m{number}", **LASTS), filters("$share/g/Raw/#"))
-        member.sock.is_stuck = True
+        member.sock.room = 0
     other = app.mqtt("other")
     other.subscribe("Raw/#", 1)
     writer = app.mqtt("writer")

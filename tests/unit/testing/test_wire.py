@@ -92,6 +92,43 @@ def test_a_socket_in_memory_is_read_when_there_is_something() -> None:
         loop.close()
 
 
+class Taking:
+    def __init__(self) -> None:
+        self.data = b""
+
+    def receive(self, data: bytes) -> None:
+        self.data += data
+
+    def closed(self) -> None:
+        pass
+
+
+def test_a_client_that_reads_slowly_has_room_for_some_bytes() -> None:
+    loop = WireLoop(FakeClock())
+    sock = MemorySocket(loop)
+    sock.client = client = Taking()
+    rest = bytearray(b"0123456789")
+
+    def write() -> None:
+        del rest[: sock.send(bytes(rest))]
+        if not rest:
+            loop.remove_writer(sock)
+
+    try:
+        sock.room = 4
+        loop.add_writer(sock, write)
+        for room, size in ((0, 4), (1, 5), (100, 10)):
+            loop.give_room(sock, room)
+            loop.expect(0.0, patience=10.0)
+            assert loop.turn_until(None) and len(client.data) == size
+        assert sock.room == 95 and not loop.remove_writer(sock)
+        sock.room = 0
+        with pytest.raises(BlockingIOError):
+            sock.send(b"x")
+    finally:
+        loop.close()
+
+
 def test_time_passes_to_the_next_timer_and_not_beyond_the_horizon() -> None:
     clock = FakeClock()
     loop = WireLoop(clock)
