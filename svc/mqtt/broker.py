@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from svc.auth.identify import Identifier, PendingVerification
 from svc.auth.users import User, UserDirectory, user_of
 from svc.auth.writes import write
-from svc.errors import AccessViolation, Problem
+from svc.errors import AccessViolation, PreconditionFailed, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, HeaderPairs, Request
 from svc.mqtt.addresses import Addresses
@@ -629,7 +629,7 @@ def _reason_of(problem: Problem) -> int:
 
 
 def _ignore(problem: Problem | None) -> None:
-    if problem is not None:
+    if problem is not None and not isinstance(problem, PreconditionFailed):
         logger.error("a session could not be stored: %s", problem.message)
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from math import inf
 from typing import Any
 
+from svc.errors import PreconditionFailed
 from svc.mqtt.delivery import Delivery
 from svc.mqtt.publishing import Sender
 from svc.mqtt.rows import KINDS, NUMBER_BYTES, Position, SentRow, read_position, read_received, read_sent
@@ -184,9 +185,15 @@ class StoredSessions:
         transaction.put(self._table, session.client_id, record, expires_at=ends)
 
     def set_end(self, transaction: Transaction, record: Record) -> None:
-        """The time of a session begins now."""
+        """The time of a session begins now. Its application raises PreconditionFailed if the client has come to another process meanwhile."""
+
+        def unchanged(asked: Record, found: Mapping[str, Any] | None) -> Record:
+            if found is None or found.get("owner") != record.get("owner"):
+                raise PreconditionFailed("The session goes on")
+            return asked
+
         kept = {name: value for name, value in record.items() if name not in ("id", "ends")}
-        transaction.put(self._table, record["id"], kept, expires_at=self._wall() * 1000 + record["expiry"] * 1000)
+        transaction.put(self._table, record["id"], kept, expires_at=self._wall() * 1000 + record["expiry"] * 1000, decide=unchanged)
 
     def delete(self, transaction: Transaction, client_id: str) -> None:
         transaction.delete(self._table, client_id)
