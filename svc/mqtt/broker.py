@@ -30,7 +30,7 @@ from svc.mqtt.publishing import Publishing, Sender
 from svc.mqtt.session import Session, SessionLink
 from svc.mqtt.shared import SharedGroup, SharedMember, delivery_of
 from svc.mqtt.stored_sessions import StoredSessions
-from svc.mqtt.taking_over import Claim, Claims
+from svc.mqtt.taking_over import SECONDS, Claim, Claims
 from svc.mqtt.wills import Wills
 from svc.protocol.mqtt_packets import V5, Connect, Subscription
 from svc.protocol.mqtt_properties import NEVER, SESSION_EXPIRY, USER_PROPERTY
@@ -89,10 +89,12 @@ class Options(Protocol):
 
 
 class Identifiers(NamedTuple):
-    """`direct`: of the clients of the ports of MQTT. `pages`: of those over WebSocket, whose certificates are asked for on ports of HTTP."""
+    """`direct`: of the clients of the ports of MQTT. `pages`: of those over WebSocket, whose certificates are asked for on ports of HTTP. `directory`: their
+    users."""
 
     direct: Identifier
     pages: Identifier
+    directory: UserDirectory
 
 
 class Sweepable(Protocol):
@@ -112,7 +114,6 @@ class Broker:
         resources: Resources,
         payloads: Payloads,
         identifiers: Identifiers,
-        directory: UserDirectory,
         reactor: Reactor,
         metrics: MqttMetrics,
         listeners: ClientListeners,
@@ -120,7 +121,7 @@ class Broker:
     ) -> None:
         self._options = options
         self._identifiers = identifiers
-        self._directory = directory
+        self._directory = directory = identifiers.directory
         self.loop = reactor.loop
         self.now = reactor.clock.monotonic
         self.wall = reactor.clock.wall
@@ -410,15 +411,10 @@ class Broker:
 
     async def give_up(self, value: dict[str, Any]) -> bool:
         """Another process asks for a client (`Claim.enter`): when this returns, all that goes on there is on the disk. False: it is another user's."""
-        client_id, username, ends = value["client_id"], value["user"], value["ends"]
-        if self.claims.goes_first(client_id, (value["turn"], value["owner"])):
-            return await self._give_up(client_id, username, ends=ends)
-        async with self._lock(client_id):
-            return await self._give_up(client_id, username, ends=ends)
-
-    async def _give_up(self, client_id: str, username: str | None, *, ends: bool) -> bool:
+        client_id, ends = value["client_id"], value["ends"]
+        await self.claims.wait_for_turn(client_id, (value["turn"], value["owner"]))
         try:
-            session, _ = self._find(client_id, username)
+            session, _ = self._find(client_id, value["user"])
         except ConnectRefused:
             return False
         if session is not None:
@@ -426,9 +422,9 @@ class Broker:
             session.on_settled = lambda _: settled.set()
             self._take_over(session, ends=ends)
             if not (session.is_settled or session.is_broken):
-                await settled.wait()
+                await asyncio.wait_for(settled.wait(), SECONDS)
         self.wills.client_is_back(client_id, ends_session=ends)
-        if session is not None:
+        if session is not None and session.link is None:
             if ends or not session.expiry:
                 self._forget(session)
             elif self.sessions.get(client_id) is session:

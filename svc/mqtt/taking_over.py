@@ -8,6 +8,7 @@ A process that does not answer is not waited for: what it has stored counts, and
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,11 +21,13 @@ SECONDS = 2.0  # for which a process that hangs is waited for
 
 
 class Claim:
-    """Of this process on a client. `turn`: (number, identity). `is_entered`: nobody else has the client, or asks for it before this one."""
+    """Of this process on a client. `turn`: (number, identity). `is_entered`: nobody else has the client, or asks for it before this one.
+    `over`: it is opened, or was refused."""
 
     def __init__(self, client_id: str, siblings: Siblings, number: int) -> None:
         self.turn = (number, siblings.identity)
         self.is_entered = False
+        self.over = asyncio.Event()
         self._client_id = client_id
         self._siblings = siblings
 
@@ -56,9 +59,10 @@ class Claims:
             yield claim
         finally:
             del self._claims[client_id]
+            claim.over.set()
 
-    def goes_first(self, client_id: str, turn: tuple[int, str]) -> bool:
-        """Whether that of another process goes before one of this process that waits."""
+    async def wait_for_turn(self, client_id: str, turn: tuple[int, str]) -> None:
+        """Until it is the turn of a claim of another process. Those of this one that come from now on are behind it, and so ask that one."""
         self._number = max(self._number, turn[0])
-        claim = self._claims.get(client_id)
-        return claim is not None and not claim.is_entered and turn < claim.turn
+        while (claim := self._claims.get(client_id)) is not None and (claim.is_entered or claim.turn < turn):
+            await claim.over.wait()
