@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from svc.auth.identify import Identifier, PendingVerification
 from svc.auth.users import User, UserDirectory, user_of
 from svc.auth.writes import write
-from svc.errors import AccessViolation, Problem
+from svc.errors import AccessViolation, PreconditionFailed, Problem
 from svc.loop import contained
 from svc.messages import HeaderBlock, HeaderPairs, Request
 from svc.mqtt.addresses import Addresses
@@ -29,6 +29,7 @@ from svc.mqtt.publishing import Publishing, Sender
 from svc.mqtt.session import Session, SessionLink
 from svc.mqtt.shared import SharedGroup, SharedMember, delivery_of
 from svc.mqtt.stored_sessions import StoredSessions
+from svc.mqtt.taking_over import SECONDS, Claim, Claims
 from svc.mqtt.wills import Wills
 from svc.protocol.mqtt_packets import V5, Connect, Subscription
 from svc.protocol.mqtt_properties import NEVER, SESSION_EXPIRY, USER_PROPERTY
@@ -45,6 +46,7 @@ from svc.protocol.mqtt_values import (
 )
 from svc.reactor import Reactor
 from svc.resources import Resources
+from svc.siblings import Siblings
 from svc.store import Transaction, WriterBusy
 from svc.store.slices import SLICE
 from svc.store.writing.commit import wait_committed
@@ -58,6 +60,8 @@ NO_SUBSCRIPTION = 0x11
 OPENING = 5.0  # seconds that code of an application has to say whether a client that comes back may go on to read a table
 LONGEST_ID = 1024  # characters of a client id
 CLEANING = 3600.0  # seconds between two looks for rows of sessions that have ended
+
+ANOTHER_USERS = "the session of this client id is another user's"
 
 OnAdmitted = Callable[[Session, bool, str], None]
 OnRefused = Callable[[int, str], None]
@@ -83,10 +87,12 @@ class Options(Protocol):
 
 
 class Identifiers(NamedTuple):
-    """`direct`: of the clients of the ports of MQTT. `pages`: of those over WebSocket, whose certificates are asked for on ports of HTTP."""
+    """`direct`: of the clients of the ports of MQTT. `pages`: of those over WebSocket, whose certificates are asked for on ports of HTTP. `directory`: their
+    users."""
 
     direct: Identifier
     pages: Identifier
+    directory: UserDirectory
 
 
 class Sweepable(Protocol):
@@ -106,14 +112,14 @@ class Broker:
         resources: Resources,
         payloads: Payloads,
         identifiers: Identifiers,
-        directory: UserDirectory,
         reactor: Reactor,
         metrics: MqttMetrics,
         listeners: ClientListeners,
+        siblings: Siblings,
     ) -> None:
         self._options = options
         self._identifiers = identifiers
-        self._directory = directory
+        self._directory = directory = identifiers.directory
         self.loop = reactor.loop
         self.now = reactor.clock.monotonic
         self.wall = reactor.clock.wall
@@ -122,7 +128,9 @@ class Broker:
         self.listeners = listeners
         self.payloads = payloads
         self.addresses = Addresses(resources)
-        self.stored = StoredSessions(directory.store, self.wall, self.spawn)
+        self.stored = StoredSessions(directory.store, self.wall, self.spawn, siblings.identity)
+        self.is_alive = siblings.is_alive
+        self.claims = Claims(siblings)
         self.publishing = Publishing(self.addresses, payloads, reactor.loop, self.report, self.stored.rows_of, self.stored.system)
         self.largest = options.max_packet_size
         self.max_catch_up = inf if options.max_catch_up is None else options.max_catch_up
@@ -151,9 +159,9 @@ class Broker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def start(self) -> None:
-        """The server serves: go on with what an earlier run has left."""
-        self.wills.publish_left()
+    def take_up(self) -> None:
+        """Go on with what processes have left that have ended."""
+        self.wills.publish_left(self.is_alive)
         self.spawn(self._set_ends())
 
     async def _run(self, what: str, steps: Iterator[None]) -> None:
@@ -163,12 +171,12 @@ class Broker:
             logger.error("%s failed: %s", what, problem.message)
 
     async def _set_ends(self) -> None:
-        """Sessions whose clients were connected when the server ended: their time begins now. Then remove what is left of others."""
+        """Sessions whose clients were connected when their process ended: their time begins now. Then remove what is left of others."""
         left: list[str] = []
 
         def find() -> Iterator[None]:
             for record in self.stored.each():
-                if record is not None and record["ends"] is None and record["expiry"] is not None:
+                if record is not None and self._is_left(record):
                     left.append(record["id"])
                 yield
 
@@ -176,12 +184,15 @@ class Broker:
         for client_id in left:
             async with self._lock(client_id):
                 record = None if client_id in self.sessions else self.stored.find(client_id)
-                if record is not None and record["ends"] is None and record["expiry"] is not None:
+                if record is not None and self._is_left(record):
                     transaction = self.stored.store.begin()
                     self.stored.set_end(transaction, record)
                     self.write(transaction, _ignore)
             await self._pause()
         await self._run("cleaning up sessions", self.stored.remove_unknown_rows())
+
+    def _is_left(self, record: dict[str, Any]) -> bool:
+        return record["ends"] is None and record["expiry"] is not None and not self.is_alive(record.get("owner") or "")
 
     def _lock(self, client_id: str) -> asyncio.Lock:
         """Held by what opens the session of a client: of several connections each sees what the one before it has done."""
@@ -259,7 +270,8 @@ class Broker:
             async with self._lock(client_id):
                 if link.is_closed:
                     return None
-                session, is_present = await self._open(link, packet, client_id, sender)
+                with self.claims.claim(client_id) as claim:
+                    session, is_present = await self._open(link, packet, client_id, sender, claim)
                 if link.is_closed:
                     self.lost(session, link)
                     return None
@@ -282,19 +294,15 @@ class Broker:
         request.user = user
         return user
 
-    async def _open(self, link: SessionLink, packet: Connect, client_id: str, sender: Sender) -> tuple[Session, bool]:
+    async def _open(self, link: SessionLink, packet: Connect, client_id: str, sender: Sender, claim: Claim) -> tuple[Session, bool]:
         """(the session, whether it was there). Raises ConnectRefused, Problem."""
-        session = self.sessions.get(client_id)
-        if session is not None and session.is_broken and session.link is None:
-            session = None
-        record = None if session is not None else self._record(client_id)
-        if session is not None or record is not None:
-            lasts, owner = (session.expiry > 0, session.sender.username) if session is not None else (True, (record or {})["user"])
-            if lasts and owner != sender.username:
-                raise ConnectRefused(CLIENT_ID_INVALID, "the session of this client id is another user's")
+        if not await claim.enter(sender.username, ends=packet.clean):
+            raise ConnectRefused(CLIENT_ID_INVALID, ANOTHER_USERS)
+        session, record = self._find(client_id, sender.username)
         ends = packet.clean or (session is not None and not session.expiry)  # its connection ends now
         if session is not None:
             self._take_over(session, ends=ends)
+        self.wills.find_left(client_id)
         self.wills.client_is_back(client_id, ends_session=packet.clean)
         number = None  # of a session that ends now
         if ends and session is not None:
@@ -311,7 +319,8 @@ class Broker:
             session = next(steps)
             for _ in steps:
                 await self._pause()
-            is_changed = record["ends"] is not None or record["expiry"] != (None if expiry == inf else expiry)
+            kept = (record["ends"], record["expiry"], record.get("owner"))
+            is_changed = kept != (None, None if expiry == inf else expiry, self.stored.identity)
         elif session is None:
             if expiry and self.stored.count >= SESSIONS:
                 raise ConnectRefused(QUOTA_EXCEEDED, "there are too many sessions")
@@ -335,6 +344,21 @@ class Broker:
             self._count(session, len(session.deliveries))
         session.attach(link)
         return session, is_present
+
+    def _find(self, client_id: str, username: str | None) -> tuple[Session | None, dict[str, Any] | None]:
+        """The session of a client that comes as this user, or else its record. Raises ConnectRefused."""
+        session = self.sessions.get(client_id)
+        if session is not None and not session.is_broken and not self.stored.is_ours(session):
+            self._give_away(session)
+            session = None
+        if session is not None and session.is_broken and session.link is None:
+            session = None
+        record = None if session is not None else self._record(client_id)
+        if session is not None or record is not None:
+            lasts, owner = (session.expiry > 0, session.sender.username) if session is not None else (True, (record or {})["user"])
+            if lasts and owner != username:
+                raise ConnectRefused(CLIENT_ID_INVALID, ANOTHER_USERS)
+        return session, record
 
     async def _pause(self) -> None:
         """Give way, if the turn has gone on for long."""
@@ -382,9 +406,46 @@ class Broker:
             link.taken_over()
             self.wills.taken_over(session, ends=ends or not session.expiry)
 
+    async def give_up(self, value: dict[str, Any]) -> bool:
+        """Another process asks for a client (`Claim.enter`): when this returns, all that goes on there is on the disk. False: it is another user's."""
+        client_id, ends = value["client_id"], value["ends"]
+        await self.claims.wait_for_turn(client_id, (value["turn"], value["owner"]))
+        try:
+            session, _ = self._find(client_id, value["user"])
+        except ConnectRefused:
+            return False
+        if session is not None:
+            settled = asyncio.Event()
+            session.on_settled = lambda _: settled.set()
+            self._take_over(session, ends=ends)
+            if not (session.is_settled or session.is_broken):
+                await asyncio.wait_for(settled.wait(), SECONDS)
+        self.wills.client_is_back(client_id, ends_session=ends)
+        if session is not None and session.link is None:
+            if ends or not session.expiry:
+                self._forget(session)
+            elif self.sessions.get(client_id) is session:
+                self._remove(client_id)
+        await self.wills.remove(client_id)
+        return True
+
+    def _give_away(self, session: Session) -> None:
+        """Another process has the session now, and has not waited for this one: nothing is written that is meant for the one that was here."""
+        session.is_broken, session.will = True, None
+        self.wills.forget(session.client_id)
+        link = session.link
+        session.detach()
+        if link is not None:
+            link.taken_over()
+        if self.sessions.get(session.client_id) is session:
+            self._remove(session.client_id)
+
     def lost(self, session: Session, link: SessionLink) -> None:
         """A connection has ended. Without DISCONNECT the will is published, now or after its delay."""
         if session.link is not link:
+            return
+        if not session.is_broken and not self.stored.is_ours(session):
+            self._give_away(session)
             return
         session.detach()
         self.wills.lost(session)
@@ -533,6 +594,9 @@ class Broker:
             session.former.clear()
             on_done(None)
             return
+        if not self.stored.is_ours(session):
+            self._give_away(session)
+            return
         transaction = self.stored.store.begin()
         self.stored.put(transaction, session)
         self.write(transaction, on_done)
@@ -554,7 +618,7 @@ def _reason_of(problem: Problem) -> int:
 
 
 def _ignore(problem: Problem | None) -> None:
-    if problem is not None:
+    if problem is not None and not isinstance(problem, PreconditionFailed):
         logger.error("a session could not be stored: %s", problem.message)
 
 

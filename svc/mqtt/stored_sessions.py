@@ -11,6 +11,7 @@ from itertools import islice
 from math import inf
 from typing import Any
 
+from svc.errors import PreconditionFailed
 from svc.mqtt.delivery import Delivery
 from svc.mqtt.publishing import Sender
 from svc.mqtt.rows import KINDS, NUMBER_BYTES, Position, SentRow, read_position, read_received, read_sent
@@ -31,10 +32,13 @@ STEP = 100  # rows read at a time
 
 
 class StoredSessions:
-    """Of one server."""
+    """Of one server. `identity`: of this process, in the records of sessions and wills whose clients have come to it."""
 
-    def __init__(self, store: Store, wall: Callable[[], float], spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(
+        self, store: Store, wall: Callable[[], float], spawn: Callable[[Coroutine[Any, Any, None]], object], identity: str
+    ) -> None:
         """`wall`: seconds since the epoch. `spawn`: runs a coroutine."""
+        self.identity = identity
         self.store = store
         self._wall = wall
         self._spawn = spawn
@@ -142,6 +146,14 @@ class StoredSessions:
         record["ends"] = expiry_of(raw)
         return record
 
+    def is_ours(self, session: Session) -> bool:
+        """Whether the client has not come to another process since, while this one has not answered."""
+        if session.rows is not None:
+            record = self.find(session.client_id)
+            return record is not None and record["number"] == session.number.hex() and record.get("owner") == self.identity
+        record = None if session.will is None else self.find_will(session.client_id)
+        return record is None or record.get("owner") == self.identity
+
     def each(self) -> Iterator[Record | None]:
         """All sessions, in short steps; None in between."""
         table = self._table
@@ -165,6 +177,7 @@ class StoredSessions:
             "user": session.sender.username,
             "number": session.number.hex(),
             "expiry": None if session.expiry == inf else session.expiry,
+            "owner": self.identity,
             "subscriptions": [_subscription_of(each) for each in session.deliveries.values() if isinstance(each, Delivery)]
             + [{**_subscription_of(each), "ended": True} for each in session.former if isinstance(each, Delivery)],
         }
@@ -172,9 +185,15 @@ class StoredSessions:
         transaction.put(self._table, session.client_id, record, expires_at=ends)
 
     def set_end(self, transaction: Transaction, record: Record) -> None:
-        """The time of a session begins now."""
+        """The time of a session begins now. Its application raises PreconditionFailed if the client has come to another process meanwhile."""
+
+        def unchanged(asked: Record, found: Mapping[str, Any] | None) -> Record:
+            if found is None or found.get("owner") != record.get("owner"):
+                raise PreconditionFailed("The session goes on")
+            return asked
+
         kept = {name: value for name, value in record.items() if name not in ("id", "ends")}
-        transaction.put(self._table, record["id"], kept, expires_at=self._wall() * 1000 + record["expiry"] * 1000)
+        transaction.put(self._table, record["id"], kept, expires_at=self._wall() * 1000 + record["expiry"] * 1000, decide=unchanged)
 
     def delete(self, transaction: Transaction, client_id: str) -> None:
         transaction.delete(self._table, client_id)
@@ -230,12 +249,17 @@ class StoredSessions:
             "retain": will.retain,
             "user": session.sender.username,
             "session": session.number.hex(),
+            "owner": self.identity,
             "properties": encode_properties(will.properties),
         }
         transaction.put(self._wills, session.client_id, record)
 
     def delete_will(self, transaction: Transaction, client_id: str) -> None:
         transaction.delete(self._wills, client_id)
+
+    def find_will(self, client_id: str) -> Record | None:
+        raw = self._wills.get_raw(client_id)
+        return None if raw is None else decode(raw)
 
     def wills(self) -> Iterator[Record]:
         """All that are stored."""

@@ -1,6 +1,7 @@
 """Wills: kept from CONNECT to the end of the connection, published unless that ends with DISCONNECT (spec: mqtt §8).
 
-They are in `system.svc_session_will`, from before CONNACK until they are published or not needed any more: so they are published too when the server has ended.
+They are in `system.svc_session_will`, from before CONNACK until they are published or not needed any more: so they are published too when the process has ended
+to which the client was connected, by the one of those over the data directory that leads, or to which the client comes back.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from svc.auth.users import UserDirectory
+from svc.auth.writes import write
 from svc.errors import Problem
 from svc.mqtt.notes import make_note
 from svc.mqtt.publishing import Publishing, Sender
@@ -44,6 +46,7 @@ class Wills:
         self._write = write
         self._kept: dict[str, Will] = {}  # by client id: what is in the table
         self._due: dict[str, tuple[asyncio.TimerHandle, Sender, Will]] = {}  # by client id: those whose connections have ended
+        self._under_way: dict[str, asyncio.Future[None]] = {}  # by client id: those that are being published
 
     def collect(self, transaction: Transaction, session: Session) -> None:
         """A client has connected: its will takes the place of one that is there."""
@@ -82,11 +85,41 @@ class Wills:
         else:
             self._publish(client_id, session.sender, will)
 
-    def publish_left(self) -> None:
-        """The server has started: connections whose wills are there have ended with the one before."""
+    def publish_left(self, is_alive: Callable[[str], bool]) -> None:
+        """Connections whose wills are there have ended with their processes, unless those are alive."""
         for record in self._stored.wills():
-            self._kept[record["id"]] = will = will_of(record)
-            self._publish_later(record["id"], self._sender_of(record), will, max(AFTER_START, will.properties.get(WILL_DELAY, 0)))
+            if not is_alive(record.get("owner") or ""):
+                self._adopt(record)
+
+    def find_left(self, client_id: str) -> None:
+        """A client has come, and whichever process it was connected to has removed its will, unless that has ended or hangs."""
+        record = None if client_id in self._kept else self._stored.find_will(client_id)
+        if record is not None:
+            self._adopt(record)
+
+    def _adopt(self, record: Record) -> None:
+        client_id = record["id"]
+        if client_id not in self._kept:
+            self._kept[client_id] = will = will_of(record)
+            self._publish_later(client_id, self._sender_of(record), will, max(AFTER_START, will.properties.get(WILL_DELAY, 0)), record)
+
+    def forget(self, client_id: str) -> None:
+        """What is stored is another process's."""
+        self._kept.pop(client_id, None)
+        found = self._due.pop(client_id, None)
+        if found is not None:
+            found[0].cancel()
+
+    async def remove(self, client_id: str) -> None:
+        """When this returns, no will of a client that has come to another process is stored; one that is to be published is. Raises Problem."""
+        kept = self._kept.pop(client_id, None)
+        under_way = self._under_way.get(client_id)
+        if under_way is not None:
+            await asyncio.wait((under_way,))
+        if kept is not None:
+            transaction = self._stored.store.begin()
+            self._stored.delete_will(transaction, client_id)
+            await write(transaction)
 
     def _sender_of(self, record: Record) -> Sender:
         name = record["user"]
@@ -96,15 +129,25 @@ class Wills:
             sender.is_gone = True
         return sender
 
-    def _publish_later(self, client_id: str, sender: Sender, will: Will, delay: float) -> None:
+    def _publish_later(self, client_id: str, sender: Sender, will: Will, delay: float, left: Record | None = None) -> None:
+        """`left`: the record, of another process: the client may have come to a third one meanwhile, which has seen to it."""
+
         def publish() -> None:
             del self._due[client_id]
-            self._publish(client_id, sender, will)
+            if left is not None and self._stored.find_will(client_id) != left:
+                self._kept.pop(client_id, None)
+            else:
+                self._publish(client_id, sender, will)
 
         self._due[client_id] = (self._loop.call_later(delay, publish), sender, will)
 
     def _publish(self, client_id: str, sender: Sender, will: Will) -> None:
+        under_way = self._under_way[client_id] = self._loop.create_future()
+
         def done(reason: int, message: str) -> None:
+            under_way.set_result(None)
+            if self._under_way.get(client_id) is under_way:
+                del self._under_way[client_id]
             if reason:
                 logger.warning("the will of %s was not published to %s: %s", client_id, will.topic, message)
             if self._kept.get(client_id) is will:

@@ -28,6 +28,7 @@ from svc.logs import AccessLog
 from svc.logs.core import SectionLog
 from svc.messages import Request, Response
 from svc.mqtt.listeners import ClientListeners
+from svc.mqtt.taking_over import TAKE_OVER
 from svc.prepared import PreparedRequests
 from svc.reactor import Reactor
 from svc.resources import Resources
@@ -35,6 +36,7 @@ from svc.rest import Rest, RestOptions
 from svc.rest.login import LOGIN_PATH
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.server.accounts import Accounts
+from svc.siblings import Siblings
 from svc.store import Store
 from svc.store.system import DURABLE_SESSION_TABLE, SESSION_WILL_TABLE, SYSTEM
 from svc.tls.mtls import ClientCertificates
@@ -49,10 +51,11 @@ if TYPE_CHECKING:
 
 class ApplicationInterfaces:
     """`rest` and `identifier` are of all ports. `socket_endpoints`: what serves WebSockets before the resources, by path. `recorder`: of the metrics.
-    `mqtt_log`: of the broker."""
+    `mqtt_log`: of the broker. `siblings`: the other processes over the databases."""
 
     recorder: Recorder
     mqtt_log: SectionLog
+    siblings: Siblings
 
     def __init__(
         self,
@@ -81,6 +84,7 @@ class ApplicationInterfaces:
         self.rest.forms[HANDLER_PATH] = self._late_graphql
         self.socket_endpoints: dict[str, SocketEndpoint] = {}
         self._mqtt_listeners = ClientListeners(reactor.loop)
+        self._has_begun = False
 
     @cached_property
     def graphql(self) -> GraphQLEndpoint:
@@ -109,11 +113,11 @@ class ApplicationInterfaces:
             self._config.mqtt,
             self._resources,
             Payloads(self.rest.types),
-            Identifiers(self.mqtt_identifier, self.identifier),
-            self._directory,
+            Identifiers(self.mqtt_identifier, self.identifier, self._directory),
             self._reactor,
             MqttMetrics(self.recorder),
             self._mqtt_listeners,
+            self.siblings,
         )
         broker.log = ClientLog(self.mqtt_log, broker.now)
         return broker
@@ -133,12 +137,25 @@ class ApplicationInterfaces:
 
         return Link(self.mqtt, certificate)
 
+    def answer_siblings(self) -> None:
+        """Before they ask, or end."""
+        self.siblings.answer(TAKE_OVER, lambda value: self.mqtt.give_up(value))
+        self.siblings.on_lead.append(self._take_up)
+        self.siblings.on_left.append(lambda identity: self._take_up())
+
     def begin(self) -> None:
         """Requests may come: what sessions of MQTT have left is taken up."""
+        self._has_begun = True
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """One of the processes does that for all that have ended."""
+        if not (self._has_begun and self.siblings.is_leader):
+            return
         system = self._store.databases[SYSTEM]
         snapshot = system.snapshot()
         if any(snapshot.stat(system.tables[name].primary)["entries"] for name in (DURABLE_SESSION_TABLE, SESSION_WILL_TABLE)):
-            self.mqtt.start()
+            self.mqtt.take_up()
 
     def sweep(self, now: float) -> None:
         """About once a second."""

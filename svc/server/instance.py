@@ -267,6 +267,8 @@ class Instance:
         )
         if config.sql.access != "none":
             self.interfaces.rest.serve_sql(self.statements, self.store, config.sql.access)
+        self.interfaces.siblings = self.siblings
+        self.interfaces.answer_siblings()
         self.interfaces.recorder = recorder
         self.interfaces.mqtt_log = self.logs.log("mqtt")
         dispatchers = PortDispatchers(

@@ -223,13 +223,15 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
-    # `number`: of its rows in `$mqtt`, hexadecimal. `expiry`: seconds that it lasts after its connection; null: for good.
+    # `number`: of its rows in `$mqtt`, hexadecimal. `expiry`: seconds that it lasts after its connection; null: for good. `owner`: identity of the process to
+    # which its client has connected last; so in the next table.
     _table(
         DURABLE_SESSION_TABLE,
         _key("id"),
         Attribute("user", "String"),
         Attribute("number", "String"),
         Attribute("expiry", "Float"),
+        Attribute("owner", "String"),
         Attribute("subscriptions"),
         audit=False,
         replicate=False,
@@ -243,6 +245,7 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("retain", "Boolean"),
         Attribute("user", "String"),
         Attribute("session", "String"),
+        Attribute("owner", "String"),
         Attribute("properties", "Bytes"),
         audit=False,
         replicate=False,

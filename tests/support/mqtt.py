@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from svc.mqtt.broker import Broker
 from svc.testing.application import Application
+
+_identities = count()
 
 
 def broker_of(app: Application) -> Broker:
@@ -27,5 +31,7 @@ def crash(app: Application) -> None:
     broker.wills._due.clear()
     broker.wills._kept.clear()
     app._instance.rest()
-    broker.start()
+    broker.stored.identity = identity = f"1-1-{next(_identities):08x}"
+    broker.is_alive = lambda owner: owner == identity
+    broker.take_up()
     app._instance.rest()

@@ -127,12 +127,16 @@ class Client:
 
     def close(self) -> None:
         self.client.disconnect()
+        self._stop()
+
+    def _stop(self) -> None:
         self.client.loop_stop()
+        self.client._reset_sockets(sockpair_only=True)  # else it depends on the collector whether they are closed
 
     def lose(self) -> None:
         """The connection ends without DISCONNECT."""
         sock = self.client.socket()
-        self.client.loop_stop()
+        self._stop()
         assert sock is not None
         sock.close()
 
