@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc.clock import Clock
 from svc.deploying.layout import AREA
@@ -27,12 +27,18 @@ if TYPE_CHECKING:
     from svc.operations.deployments import Deployments
     from svc.operations.job_runs import Jobs
     from svc.operations.search_cache import SearchCache
+    from svc.operations.shared_loads import SharedLoads
     from svc.operations.status_board import StatusBoard
     from svc.operations.system_information import Machine
     from svc.resources import Resources
     from svc.scheduler import Scheduler
     from svc.siblings import Siblings
     from svc.store import Store
+
+
+STATUS_SECONDS = 2.0  # that the other processes have to tell their statuses to one that starts
+RUNNING = "a deployment that is under way"
+"""Asked of other processes with its id: how many events it has noted, and its record, or None."""
 
 
 async def _nothing_to_reload() -> list[str]:
@@ -73,9 +79,35 @@ class Node:
 
     def answer_siblings(self) -> None:
         """From now on this process answers what others ask it."""
+        from svc.operations.edited_configuration import EDITED, note_edited
         from svc.operations.job_runs import CANCEL
+        from svc.operations.status_board import ALL, CLEARED, SET
 
+        self.loads.answer_siblings()
+        self.siblings.answer(SET, lambda record: self.status.take([record]))
+        self.siblings.answer(CLEARED, self.status.clear)
+        self.siblings.answer(ALL, lambda _: self.status.records())
+        self.siblings.answer(EDITED, lambda file: self._start(note_edited(self, file)))
+        self.siblings.answer(
+            RUNNING, lambda deployment_id: self.deployments.running_here(deployment_id) if "deployments" in self.__dict__ else None
+        )
         self.siblings.answer(CANCEL, lambda value: "jobs" in self.__dict__ and self.jobs.cancel_here(*value))
+
+    async def adopt_statuses(self) -> None:
+        """At the start: those that the other processes have."""
+        from svc.operations.status_board import ALL
+
+        for answer in await self.siblings.ask(ALL, None, STATUS_SECONDS):
+            self.status.take(answer.value or ())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @cached_property
+    def _tasks(self) -> set[asyncio.Task[None]]:
+        return set()
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -97,6 +129,12 @@ class Node:
         return SearchCache()
 
     @cached_property
+    def loads(self) -> SharedLoads:
+        from svc.operations.shared_loads import SharedLoads
+
+        return SharedLoads(self)
+
+    @cached_property
     def deployments(self) -> Deployments:
         from svc.operations.deployments import Deployments
 
@@ -109,10 +147,32 @@ class Node:
 
     async def recover_deployments(self) -> None:
         """Finish or undo what deployments have left, before the applications are loaded. Nothing is to be done where there never was one."""
-        table = self.store.databases[SYSTEM].tables[DEPLOYMENT_TABLE]
-        has_records = any(True for _ in table.scan(table.database.snapshot()))
-        if has_records or self.config.components or (self.config.components_root / AREA).is_dir():
+        if self._has_deployments or self.config.components:
             await self.deployments.recover()
+
+    @property
+    def _has_deployments(self) -> bool:
+        table = self.store.databases[SYSTEM].tables[DEPLOYMENT_TABLE]
+        return any(True for _ in table.scan(table.database.snapshot())) or (self.config.components_root / AREA).is_dir()
+
+    def owner_left(self, identity: str) -> None:
+        """Another process has ended: finish or undo its deployments."""
+        if self._has_deployments:
+            self._start(self.deployments.recover_left())
+
+    @property
+    def projects_changing(self) -> list[str]:
+        """That this process is changing."""
+        return self.deployments.changing_here if "deployments" in self.__dict__ else []
+
+    @property
+    def entries_in_effect(self) -> Mapping[str, Any]:
+        """Of projects in the configuration that are in effect though it was read before."""
+        return self.deployments.entries
+
+    def take_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
+        """The entry of a project in the configuration, for its next load."""
+        self.deployments.take_entry(project, entry)
 
     async def stop_deployments(self) -> None:
         """The instance ends: cancel those that are not decided, wait for the others."""

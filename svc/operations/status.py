@@ -14,7 +14,7 @@ from svc.errors import NotFound
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
 from svc.operations.operation import SUPER_USER, Operation
-from svc.operations.status_board import IDS
+from svc.operations.status_board import CLEARED, IDS, SET
 
 if TYPE_CHECKING:
     from svc.apps import App
@@ -60,7 +60,9 @@ def _status_length(value: Any, field: Field) -> str | None:
 def set_status(call: Call) -> Any:
     if call["id"] == "availability" and call["status"] not in AVAILABILITY:
         raise bad_request(f'Status "availability" only accepts these values: {", ".join(AVAILABILITY)}')
-    return call.node.status.set(call["id"], call["status"])
+    record = call.node.status.set(call["id"], call["status"])
+    call.node.siblings.tell(SET, record)
+    return record
 
 
 def get_status(call: Call) -> Any:
@@ -94,6 +96,7 @@ def get_status(call: Call) -> Any:
 
 def clear_status(call: Call) -> Any:
     call.node.status.clear(call["id"])
+    call.node.siblings.tell(CLEARED, call["id"])
     return "Status successfully cleared"
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from svc.clock import Clock
 from svc.operations.held_loop import HeldLoop
 
 MAX_FILES = 10  # of one application that are named
+SET, CLEARED, ALL = "a status was set", "a status was cleared", "all statuses"
+"""Said between the processes of a node: a record; an id; asked with nothing for all records."""
 IDS = ("primary", "maintenance", "availability")
 
 
@@ -42,6 +44,13 @@ class StatusBoard:
     def clear(self, id_: str) -> bool:
         """Remove a status. Returns whether there was one."""
         return self._records.pop(id_, None) is not None
+
+    def take(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Those that another process of the node has; the newest counts."""
+        for record in records:
+            before = self._records.get(record["id"])
+            if before is None or before["__updatedtime__"] <= record["__updatedtime__"]:
+                self._records[record["id"]] = dict(record)
 
     def records(self) -> list[dict[str, Any]]:
         """Copies of all records, in the order of IDS."""

@@ -143,6 +143,7 @@ class Instance:
         self._make_ports()
         self._load_with()
         self.reloader = self._make_reloader()
+        self.reloader.load = self.node.loads.load
         self._shutdown = Shutdown(
             self.application_port,
             self.operations_port,
@@ -309,7 +310,7 @@ class Instance:
         )
         self.node.answer_siblings()
         self._jobs = JobRecords(self.node)
-        self.siblings.on_left.append(self._jobs.owner_left)
+        self.siblings.on_left += [self._jobs.owner_left, self.node.owner_left]
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
@@ -403,12 +404,15 @@ class Instance:
         """Load the applications; before requests come. Raises ConfigError for a table of free topics that cannot be one."""
         if self._options.opens_ports:
             await self.siblings.open()
+        await self.node.adopt_statuses()
         await self._jobs.recover_soon()
-        await self.node.recover_deployments()
-        if os.environ.get("SVC_SAFE_MODE"):
-            self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
-        else:
-            await self._load_applications()
+        async with self.node.loads.gate(shared=True):
+            await self.node.recover_deployments()
+            if os.environ.get("SVC_SAFE_MODE"):
+                self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
+            else:
+                await self._load_applications()
+            self.node.loads.is_open = True
         if self.config.mqtt.free_topics is not None:
             self._open_free_topics(self.config.mqtt.free_topics)
 
@@ -438,7 +442,8 @@ class Instance:
         if os.environ.get("SVC_SAFE_MODE"):
             return []
         self.logger.notify("Loading all applications again.")
-        return await self.reloader.reload_all()
+        async with self.node.loads.gate():
+            return await self.reloader.reload_all()
 
     # --- serving -------------------------------------------------------------------------------------------------------------------------
 
