@@ -79,6 +79,7 @@ class Node:
 
     def answer_siblings(self) -> None:
         """From now on this process answers what others ask it."""
+        from svc.operations.database_use import HOLDER, maybe_holder
         from svc.operations.edited_configuration import EDITED, note_edited
         from svc.operations.job_runs import CANCEL
         from svc.operations.status_board import ALL, CLEARED, SET
@@ -91,6 +92,7 @@ class Node:
         self.siblings.answer(
             RUNNING, lambda deployment_id: self.deployments.running_here(deployment_id) if "deployments" in self.__dict__ else None
         )
+        self.siblings.answer(HOLDER, lambda database: maybe_holder(self.apps, self.resources, database))
         self.siblings.answer(CANCEL, lambda value: "jobs" in self.__dict__ and self.jobs.cancel_here(*value))
 
     async def adopt_statuses(self) -> None:

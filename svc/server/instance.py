@@ -64,6 +64,7 @@ from svc.tracing import open_tracing
 
 HELPER_THREADS = 2
 SQL_THREADS = 64  # one for each open statement, which work in turns (`svc.sql.threads`)
+LOGIN_OUTCOME = "a login has failed, or has not after failures"
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 
 
@@ -139,6 +140,7 @@ class Instance:
         self.reactor = Reactor(loop, clock, self._executors["helper"], self.defects.report)
         self._open_store()
         self.accounts = Accounts(config, self.store, self.reactor, self.logs, options.administrator, options.on_first_super_user)
+        self._share_failed_logins()
         self._make_resources()
         self._make_ports()
         self._load_with()
@@ -198,6 +200,11 @@ class Instance:
         self.store = open_store(self.config, self.reactor, self._executors["blob"], make_helper=lambda: make_executor("writer", 1))
         self.siblings = find_siblings(self.config, self.reactor, self._options.number)
         self.logs.instance = self.siblings.number
+
+    def _share_failed_logins(self) -> None:
+        verifier, siblings = self.accounts.verifier, self.siblings
+        verifier.on_outcome = lambda *outcome: siblings.tell(LOGIN_OUTCOME, outcome)
+        siblings.answer(LOGIN_OUTCOME, lambda outcome: verifier.hear(*outcome))
 
     def _make_resources(self) -> None:
         """What applications put into, and what code of theirs works with."""
