@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.config.editing import edit_file, waiting_for_restart
 from svc.errors import ConfigError
+from svc.operations.status_board import EDITED
 from svc.operations.threads import in_thread
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from svc.logs import Logs
     from svc.operations.status_board import StatusBoard
     from svc.siblings import Siblings
-
-EDITED = "the configuration file was edited"
-"""Told to other processes with the path of the file."""
 
 
 class ConfiguredNode(Protocol):

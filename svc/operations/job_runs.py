@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from svc.errors import BadValue, NotFound, Overloaded, Problem, Refusal
 from svc.operations.job import COMPLETE, CREATED, ERROR, IN_PROGRESS, TRANSITIONS, Job, JobFailed, Work
-from svc.operations.job_records import INTERRUPTED, JobNode, JobRecords
+from svc.operations.job_records import CANCEL, INTERRUPTED, JobNode, JobRecords
 from svc.operations.operation import Operation
 from svc.store import Transaction, WriterBusy
 from svc.store.values.records import iso_text
@@ -65,9 +65,6 @@ ANSWER_SECONDS = 5.0  # that other processes have to say whether a job is theirs
 RETRY_PAUSE = 5.0  # seconds until the end of a job is written once more, after the store could not take it
 
 UNEXPECTED = "There was an error processing your request. Check logs and try again."
-
-CANCEL = "cancel a job"
-"""Asked of other processes with [id, username]: whether it was theirs, and is cancelled now."""
 
 _NEVER_SHOWN = frozenset({"request", "instance", "owner", "root", "after_restart"})
 

@@ -80,15 +80,14 @@ class Node:
     def answer_siblings(self) -> None:
         """From now on this process answers what others ask it."""
         from svc.operations.database_use import HOLDER, maybe_holder
-        from svc.operations.edited_configuration import EDITED, note_edited
-        from svc.operations.job_runs import CANCEL
-        from svc.operations.status_board import ALL, CLEARED, SET
+        from svc.operations.job_records import CANCEL
+        from svc.operations.status_board import ALL, CLEARED, EDITED, SET
 
         self.loads.answer_siblings()
         self.siblings.answer(SET, lambda record: self.status.take([record]))
         self.siblings.answer(CLEARED, self.status.clear)
         self.siblings.answer(ALL, lambda _: self.status.records())
-        self.siblings.answer(EDITED, lambda file: self._start(note_edited(self, file)))
+        self.siblings.answer(EDITED, self._configuration_edited)
         self.siblings.answer(
             RUNNING, lambda deployment_id: self.deployments.running_here(deployment_id) if "deployments" in self.__dict__ else None
         )
@@ -101,6 +100,11 @@ class Node:
 
         for answer in await self.siblings.ask(ALL, None, STATUS_SECONDS):
             self.status.take(answer.value or ())
+
+    def _configuration_edited(self, file: str) -> None:
+        from svc.operations.edited_configuration import note_edited
+
+        self._start(note_edited(self, file))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(work)

@@ -15,26 +15,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
 from svc.apps import App, Applications
 from svc.apps.app import faults_of
 from svc.apps.load_limit import LOAD_SECONDS
 from svc.apps.packages import import_ahead
-from svc.deploying.loaded_packages import imported_from
 from svc.errors import ServerError
-from svc.operations.threads import in_thread
 from svc.siblings import Answer, Decision, Siblings
 
 if TYPE_CHECKING:
     from svc.config import Config
     from svc.logs import Logs
     from svc.operations.status_board import StatusBoard
+
+_Result = TypeVar("_Result")
 
 LOAD = "load an application"
 DECIDED = "whether an application that was loaded serves"
@@ -62,6 +63,7 @@ class LoadNode(Protocol):
     """The parts of `node.Node` that loads use."""
 
     loop: asyncio.AbstractEventLoop
+    executor: Executor
     config: Config
     logs: Logs
     status: StatusBoard
@@ -98,6 +100,9 @@ class SharedLoads:
     def _applications(self) -> Applications | None:
         apps = self._node.apps
         return apps if isinstance(apps, Applications) else None
+
+    async def _in_thread(self, function: Callable[[], _Result]) -> _Result:
+        return await self._node.loop.run_in_executor(self._node.executor, function)
 
     # --- the one that loads --------------------------------------------------------------------------------------------------------------
 
@@ -169,12 +174,12 @@ class SharedLoads:
             return not found
 
         try:
-            if not await in_thread(directory.is_dir):
+            if not await self._in_thread(directory.is_dir):
                 await applications.remove(name)
                 await asking
                 return []
             if modules or files:
-                await in_thread(partial(import_ahead, directory, modules, files))
+                await self._in_thread(partial(import_ahead, directory, modules, files))
             app = await applications.add(directory, name, decide)
             if not is_decided:
                 await decide(faults_of(app.entries) or [UNKNOWN])
@@ -224,7 +229,7 @@ class SharedLoads:
         name = os.path.basename(directory)
         app = applications.get(name)
         place = self._node.config.components_root / name if app is None else app.directory
-        if not await in_thread(place.is_dir):
+        if not await self._in_thread(place.is_dir):
             await applications.remove(name)
             return []
         if os.environ.get("SVC_SAFE_MODE"):  # no application is loaded
@@ -246,7 +251,7 @@ class SharedLoads:
         if message["entry"] is not None:
             self._node.take_entry(name, message["entry"] or None)
         if message["modules"] or message["files"]:
-            await in_thread(partial(import_ahead, place, message["modules"], message["files"]))
+            await self._in_thread(partial(import_ahead, place, message["modules"], message["files"]))
         serves = False
 
         async def decide(faults: list[str]) -> bool:
@@ -300,9 +305,9 @@ class SharedLoads:
         app = None if applications is None else applications.get(os.path.basename(directory))
         if applications is None or app is None or not self.is_open or not self.has(directory):
             return
-        if not await in_thread(app.directory.is_dir):
+        if not await self._in_thread(app.directory.is_dir):
             await applications.remove(app.name)
-        elif app.is_serving and await in_thread(app.directory.resolve) != app.served_directory:
+        elif app.is_serving and await self._in_thread(app.directory.resolve) != app.served_directory:
             await applications.add(app.directory, app.name)
 
     def changed(self, directory: Path, entry: Mapping[str, Any] | None = None) -> None:
@@ -340,6 +345,8 @@ class SharedLoads:
 
     def needed(self) -> tuple[list[str], list[str]]:
         """The directories that this process uses, and the projects that it changes."""
+        from svc.deploying.loaded_packages import imported_from  # with what it needs: nothing of it is used before the first deployment
+
         served = [] if self._applications is None else [app.served_directory for app in self._applications]
         imported = [*imported_from().values()]  # a package imports parts of itself later, too
         return [str(each) for each in (*served, *imported)], self._node.projects_changing

@@ -11,6 +11,8 @@ from svc.operations.held_loop import HeldLoop
 MAX_FILES = 10  # of one application that are named
 SET, CLEARED, ALL = "a status was set", "a status was cleared", "all statuses"
 """Said between the processes of a node: a record; an id; asked with nothing for all records."""
+EDITED = "the configuration file was edited"
+"""Told to other processes with the path of the file: other settings may wait for a restart."""
 IDS = ("primary", "maintenance", "availability")
 
 

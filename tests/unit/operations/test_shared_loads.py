@@ -63,6 +63,7 @@ class Process:
         self.status = StatusBoard(FakeClock())
         node: Any = SimpleNamespace(
             loop=asyncio.get_running_loop(),
+            executor=None,
             config=SimpleNamespace(components_root=root),
             logs=Logs(FakeClock()),
             status=self.status,
