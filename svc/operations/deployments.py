@@ -360,7 +360,7 @@ class Deployments:
             before[0].entries = entries  # the version before has not been replaced, and these are its statuses
             if await in_thread(lambda: self.layout.served(project)) != before[1]:  # one that has waited for a restart waits on
                 self._node.status.component_changed(project)
-        await self.loads.follow(self.layout.project(project))
+        self.loads.follow(self.layout.project(project))
         text = f"The application {project} cannot be loaded: " + "\n".join(faults[:10])
         await self._end(run, ROLLED_BACK, text)
         await self.clean()

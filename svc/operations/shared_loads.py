@@ -296,11 +296,16 @@ class SharedLoads:
 
     # --- less than a load ----------------------------------------------------------------------------------------------------------------
 
-    async def follow(self, directory: Path) -> None:
+    def follow(self, directory: Path) -> None:
         """After a version has been withdrawn again: others may have been started with it."""
-        await self._node.siblings.ask(FOLLOW, _place(directory), LOAD_LIMIT)
+        self._node.siblings.tell(FOLLOW, _place(directory))
 
-    async def _follow(self, directory: str) -> None:
+    def _follow(self, directory: str) -> None:
+        task = self._node.loop.create_task(self._follow_version(directory))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _follow_version(self, directory: str) -> None:
         applications = self._applications
         app = None if applications is None else applications.get(os.path.basename(directory))
         if applications is None or app is None or not self.is_open or not self.has(directory):

@@ -250,7 +250,8 @@ def test_one_that_starts_takes_no_part(tmp_path: Path) -> None:
         assert await world.processes[0].load() == []
         assert world.serves == ["v2", "v1", None]
         world.processes[1].loads.is_open = True
-        await world.processes[0].loads.follow(world.processes[0].root / "shop")
+        world.processes[0].loads.follow(world.processes[0].root / "shop")
+        await until(lambda: world.serves[1] == "v2")
         assert world.serves == ["v2", "v2", None]
 
     run(tmp_path, test)
