@@ -8,7 +8,7 @@ with the reason. Later, nothing of a version with a failing entry takes effect: 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ RESTART_WANTED = "asks for a restart of the service"
 
 GOES_ON = "the version before goes on serving"
 """The last message of an entry that cannot be loaded once more."""
+
+Decide = Callable[[list[str]], Awaitable[bool]]
+"""Gets the faults of a version that is loaded aside. Returns whether it is to serve; else the version before goes on, or nothing does."""
 
 Known = Mapping[str, Mapping[str, TableDefinition]]
 
@@ -126,11 +129,13 @@ class App:
 
     # --- loading -------------------------------------------------------------------------------------------------------------------------
 
-    async def load(self, keys: Collection[str] | None = None) -> bool:
+    async def load(self, keys: Collection[str] | None = None, decide: Decide | None = None) -> bool:
         """Load all entries, or those of `keys`, and switch to them. Returns False if the version before goes on, or nothing could be loaded."""
         status = EntryStatus(checked_ms=self._now_ms())
         config = await self._read_config(status)
         if config is None:
+            if decide is not None:
+                await decide(faults_of({CONFIG: status}))
             return False
         if keys is not None:
             keys = {*keys, *(key for key, entry in self._loaded.items() if entry.goes_with(keys))}
@@ -140,10 +145,11 @@ class App:
         former_config, self.config = self.config, config
         try:
             await load.run()
+            is_accepted = await _accepted(load, decide) if decide is not None else not (self.is_serving and load.has_failed)
         except BaseException:
             self.config = former_config
             raise
-        if self.is_serving and load.has_failed:
+        if not is_accepted:
             load.discard()
             self.config = former_config
             self._go_on(load.statuses)
@@ -384,6 +390,20 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {self.name} {self.status}>"
+
+
+async def _accepted(load: EntryLoad, decide: Decide) -> bool:
+    try:
+        return await decide(faults_of(load.statuses))
+    except BaseException:
+        load.discard()
+        raise
+
+
+def faults_of(statuses: Mapping[str, EntryStatus]) -> list[str]:
+    """Why a version cannot be loaded, `key: text` each."""
+    found = [(key, text) for key, status in statuses.items() if status.status == ERROR for text in status.messages]
+    return [f"{key}: {text}" for key, text in found if text != GOES_ON]
 
 
 def _default_addresses(directory: Path) -> list[str]:

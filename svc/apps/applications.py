@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from svc.apps.app import App
+from svc.apps.app import App, Decide
 from svc.apps.code import CodeVersion
 from svc.apps.entry import Runtime
 from svc.apps.env_entry import load_first
@@ -54,11 +54,15 @@ class Applications(Sequence[App]):
         self._others = list(definitions)
         self._directories.update(directories)
 
-    async def add(self, directory: Path, name: str = "") -> App:
-        """Load the application in a directory; if there is one of its name, to the version that is there now. `name`: default, that of the directory."""
+    async def add(self, directory: Path, name: str = "", decide: Decide | None = None) -> App:
+        """Load the application in a directory; if there is one of its name, to the version that is there now. `name`: default, that of the directory.
+
+        `decide`: whether what is loaded is to serve. A new application of which nothing does is not kept.
+        """
         name = name or name_of(directory)
         async with self._lock:
             app = self.get(name)
+            is_new = app is None
             if app is None:
                 app = App(name, directory, runtime=self.runtime)
                 self._apps.append(app)
@@ -66,7 +70,9 @@ class Applications(Sequence[App]):
             options = mount if isinstance(mount, Mapping) else {}
             app.url_path, app.host = options.get("urlPath"), options.get("host")
             app.directory = self._directories[name] = directory
-            await self._load(app)
+            await self._load(app, decide=decide)
+            if is_new and decide is not None and not app.is_serving:
+                self._withdraw(app)
         return app
 
     def _directory_of(self, name: str) -> Path | None:
@@ -100,11 +106,11 @@ class Applications(Sequence[App]):
             await self._load(app, keys)
         return app
 
-    async def _load(self, app: App, keys: Sequence[str] | None = None) -> None:
+    async def _load(self, app: App, keys: Sequence[str] | None = None, decide: Decide | None = None) -> None:
         """The caller has the lock."""
         code = app.code
         app.known = self._definitions_beside(app)
-        await self._guarded(app, app.load(keys))
+        await self._guarded(app, app.load(keys, decide))
         self.on_loaded(app)
         await self._reload_users(app, code)
 
@@ -151,10 +157,13 @@ class Applications(Sequence[App]):
         async with self._lock:
             app = self.get(name)
             if app is not None:
-                self._apps.remove(app)
-                self._directories.pop(name, None)
-                app.withdraw()
-                self.on_loaded(app)
+                self._withdraw(app)
+
+    def _withdraw(self, app: App) -> None:
+        self._apps.remove(app)
+        self._directories.pop(app.name, None)
+        app.withdraw()
+        self.on_loaded(app)
 
     def close(self) -> None:
         """The instance ends."""

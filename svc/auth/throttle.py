@@ -49,8 +49,9 @@ class FailureDelays:
             del self._failures[next(iter(self._failures))]
         self._failures[key] = (failures + 1, self._now())
 
-    def succeeded(self, key: bytes) -> None:
-        self._failures.pop(key, None)
+    def succeeded(self, key: bytes) -> bool:
+        """Returns whether there were failures before."""
+        return self._failures.pop(key, None) is not None
 
     def __len__(self) -> int:
         return len(self._failures)

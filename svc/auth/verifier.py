@@ -208,6 +208,8 @@ class Verifier:
         """`cache_ttl` in seconds, 0 = every request is verified. `hash_function`: what better hashes and dummies are made with."""
         self.directory = directory
         self.events: AuthEvents | None = None  # gets the outcomes of passwords outside of headers
+        self.on_outcome: Callable[[str, str, bool], None] = lambda username, network, succeeded: None
+        """Called after each failure, and after a success that ends failures."""
         self._cache_ttl = cache_ttl
         self._now = clock.monotonic
         self._hash_function = hash_function
@@ -313,8 +315,8 @@ class Verifier:
         if not user.active:
             self._failed(pending)
             raise Problem("Cannot complete request: User is inactive", 401)
-        if self._delays is not None:
-            self._delays.succeeded(pending.attempt)
+        if self._delays is not None and self._delays.succeeded(pending.attempt):
+            self.on_outcome(pending.username, pending.network, True)
         stored = credentials.password
         if result.replacement is not None and self._keep(pending.username, result.replacement, stored):
             stored = result.replacement
@@ -342,6 +344,16 @@ class Verifier:
     def _failed(self, pending: PendingVerification) -> None:
         if self._delays is not None:
             self._delays.failed(pending.attempt)
+            self.on_outcome(pending.username, pending.network, False)
+
+    def hear(self, username: str, network: str, succeeded: bool) -> None:
+        """An outcome at another process: it counts as one here, or each would have failures of its own that cost no delay."""
+        if self._delays is not None:
+            attempt = self._delays.key(username, network)
+            if succeeded:
+                self._delays.succeeded(attempt)
+            else:
+                self._delays.failed(attempt)
 
     def _refresh(self, verified: VerifiedCredential) -> bool:
         user = self.directory.get_user(verified.username)

@@ -83,14 +83,16 @@ def go_back(layout: Layout, journal: Mapping[str, Any], set_entry: SetEntry, for
     finish(layout, begin(layout, project, target, entry=entry, restored=restored), set_entry)
 
 
-def recover(layout: Layout, set_entry: SetEntry, report: Callable[[str], None]) -> list[str]:
-    """Finish the switches that were decided before the last end of the process. At the start, before applications are loaded.
+def recover(layout: Layout, set_entry: SetEntry, report: Callable[[str], None], projects: Iterable[str] | None = None) -> list[str]:
+    """Finish the switches that were decided before a process ended, of all projects or of these. At the start, before applications are loaded.
 
     Returns the ids of their deployments. What cannot be finished is reported, and tried again at the next start.
     """
     found = []
-    for project in list(layout.journals()):
+    for project in list(layout.journals() if projects is None else projects):
         journal = layout.read_journal(project)
+        if journal is None and not layout.journal(project).exists():  # its process has finished it meanwhile
+            continue
         if journal is None:
             report(f"the journal {layout.journal(project)} cannot be read and is ignored")
             continue

@@ -9,6 +9,7 @@ from typing import Any
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.operations.call import Call, find_table
+from svc.operations.database_use import HOLDER, maybe_holder
 from svc.operations.fields import DATABASE, REPLICATED, TABLE, Field, bad_request
 from svc.operations.job import Job, JobFailed
 from svc.operations.node import Node
@@ -170,6 +171,9 @@ async def purge_backups(call: Call) -> dict[str, int]:
     return {"deleted": deleted, "remaining": remaining}
 
 
+ANSWER_SECONDS = 5.0  # that other processes have to say whether they work with a database
+
+
 def restore_backup(call: Call) -> Any:
     node, name = call.node, call["database"]
     if name == SYSTEM:
@@ -179,14 +183,14 @@ def restore_backup(call: Call) -> Any:
     backups, number = backups_of(call), _existing(call)
 
     async def work(job: Job) -> None:
-        _require_free(node, name, number)
+        await _require_free(node, name, number)
         watch = watch_for(job)
         try:
             with backups.reading(number) as directory:
                 restore = Restore(directory, backups.manifest(number), node.store.path, name, node.store.blob_paths, watch)
                 try:
                     await in_thread(restore.prepare, watch)
-                    _require_free(node, name, number)
+                    await _require_free(node, name, number)
                     await swap_online(node.store, restore, name)
                 finally:
                     await in_thread(restore.close)
@@ -209,16 +213,19 @@ def _existing(call: Call) -> int:
     return number
 
 
-def _require_free(node: Node, name: str, number: int) -> None:
-    """Raise JobFailed if a component works with tables of the database: it would go on with those that were there before."""
-    holders = [f"the component '{app.name}'" for app in node.apps if any(found.database == name for found in app.definitions)]
-    for registration in node.resources.values():
-        table = getattr(registration.resource, "table", None)
-        if table is not None and table.database.name == name:
-            holders.append(f"the resource '/{registration.path}'")
-    if holders:
+async def _require_free(node: Node, name: str, number: int) -> None:
+    """Raise JobFailed if a component of any process works with tables of the database: it would go on with those that were there before."""
+    holder = maybe_holder(node.apps, node.resources, name)
+    if holder is None:
+        for answer in await node.siblings.ask(HOLDER, name, ANSWER_SECONDS):
+            if answer.error is not None:
+                raise JobFailed(
+                    f"Whether process {answer.number} works with the database '{name}' is not known: {answer.error}. Try again."
+                )
+            holder = holder or answer.value
+    if holder is not None:
         raise JobFailed(
-            f"The database '{name}' is held open by {holders[0]}: stop the service and restore offline, with"
+            f"The database '{name}' is held open by {holder}: stop the service and restore offline, with"
             f" svc restore_backup database={name} backup_id={number}"
         )
 

@@ -33,6 +33,7 @@ NO_SOURCE = "Either payload or package must be provided"
 TWO_SOURCES = "Both payload and package cannot be provided"
 
 _PIECE = 1 << 17
+_LOOK_PAUSE = 0.5  # seconds between two looks at a deployment of another process
 _PAUSE = 15.0  # seconds after which a stream of events shows that it lives
 
 
@@ -150,9 +151,9 @@ async def list_deployments(call: Call) -> Any:
     return {"deployments": [deployments.shown(record["deployment_id"]) or record for record in page], "total": len(found)}
 
 
-def get_deployment(call: Call) -> Any:
+async def get_deployment(call: Call) -> Any:
     deployment_id = call["deployment_id"]
-    record = call.node.deployments.shown(deployment_id)
+    _, record, _ = await _now(call, deployment_id)
     if record is None:
         raise _unknown(deployment_id)
     accept = None if call.request is None else call.request.block.get("accept")
@@ -162,6 +163,19 @@ def get_deployment(call: Call) -> Any:
     return record
 
 
+async def _now(call: Call, deployment_id: str) -> tuple[int, dict[str, Any] | None, bool]:
+    """How many events a deployment has noted, its record, None if there is none, and whether it goes on, here or in another process."""
+    deployments = call.node.deployments
+    found = deployments.running_here(deployment_id)
+    record = deployments.records.get(deployment_id)
+    if found is None and record is not None and record["status"] == PENDING:
+        found = await deployments.running_elsewhere(deployment_id)
+    if found is not None:
+        return (*found, True)
+    record = deployments.records.get(deployment_id)
+    return (0 if record is None else len(record["event_log"])), record, False
+
+
 async def _events(call: Call, deployment_id: str) -> AsyncIterator[bytes]:
     """Each event of a deployment, and its record when it has ended."""
     deployments = call.node.deployments
@@ -169,20 +183,23 @@ async def _events(call: Call, deployment_id: str) -> AsyncIterator[bytes]:
     run: Run | None = None
     while True:
         run = deployments.running.get(deployment_id, run)
-        has_ended = deployment_id not in deployments.running
         changed = None if run is None else run.changed  # taken before the record is looked at
-        record = deployments.shown(deployment_id)
+        noted, record, goes_on = await _now(call, deployment_id)
         if record is None:
             return
+        if run is not None:
+            noted = run.noted  # the log keeps less than that of a long one
         events = record["event_log"]
-        noted = len(events) if run is None else run.noted  # the log keeps less than that of a long one
         new = min(max(noted - sent, 0), len(events))
         for event in events[len(events) - new :]:
             yield _event("progress", event)
         sent = noted
-        if has_ended or changed is None or record["status"] != PENDING:
+        if record["status"] != PENDING or not goes_on:
             yield _event("end", record)
             return
+        if changed is None:  # another process deploys it
+            await asyncio.sleep(_LOOK_PAUSE)
+            continue
         try:
             await asyncio.wait_for(changed.wait(), _PAUSE)
         except TimeoutError:

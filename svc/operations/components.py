@@ -117,13 +117,9 @@ async def change_files(call: Call, project: str, name: str, work: Callable[[Layo
     deployments = call.node.deployments
     with deployments.changing_files(project):
         await in_thread(lambda: work(deployments.layout))
-    applications = deployments.applications
-    if (
-        applications is None
-        or applications.get(project) is None
-        or await applications.change(project, ["/".join(part for part in name.split("/") if part not in ("", "."))], reloads_code=False)
-    ):
-        call.node.status.component_changed(project)
+    await deployments.loads.change_files(
+        deployments.layout.project(project), ["/".join(part for part in name.split("/") if part not in ("", "."))]
+    )
 
 
 def _content(text: str, encoding: str) -> bytes:
@@ -178,7 +174,7 @@ async def add_component(call: Call) -> Any:
 
     with deployments.changing(project):
         await in_thread(work, watch)
-    call.node.status.component_changed(project)
+    deployments.loads.changed(layout.project(project))
     return f"Successfully added project: {project}"
 
 
@@ -199,9 +195,7 @@ async def drop_component(call: Call) -> Any:
             await deployments.reload(project)
         return f"Successfully dropped: {project}/{name}{ending}"
     with deployments.changing(project):
-        await deployments.drop(project)
-        if restarts:
-            await deployments.reload(project)
+        await deployments.drop(project, restarts=restarts)
     await deployments.clean()
     return f"Successfully dropped: {project}{ending}"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from svc.config import Config, Document
 from svc.config.document import read_document, set_value
-from svc.config.editing import Edit, edit_file, waiting_for_restart
+from svc.config.editing import Edit, edit_file
 from svc.config.origins import flat_name, hint, nearest
 from svc.config.overrides import changes_of
 from svc.config.setting import Setting
@@ -24,8 +24,8 @@ from svc.config.settings import BY_NAME, SECTIONS, override_names, without_effec
 from svc.config.values import cast_text, fault_text, is_given, lookup, parse
 from svc.errors import ConfigError, ServerError
 from svc.operations.call import Call
+from svc.operations.edited_configuration import note_restart, tell_edited
 from svc.operations.fields import REPLICATED, bad_request
-from svc.operations.node import Node
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 
 CHANGED = "Configuration successfully set. You must restart svc for new config settings to take effect."
@@ -115,13 +115,8 @@ async def edit_configuration(call: Call, change: Any) -> Edit:
     for level, sentence in edit.notes:
         node.logs.logger.log(level, sentence)
     note_restart(node, edit.config)
+    tell_edited(node)
     return edit
-
-
-def note_restart(node: Node, stored: Config) -> None:
-    """Let `get_status` tell which settings of the file differ from those in effect."""
-    in_effect = {name for name, entry in node.deployments.entries.items() if stored.components.get(name) == entry}
-    node.status.settings_changed(name for name in waiting_for_restart(node.config, stored) if name not in in_effect)
 
 
 def with_wishes(wishes: Mapping[str, Any], apps: frozenset[str], document: Document) -> Document:

@@ -10,6 +10,7 @@ from svc.auth.writes import write
 from svc.deploying.deployment import PREPARE, DeploymentRequest
 from svc.deploying.references import shown
 from svc.errors import BadValue
+from svc.operations.threads import in_thread
 from svc.store import Table, Transaction
 from svc.store.system import DEPLOYMENT_TABLE, SYSTEM
 from svc.store.values.records import decode
@@ -32,6 +33,10 @@ _FIELDS = (
 )  # fmt: skip
 
 
+_HIDDEN = ("owner", "root", "loads")
+"""Of a record, besides: the process that deploys, its root of components, and whether the version is loaded when it is there."""
+
+
 class DeploymentRecords:
     """The table of deployments."""
 
@@ -45,8 +50,8 @@ class DeploymentRecords:
     def now_ms(self) -> int:
         return int(self._node.clock.wall() * 1000)
 
-    def new(self, wish: DeploymentRequest, package: str | None, user: str | None) -> dict[str, Any]:
-        """A record that is not written yet."""
+    def new(self, wish: DeploymentRequest, package: str | None, user: str | None, *, loads: bool = False) -> dict[str, Any]:
+        """A record that is not written yet. `loads`: whether the version is loaded when it is there."""
         return {
             "deployment_id": wish.deployment_id,
             "project": wish.project,
@@ -62,7 +67,14 @@ class DeploymentRecords:
             "user": user,
             "rollback_of": None,
             "error": None,
+            "owner": self._node.siblings.identity,
+            "root": self._root,
+            "loads": loads,
         }
+
+    @property
+    def _root(self) -> str:
+        return str(self._node.deployments.layout.root.resolve())
 
     def note(self, record: dict[str, Any], phase: str, text: str) -> None:
         """Add an event; the first ones stay, and of the others the latest."""
@@ -77,7 +89,7 @@ class DeploymentRecords:
 
     async def write(self, record: Mapping[str, Any]) -> None:
         """Returns when it is on the disk."""
-        stored = self.shown(record)
+        stored = {**self.shown(record), **{name: record[name] for name in _HIDDEN if name in record}}
         stored["error"] = None if stored["error"] is None else stored["error"][:MAX_ERROR]
         transaction = Transaction(self._node.store, record["user"])
         transaction.may_use_reserve = record["status"] != PENDING
@@ -91,34 +103,55 @@ class DeploymentRecords:
             return None
         return None if raw is None else self.shown(decode(raw))
 
-    async def select(self, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-        """The records that are wanted, the newest first."""
-        return cast(list[dict[str, Any]], await self._node.store.slices.result(self._steps(wanted)))
+    async def select(self, wanted: Callable[[dict[str, Any]], bool], *, whole: bool = False) -> list[dict[str, Any]]:
+        """The records that are wanted, the newest first. `whole`: with what is never shown."""
+        return cast(list[dict[str, Any]], await self._node.store.slices.result(self._steps(wanted, whole)))
 
-    def _steps(self, wanted: Callable[[dict[str, Any]], bool]) -> Generator[object, None, list[dict[str, Any]]]:
+    def _steps(self, wanted: Callable[[dict[str, Any]], bool], whole: bool) -> Generator[object, None, list[dict[str, Any]]]:
         found: list[dict[str, Any]] = []
         held = self._node.store.snapshots.hold(self.table.database)
         try:
             for _, raw in held.read(self.table.scan):
-                record = self.shown(decode(raw))
-                if wanted(record):
-                    found.append(record)
+                record = decode(raw)
+                if wanted(shown := self.shown(record)):
+                    found.append(record if whole else shown)
                 yield None
         finally:
             held.abort()
         return sorted(found, key=lambda record: -(record["started_at"] or 0))
 
-    async def recover(self, decided: frozenset[str]) -> None:
-        """End the records of deployments that were under way when the process ended. `decided`: those whose version is served."""
-        for record in await self.select(lambda record: record["status"] == PENDING):
-            is_success = record["deployment_id"] in decided or self._is_served(record)
-            self.note(record, record["phase"] or PREPARE, INTERRUPTED)
-            record |= {"status": SUCCESS if is_success else FAILED, "completed_at": self.now_ms()}
-            record["error"] = None if is_success else INTERRUPTED
-            if is_success:
-                with suppress(OSError):  # deployed by a reference, there is none
-                    record["payload_size"] = self._node.deployments.layout.payload(record["deployment_id"]).stat().st_size
-            await self.write(record)
+    async def recover(self, decided: frozenset[str]) -> list[str]:
+        """End the records of deployments whose process has ended. `decided`: those whose version is served. Returns the projects of those that were to be
+        loaded then."""
+        found: list[str] = []
+        deployments = self._node.deployments
+        for record in await self.select(lambda record: record["status"] == PENDING, whole=True):
+            owner, project = record.get("owner"), record["project"]
+            if record.get("root", self._root) != self._root or (owner is not None and self._node.siblings.is_alive(owner)):
+                continue
+            if not deployments.maybe_take(project):  # another process does this
+                continue
+            try:
+                if await self._end_interrupted(record, decided) and record.get("loads"):
+                    found.append(project)
+            finally:
+                deployments.release(project)
+        return found
+
+    async def _end_interrupted(self, record: dict[str, Any], decided: frozenset[str]) -> bool:
+        """Returns whether it was this process that did, and the version is served."""
+        is_success = await in_thread(lambda: record["deployment_id"] in decided or self._is_served(record))
+        now = self.get(record["deployment_id"])
+        if now is None or now["status"] != PENDING:
+            return False
+        self.note(record, record["phase"] or PREPARE, INTERRUPTED)
+        record |= {"status": SUCCESS if is_success else FAILED, "completed_at": self.now_ms()}
+        record["error"] = None if is_success else INTERRUPTED
+        if is_success:
+            with suppress(OSError):  # deployed by a reference, there is none
+                record["payload_size"] = self._node.deployments.layout.payload(record["deployment_id"]).stat().st_size
+        await self.write(record)
+        return is_success
 
     def _is_served(self, record: Mapping[str, Any]) -> bool:
         layout = self._node.deployments.layout

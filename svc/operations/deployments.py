@@ -9,24 +9,21 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from svc.apps import App, Applications
-from svc.apps.app import GOES_ON
-from svc.apps.packages import import_ahead
 from svc.config.document import read_document
 from svc.config.editing import edit_file
 from svc.config.settings import SECTIONS
 from svc.deploying.deployment import LOAD, RESTART, Deployment, DeploymentRequest, entry_of
 from svc.deploying.fetching import Fetcher
 from svc.deploying.layout import KEPT_PAYLOADS, Layout
-from svc.deploying.loaded_packages import held_back, imported_from
+from svc.deploying.loaded_packages import held_back
 from svc.deploying.names import project_fault
 from svc.deploying.references import shown
 from svc.deploying.switching import KEEP, begin, clean, finish, go_back, names_in, recover
@@ -34,15 +31,18 @@ from svc.deploying.trying import LoadFailed, TrialRequest, TrialResult
 from svc.deploying.unpacking import remove_tree, written_fault
 from svc.errors import ClientError, ConfigError, Problem, Refusal, ServerError
 from svc.operations.deployment_records import FAILED, MAX_EVENTS, PENDING, ROLLED_BACK, SUCCESS, DeploymentRecords
+from svc.operations.node import RUNNING, Node
+from svc.operations.shared_loads import NEEDED, NEEDED_SECONDS
 from svc.operations.threads import in_thread
+from svc.siblings import SubjectLock
 from svc.store.backup.watch import CopyStopped, Watch
 from svc.store.system import SYSTEM
 
 if TYPE_CHECKING:
     from svc.config import Document
-    from svc.operations.node import Node
 
 PREPARED = 2  # versions at one time: each installs and loads in processes of its own, which take memory
+RUNNING_SECONDS = 2.0  # for other processes to say whether a deployment is theirs
 CANCELLED = "svc is stopping: the deployment was cancelled"
 
 
@@ -77,8 +77,8 @@ class Deployments:
         self.records = DeploymentRecords(node)
         self.running: dict[str, Run] = {}
         self.entries: dict[str, Any] = {}
-        self._busy: set[str] = set()
-        self._editing: Counter[str] = Counter()  # project -> changes of its files that are under way
+        self.loads = node.loads
+        self._locks: dict[str, SubjectLock] = {}  # of the projects that are being changed here
         self._places = asyncio.Semaphore(PREPARED)
 
     @property
@@ -95,25 +95,54 @@ class Deployments:
     async def recover(self) -> None:
         """Finish what was decided, undo what was not. Before the applications are loaded."""
         layout, logger = self.layout, self._node.logs.logger
+        await self._recover()
+        payloads = await in_thread(layout.payloads)  # before the records, which those that come now have first
+        kept = {
+            record["deployment_id"]
+            for record in await self.records.select(lambda record: record["payload_size"] is not None or record["status"] == PENDING)
+        }
+        await in_thread(lambda: _remove([path for path in payloads if path.name not in kept]))
+        for project, entry in self._node.config.components.items():
+            package = entry.get("package") if isinstance(entry, Mapping) else None
+            if isinstance(package, str) and project_fault(project) is None and not await in_thread(partial(layout.exists, project)):
+                logger.warn("the package", shown(package), "of", project, "is not deployed; svc deploy package=... fetches it")
+
+    async def _recover(self) -> list[str]:
+        """Finish what was decided and undo what was not, but nothing of what another process is doing. Returns the projects of which another version is
+        there now that was to be loaded."""
+        layout, logger = self.layout, self._node.logs.logger
         decided: list[str] = []
-        if layout.area.is_dir():
+        if await in_thread(layout.area.is_dir):
             entries: dict[str, Any] = {}
 
             def set_entry(project: str, entry: Mapping[str, Any] | None) -> None:
                 self._write_entry(project, entry)
                 entries[project] = entry
 
-            decided = await in_thread(lambda: recover(layout, set_entry, logger.error))
+            projects = [project for project in await in_thread(lambda: list(layout.journals())) if self.maybe_take(project)]
+            try:
+                decided = await in_thread(lambda: recover(layout, set_entry, logger.error, projects))
+            finally:
+                for project in projects:
+                    self.release(project)
             for project, entry in entries.items():
-                self._take_entry(project, entry)
-            await in_thread(lambda: clean(layout))
-        await self.records.recover(frozenset(decided))
-        kept = {record["deployment_id"] for record in await self.records.select(lambda record: record["payload_size"] is not None)}
-        await in_thread(lambda: _remove([path for path in layout.payloads() if path.name not in kept]))
-        for project, entry in self._node.config.components.items():
-            package = entry.get("package") if isinstance(entry, Mapping) else None
-            if isinstance(package, str) and project_fault(project) is None and not await in_thread(partial(layout.exists, project)):
-                logger.warn("the package", shown(package), "of", project, "is not deployed; svc deploy package=... fetches it")
+                self.take_entry(project, entry)
+            await self.clean()
+        return await self.records.recover(frozenset(decided))
+
+    async def recover_left(self) -> None:
+        """Another process has ended: do the rest of what it was doing."""
+        for project in await self._recover():
+            logger = self._node.logs.logger
+            try:
+                faults = await self.reload(project)
+            except Problem as problem:
+                faults = [problem.message]
+            if faults:
+                logger.error(
+                    "the version of", project, "that is there after an interrupted deployment could not be loaded:", "; ".join(faults)
+                )
+                self.loads.changed(self.layout.project(project))
 
     async def stop(self) -> None:
         """The instance ends: what is not decided is cancelled, the rest is waited for."""
@@ -128,34 +157,43 @@ class Deployments:
 
     @contextmanager
     def changing(self, project: str) -> Iterator[None]:
-        """Nothing else changes the project meanwhile. Raises 409."""
+        """Nothing else changes the project meanwhile, in no process. Raises 409."""
         self._take(project)
         try:
             yield
         finally:
-            self._busy.discard(project)
+            self.release(project)
 
     @contextmanager
     def changing_files(self, project: str) -> Iterator[None]:
         """Files of the project are changed, also by others at the same time; nothing else changes it meanwhile. Raises 409."""
-        self._check_free(project)
-        self._editing[project] += 1
+        lock = self._node.siblings.maybe_lock(self._subject(project), shared=True)
+        if lock is None:
+            raise ClientError(f"{project} is being deployed", 409, "CONFLICT")
         try:
             yield
         finally:
-            self._editing[project] -= 1
-            if not self._editing[project]:
-                del self._editing[project]
-
-    def _check_free(self, project: str) -> None:
-        if project in self._busy:
-            raise ClientError(f"{project} is being deployed", 409, "CONFLICT")
+            lock.release()
 
     def _take(self, project: str) -> None:
-        self._check_free(project)
-        if project in self._editing:
-            raise ClientError(f"A file of {project} is being changed", 409, "CONFLICT")
-        self._busy.add(project)
+        if not self.maybe_take(project):
+            with self.changing_files(project):
+                raise ClientError(f"A file of {project} is being changed", 409, "CONFLICT")
+
+    def maybe_take(self, project: str) -> bool:
+        """Whether this process, and nobody else, changes the project until `release`."""
+        lock = self._node.siblings.maybe_lock(self._subject(project))
+        if lock is not None:
+            self._locks[project] = lock
+        return lock is not None
+
+    def release(self, project: str) -> None:
+        lock = self._locks.pop(project, None)
+        if lock is not None:
+            lock.release()
+
+    def _subject(self, project: str) -> str:
+        return f"project {self.layout.root.resolve() / project}"
 
     def check_served_here(self, project: str) -> None:
         """Raises 400 for a project whose name an application has that was given to the server at its start."""
@@ -183,7 +221,7 @@ class Deployments:
         Raises the Problem that has prevented it; then what was served is served. It goes on if the caller is cancelled.
         """
         self._take(wish.project)
-        run = Run(wish.project, self.records.new(wish, package, user))
+        run = Run(wish.project, self.records.new(wish, package, user, loads=restart is not False))
         self.running[wish.deployment_id] = run
         work = self._deploy(run, wish, fetcher(run), package, options, restart)
         run.task = self._node.loop.create_task(work, name=f"deployment of {wish.project}")
@@ -206,6 +244,19 @@ class Deployments:
     async def _deploy(
         self, run: Run, wish: DeploymentRequest, fetcher: Fetcher, package: str | None, options: Mapping[str, Any], restart: Any
     ) -> None:
+        async with AsyncExitStack() as gate:
+            await self._deploy_through(gate, run, wish, fetcher, package, options, restart)
+
+    async def _deploy_through(
+        self,
+        gate: AsyncExitStack,
+        run: Run,
+        wish: DeploymentRequest,
+        fetcher: Fetcher,
+        package: str | None,
+        options: Mapping[str, Any],
+        restart: Any,
+    ) -> None:
         layout = self.layout
         deployment = Deployment(layout, wish, run.watch, partial(self.report, run))
         try:
@@ -218,6 +269,8 @@ class Deployments:
                 run.tried = await in_thread(lambda: deployment.prepare(fetcher), run.watch)
             for warning in run.tried.warnings:
                 self._note(run, LOAD, f"warning: {warning}")
+            if restart is True:  # before another version is there: a process that starts would load it
+                await gate.enter_async_context(self.loads.gate())
             run.watch.check()
             run.is_decided = True
             run.journal, run.former_entry = await in_thread(lambda: self._switch(layout, wish, deployment.target, package, options))
@@ -230,9 +283,9 @@ class Deployments:
             self._node.logs.logger.error("the deployment of", wish.project, error)
             raise ServerError("The deployment has failed. Check logs and try again.") from error
         if "entry" in run.journal:
-            self._take_entry(wish.project, run.journal["entry"])
+            self.take_entry(wish.project, run.journal["entry"])
         if restart is True:
-            await self.load(run)
+            await self._load_guarded(run)
         elif restart is False:
             await self.leave(run)
 
@@ -264,14 +317,19 @@ class Deployments:
 
     async def load(self, run: Run) -> None:
         """Let the new version serve. Raises LoadFailed if it cannot be loaded; then the former version is served again, after a start, too."""
+        await self._load_guarded(run, self.loads.gate())
+
+    async def _load_guarded(self, run: Run, gate: AbstractAsyncContextManager[None] | None = None) -> None:
+        """`gate`: if it is not passed yet."""
         try:
-            await self._load(run)
+            async with gate or nullcontext():
+                await self._load(run)
         except LoadFailed:
             raise
         except Exception as error:  # also a full volume, when the former version is to be served again
             if run.record["status"] == PENDING:
                 await self._end(run, FAILED, _message(error))
-            self._node.status.component_changed(run.project)
+            self.loads.changed(self.layout.project(run.project))
             if isinstance(error, Problem):
                 raise
             self._node.logs.logger.error("the deployment of", run.project, error)
@@ -280,11 +338,10 @@ class Deployments:
     async def _load(self, run: Run) -> None:
         self._note(run, RESTART, "loads the new version")
         project = run.project
-        app = None if self.applications is None else self.applications.get(project)
-        served = None if app is None else (app.served_directory, dict(app.entries))
-        await in_thread(partial(import_ahead, self.layout.project(project), run.tried.modules, run.tried.files))
-        app = await self.reload(project)
-        faults = [] if app is None else _faults(app)
+        before = self._served(project)
+        entries = {} if before is None else dict(before[0].entries)
+        entry = {"entry": run.journal["entry"] or {}} if "entry" in run.journal else {}
+        faults = await self._reload(project, modules=run.tried.modules, files=run.tried.files, goes_back=True, **entry)
         if not faults:
             for message in await in_thread(lambda: held_back(self.layout.project(project))):
                 self._note(run, RESTART, f"warning: {message}")
@@ -292,24 +349,31 @@ class Deployments:
             await self._end(run, SUCCESS, None)
             await self.clean()
             return
-        assert app is not None
         await in_thread(lambda: go_back(self.layout, run.journal, self._write_entry, run.former_entry))
         if "entry" in run.journal:
-            self._take_entry(project, run.former_entry)
-        if served is None or app.served_directory != served[0]:
-            await self.reload(project)
-        else:
-            app.entries = served[1]  # the version before has not been replaced, and these are its statuses
-            if await in_thread(lambda: self.layout.served(project)) != app.served_directory:  # one that has waited for a restart waits on
+            self.take_entry(project, run.former_entry)
+            entry = {"entry": run.former_entry or {}}
+        now = self._served(project)
+        if now != before:
+            await self._reload(project, **entry)
+        elif before is not None:
+            before[0].entries = entries  # the version before has not been replaced, and these are its statuses
+            if await in_thread(lambda: self.layout.served(project)) != before[1]:  # one that has waited for a restart waits on
                 self._node.status.component_changed(project)
+        self.loads.follow(self.layout.project(project))
         text = f"The application {project} cannot be loaded: " + "\n".join(faults[:10])
         await self._end(run, ROLLED_BACK, text)
         await self.clean()
         raise LoadFailed(text)
 
+    def _served(self, project: str) -> tuple[App, Path] | None:
+        """The application, and the directory of the version of it that serves."""
+        app = None if self.applications is None else self.applications.get(project)
+        return None if app is None else (app, app.served_directory)
+
     async def leave(self, run: Run) -> None:
         """The new version waits for the next start."""
-        self._node.status.component_changed(run.project)
+        self.loads.changed(self.layout.project(run.project), (run.journal["entry"] or {}) if "entry" in run.journal else None)
         await self._end(run, SUCCESS, None)
         await self.clean()
 
@@ -323,7 +387,7 @@ class Deployments:
         except Problem as problem:  # a full volume: what has happened has happened
             self._node.logs.logger.error("the record of the deployment of", run.project, "could not be written:", problem.message)
         self.running.pop(record["deployment_id"], None)
-        self._busy.discard(run.project)
+        self.release(run.project)
         run.tell()
         with suppress(Problem, OSError):
             await self._remove_old(run.project)
@@ -334,8 +398,16 @@ class Deployments:
         if removed or dropped:
             await in_thread(partial(_remove, [layout.payload(each) for each in (*removed, *dropped)]))
 
-    async def drop(self, project: str) -> None:
-        """Remove a project and its entry of the configuration, while it is being `changing`."""
+    async def drop(self, project: str, *, restarts: bool) -> None:
+        """Remove a project and its entry of the configuration, while it is being `changing`. `restarts`: also what runs of it."""
+        if not restarts:
+            await self._drop(project)
+            return
+        async with self.loads.gate():
+            await self._drop(project)
+            await self._reload(project)
+
+    async def _drop(self, project: str) -> None:
         layout = self.layout
 
         def work() -> bool:
@@ -348,37 +420,46 @@ class Deployments:
                 raise written_fault(error, layout.project(project)) from error
             return former is not None
 
-        if await in_thread(work):
-            self._take_entry(project, None)
-        if self.applications is not None and self.applications.get(project) is not None:
-            self._node.status.component_changed(project)
-        else:
-            self._node.status.component_loaded(project)
+        had_entry = await in_thread(work)
+        if had_entry:
+            self.take_entry(project, None)
+        self.loads.changed(layout.project(project), {} if had_entry else None)
 
     # --- applications --------------------------------------------------------------------------------------------------------------------
 
-    async def reload(self, project: str) -> App | None:
-        """Load what is served under this name now, or end it if there is nothing any more."""
-        applications, directory = self.applications, self.layout.project(project)
-        if applications is None:
-            return None
+    async def reload(self, project: str) -> list[str]:
+        """Load what is served under this name now, or end it if there is nothing any more, in all processes. Returns why the version before goes on."""
+        async with self.loads.gate():
+            return await self._reload(project)
+
+    async def _reload(self, project: str, **options: Any) -> list[str]:
+        """In the gate. `options`: of `SharedLoads.load`."""
+        if self.applications is None:
+            return []
         if os.environ.get("SVC_SAFE_MODE"):  # no application is loaded
             self._node.status.component_changed(project)
-            return None
+            return []
         self._node.status.component_loaded(project)
-        if not await in_thread(directory.is_dir):
-            await applications.remove(project)
-            return None
-        return await applications.add(directory)
+        return await self.loads.load(self.layout.project(project), **options)
 
     async def clean(self) -> None:
         """Remove versions that nothing needs any more."""
         layout = self.layout
+        if not await in_thread(layout.area.is_dir):
+            return
         names = await in_thread(lambda: names_in(layout))
-        in_use: list[Path] = [*imported_from().values()]  # a package imports parts of itself later, too
-        changing = frozenset(self._busy)
-        served = [] if self.applications is None else [app.served_directory for app in self.applications]
-        await in_thread(lambda: clean(layout, [*in_use, *served], changing, names))
+        in_use, changing = self.loads.needed()
+        for answer in await self._node.siblings.ask(NEEDED, None, NEEDED_SECONDS):
+            if answer.error is not None:  # it may need any
+                return
+            in_use += answer.value[0]
+            changing += answer.value[1]
+        await in_thread(lambda: clean(layout, [Path(each) for each in in_use], changing, names))
+
+    @property
+    def changing_here(self) -> list[str]:
+        """The projects that this process is changing."""
+        return list(self._locks)
 
     def trial_request(self, project: str, package: str | None, options: Mapping[str, Any]) -> TrialRequest:
         """What the trial load of a project has to know of this instance. `package`, `options`: as of `entry_of`."""
@@ -431,9 +512,9 @@ class Deployments:
 
     async def set_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
         await in_thread(lambda: self._write_entry(project, entry))
-        self._take_entry(project, entry)
+        self.take_entry(project, entry)
 
-    def _take_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
+    def take_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
         """Put an entry into effect for the next load of the project."""
         self.entries[project] = None if entry is None else dict(entry)
         if self.applications is not None:
@@ -465,14 +546,22 @@ class Deployments:
         run.tell()
 
     def shown(self, deployment_id: str) -> dict[str, Any] | None:
-        """The record of a deployment, as it is now."""
+        """The record of a deployment, as it is now, or was written by another process that deploys."""
         run = self.running.get(deployment_id)
         return self.records.get(deployment_id) if run is None else self.records.shown(run.record)
 
+    def running_here(self, deployment_id: str) -> tuple[int, dict[str, Any]] | None:
+        """How many events a deployment of this process has noted, and its record as it is now; None: it is none."""
+        run = self.running.get(deployment_id)
+        return None if run is None else (run.noted, self.records.shown(run.record))
 
-def _faults(app: App) -> list[str]:
-    found = [(key, text) for key, entry in app.entries.items() if entry.status == "error" for text in entry.messages]
-    return [f"{key}: {text}" for key, text in found if text != GOES_ON]
+    async def running_elsewhere(self, deployment_id: str) -> tuple[int, dict[str, Any]] | None:
+        """The same of the other processes."""
+        for answer in await self._node.siblings.ask(RUNNING, deployment_id, RUNNING_SECONDS):
+            if answer.value is not None:
+                noted, record = answer.value
+                return noted, record
+        return None
 
 
 def _remove(paths: list[Path]) -> None:

@@ -33,6 +33,8 @@ PRUNE_PAUSE = 3600.0  # seconds between two removals of old records
 RECOVER_PAUSE = 60.0  # seconds between two looks for jobs whose process has ended unnoticed
 _BATCH = 40  # records removed in one transaction
 
+CANCEL = "cancel a job"
+"""Asked of other processes with [id, username]: whether it was theirs, and is cancelled now."""
 INTERRUPTED = "interrupted by restart"
 
 

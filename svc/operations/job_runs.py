@@ -66,8 +66,6 @@ RETRY_PAUSE = 5.0  # seconds until the end of a job is written once more, after 
 
 UNEXPECTED = "There was an error processing your request. Check logs and try again."
 
-"""Asked of other processes with [id, username]: whether it was theirs, and is cancelled now."""
-
 _NEVER_SHOWN = frozenset({"request", "instance", "owner", "root", "after_restart"})
 
 

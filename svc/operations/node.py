@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from svc.operations.deployments import Deployments
     from svc.operations.job_runs import Jobs
     from svc.operations.search_cache import SearchCache
+    from svc.operations.shared_loads import SharedLoads
     from svc.operations.system_information import Machine
     from svc.resources import Resources
     from svc.scheduler import Scheduler
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from svc.store import Store
 
 ANSWER_SECONDS: Final = 1.0  # for which an operation waits for the answers of other processes
+
+
+RUNNING = "a deployment that is under way"
+"""Asked of other processes with its id: how many events it has noted, and its record, or None."""
 
 
 async def _nothing_to_reload() -> list[str]:
@@ -76,7 +81,30 @@ class Node:
 
     def answer_siblings(self) -> None:
         """From now on this process answers what others ask it."""
+        from svc.operations.database_use import HOLDER, maybe_holder
+        from svc.operations.status_board import EDITED
+
+        self.loads.answer_siblings()
+        self.siblings.answer(EDITED, self._configuration_edited)
+        self.siblings.answer(
+            RUNNING, lambda deployment_id: self.deployments.running_here(deployment_id) if "deployments" in self.__dict__ else None
+        )
+        self.siblings.answer(HOLDER, lambda database: maybe_holder(self.apps, self.resources, database))
         self.siblings.answer(CANCEL_JOB, lambda value: "jobs" in self.__dict__ and self.jobs.cancel_here(*value))
+
+    def _configuration_edited(self, file: str) -> None:
+        from svc.operations.edited_configuration import note_edited
+
+        self._start(note_edited(self, file))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @cached_property
+    def _tasks(self) -> set[asyncio.Task[None]]:
+        return set()
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -96,6 +124,12 @@ class Node:
         from svc.operations.search_cache import SearchCache
 
         return SearchCache()
+
+    @cached_property
+    def loads(self) -> SharedLoads:
+        from svc.operations.shared_loads import SharedLoads
+
+        return SharedLoads(self)
 
     @cached_property
     def deployments(self) -> Deployments:
@@ -133,10 +167,32 @@ class Node:
 
     async def recover_deployments(self) -> None:
         """Finish or undo what deployments have left, before the applications are loaded. Nothing is to be done where there never was one."""
-        table = self.store.databases[SYSTEM].tables[DEPLOYMENT_TABLE]
-        has_records = any(True for _ in table.scan(table.database.snapshot()))
-        if has_records or self.config.components or (self.config.components_root / AREA).is_dir():
+        if self._has_deployments or self.config.components:
             await self.deployments.recover()
+
+    @property
+    def _has_deployments(self) -> bool:
+        table = self.store.databases[SYSTEM].tables[DEPLOYMENT_TABLE]
+        return any(True for _ in table.scan(table.database.snapshot())) or (self.config.components_root / AREA).is_dir()
+
+    def owner_left(self, identity: str) -> None:
+        """Another process has ended: finish or undo its deployments."""
+        if self._has_deployments:
+            self._start(self.deployments.recover_left())
+
+    @property
+    def projects_changing(self) -> list[str]:
+        """That this process is changing."""
+        return self.deployments.changing_here if "deployments" in self.__dict__ else []
+
+    @property
+    def entries_in_effect(self) -> Mapping[str, Any]:
+        """Of projects in the configuration that are in effect though it was read before."""
+        return self.deployments.entries
+
+    def take_entry(self, project: str, entry: Mapping[str, Any] | None) -> None:
+        """The entry of a project in the configuration, for its next load."""
+        self.deployments.take_entry(project, entry)
 
     async def stop_deployments(self) -> None:
         """The instance ends: cancel those that are not decided, wait for the others."""

@@ -9,6 +9,8 @@ from svc.clock import Clock
 from svc.operations.held_loop import HeldLoop
 
 MAX_FILES = 10  # of one application that are named
+EDITED = "the configuration file was edited"
+"""Told to other processes with the path of the file: other settings may wait for a restart."""
 IDS = ("primary", "maintenance", "availability")
 CHANGES = "operations.statuses"  # how siblings tell of statuses, as `change` takes them
 RECORDS = "operations.status_records"  # how one that begins asks for them

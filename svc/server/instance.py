@@ -69,6 +69,7 @@ from svc.tracing import open_tracing
 HELPER_THREADS = 2
 SQL_THREADS = 64  # one for each open statement, which work in turns (`svc.sql.threads`)
 DRIVES_AFTER = 2.0  # seconds after the start: when the drives of the databases are looked at
+LOGIN_OUTCOME = "a login has failed, or has not after failures"
 LONG_TURN = 0.005  # seconds of work in a turn after which its commit is left to the next
 
 
@@ -147,10 +148,12 @@ class Instance:
         self.reactor = Reactor(loop, clock, self._executors["helper"], self.defects.report)
         self._open_store()
         self.accounts = Accounts(config, self.store, self.reactor, self.logs, options.administrator, options.on_first_super_user)
+        self._share_failed_logins()
         self._make_resources()
         self._make_ports()
         self._load_with()
         self.reloader = self._make_reloader()
+        self.reloader.load = self.node.loads.load
         self._shutdown = Shutdown(
             self.application_port,
             self.operations_port,
@@ -212,6 +215,11 @@ class Instance:
         self._others = self.siblings.others
         self._told_commits = 0
         self.logs.instance = self.siblings.number
+
+    def _share_failed_logins(self) -> None:
+        verifier, siblings = self.accounts.verifier, self.siblings
+        verifier.on_outcome = lambda *outcome: siblings.tell(LOGIN_OUTCOME, outcome)
+        siblings.answer(LOGIN_OUTCOME, lambda outcome: verifier.hear(*outcome))
 
     def _make_resources(self) -> None:
         """What applications put into, and what code of theirs works with."""
@@ -328,7 +336,7 @@ class Instance:
         self.node.status.restarts = self._link
         self.node.answer_siblings()
         self._jobs = JobRecords(self.node)
-        self.siblings.on_left.append(self._jobs.owner_left)
+        self.siblings.on_left += [self._jobs.owner_left, self.node.owner_left]
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
@@ -426,11 +434,13 @@ class Instance:
         if self._options.opens_ports:
             await self.node.open_siblings()
         await self._jobs.recover_soon()
-        await self.node.recover_deployments()
-        if os.environ.get("SVC_SAFE_MODE"):
-            self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
-        else:
-            await self._load_applications()
+        async with self.node.loads.gate(shared=True):
+            await self.node.recover_deployments()
+            if os.environ.get("SVC_SAFE_MODE"):
+                self.logger.warn("SVC_SAFE_MODE is set: no application is loaded")
+            else:
+                await self._load_applications()
+            self.node.loads.is_open = True
         if self.config.mqtt.free_topics is not None:
             self._open_free_topics(self.config.mqtt.free_topics)
 
@@ -461,7 +471,8 @@ class Instance:
         if os.environ.get("SVC_SAFE_MODE"):
             return []
         self.logger.notify("Loading all applications again.")
-        return await self.reloader.reload_all()
+        async with self.node.loads.gate():
+            return await self.reloader.reload_all()
 
     # --- serving -------------------------------------------------------------------------------------------------------------------------
 

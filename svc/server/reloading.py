@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from svc.apps import App, Applications
+from svc.apps.app import faults_of
 from svc.apps.applications import component_directories, name_of
 from svc.apps.compiled import compile_ahead
 from svc.apps.config_file import CONFIG_FILE
@@ -122,6 +123,8 @@ class Reloader:
         self._loop = reactor.loop
         self._executor = reactor.executor
         self._listener = listener
+        self.load: Callable[[Path], Awaitable[list[str]]] = self._load_here
+        """Loads an application in all processes, or withdraws it, for `reload_all`. Returns why the version before goes on."""
         self._patience = patience or (DEVELOPMENT if reloads_code else SERVICE)
         self._watcher = make_watcher(
             self._hear,
@@ -385,9 +388,9 @@ class Reloader:
             if not self._reloads_code:
                 self._wait_for_restart(name, ["removed" if name not in found else "added" if app is None else "deployed"])
             elif name in found:
-                await self._add_application(directory)
+                await self._add_application(directory, self._load_here)
             else:
-                await self._remove_application(name)
+                await self._remove_application(name, self._load_here)
 
     def _nothing_waits(self, name: str) -> None:
         self._waiting.pop(name, None)
@@ -398,26 +401,36 @@ class Reloader:
         assert self._components_root is not None
         return self._components_root.absolute()
 
-    async def _add_application(self, directory: Path) -> App:
+    async def _load_here(self, directory: Path) -> list[str]:
+        if not await self._in_thread(directory.is_dir):
+            await self._applications.remove(directory.name)
+            return []
+        return faults_of((await self._applications.add(directory)).entries)
+
+    async def _add_application(self, directory: Path, load: Callable[[Path], Awaitable[list[str]]]) -> list[str]:
+        """Returns why the version before goes on."""
         tree = FileTree(await self._in_thread(directory.resolve), self._excluded)
         await self._in_thread(tree.look)
         self._trees[name_of(directory)] = tree
         began_ms, began = int(self._clock.wall() * 1000), self._clock.monotonic()
         kind = "reloaded" if self._applications.get(name_of(directory)) is not None else "added"
-        app = await self._applications.add(directory)
-        self._report(app, (), began_ms, self._clock.monotonic() - began, kind)
-        return app
+        faults = await load(directory)
+        app = self._applications.get(name_of(directory))
+        if app is not None:
+            self._report(app, (), began_ms, self._clock.monotonic() - began, kind)
+        return faults
 
-    async def _remove_application(self, name: str) -> None:
+    async def _remove_application(self, name: str, load: Callable[[Path], Awaitable[list[str]]]) -> None:
         app = self._applications.get(name)
         self._trees.pop(name, None)
         self._unapplied.pop(name, None)
+        await load(self._root / name)
         if app is not None:
-            await self._applications.remove(name)
             self._listener.reloaded(Reload(app, (), 0.0, kind="removed"))
 
     async def reload_all(self) -> list[str]:
-        """Load all applications once more, in place, and those that have come; withdraw those that have gone. Returns what failed, one sentence each."""
+        """Load all applications once more, in place and in all processes, and those that have come; withdraw those that have gone. Returns what failed,
+        one sentence each."""
         self._components = await self._in_thread(self._find_components)
         failed: list[str] = []
         directories = {app.name: app.directory for app in self._applications}
@@ -425,13 +438,12 @@ class Reloader:
             directories.setdefault(name, self._root / name)
         for name, directory in sorted(directories.items()):
             if self._components_root is not None and directory.absolute() == self._root / name and name not in self._components:
-                await self._remove_application(name)
+                await self._remove_application(name, self.load)
                 continue
             if not await self._in_thread(directory.is_dir):
                 failed.append(f"{name}: {directory} is not there")
                 continue
-            app = await self._add_application(directory)
-            failed += [f"{name}: {message}" for entry in app.entries.values() if entry.status == ERROR for message in entry.messages[:1]]
+            failed += [f"{name}: {fault}" for fault in await self._add_application(directory, self.load)]
         for name in [name for name in self._waiting if name not in directories]:
             del self._waiting[name]
             self._listener.current(name)

@@ -13,12 +13,14 @@
 All of it lies in `.siblings` in the data directory, so it does not matter who has started the processes. A process that is alone has nobody to ask and
 nothing to pay.
 
-Modules: `presence` (who lives), `sleep` (who is to be woken), `leadership` (which one leads), `messages` (values <-> bytes), `link` (the connection to one
-sibling), `channel` (all of them, and what comes from others), `siblings` (what the rest of svc uses).
+Modules: `presence` (who lives), `sleep` (who is to be woken), `leadership` (which one leads), `locks` (what one does at a time, and what is decided once),
+`messages` (values <-> bytes), `link` (the connection to one sibling), `channel` (all of them, and what comes from others), `siblings` (what the rest of svc
+uses).
 """
 
 from svc.siblings.leadership import Lead, lead_alone
 from svc.siblings.link import Answer
+from svc.siblings.locks import Decision, SubjectLock
 from svc.siblings.siblings import Siblings
 
-__all__ = ["Answer", "Lead", "Siblings", "lead_alone"]
+__all__ = ["Answer", "Decision", "Lead", "Siblings", "SubjectLock", "lead_alone"]

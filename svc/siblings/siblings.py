@@ -12,6 +12,7 @@ from svc.clock import SYSTEM_CLOCK, Clock
 from svc.siblings.channel import Channel, Function
 from svc.siblings.leadership import Lead, Leadership
 from svc.siblings.link import Answer
+from svc.siblings.locks import Decision, SubjectLock, maybe_lock
 from svc.siblings.presence import Presence
 
 logger = logging.getLogger("svc.siblings")
@@ -76,6 +77,14 @@ class Siblings:
             found.take()
         self._leaderships.add(found)
         return found
+
+    def maybe_lock(self, subject: str, *, shared: bool = False) -> SubjectLock | None:
+        """The lock of a subject, alone or `shared` with others; None: another process has it, or this one. Never waits. Raises OSError."""
+        return maybe_lock(self._directory, subject, shared=shared)
+
+    def decision(self, name: str) -> Decision:
+        """One that several processes may make. `name`: which no other decision has, and a file may have."""
+        return Decision(self._directory, name)
 
     def resign(self) -> None:
         """This process ends soon: others lead from now on, if there are any."""

@@ -97,3 +97,25 @@ def test_tickets(servers: Servers) -> None:
             with httpx.stream("GET", address, headers={"Accept": "text/event-stream"}) as answer:
                 statuses.append(answer.status_code)
         assert statuses == [200, 401, 401]
+
+
+def test_a_restore(servers: Servers) -> None:
+    """Of a database that no application has: the other server reads what it has now."""
+
+    def job(**body: Any) -> dict[str, Any]:
+        job_id = servers.ask(0, **body).json()["job_id"]
+        wait_until(lambda: servers.job(0, job_id)["status"] in ("COMPLETE", "ERROR"))
+        return servers.job(0, job_id)
+
+    def color() -> Any:
+        found = servers.ask(1, operation="search_by_id", database="spare", table="dog", ids=["1"], get_attributes=["*"])
+        return found.json()[0]["color"] if found.status_code == 200 and found.json() else found.text
+
+    servers.ask(0, operation="create_table", database="spare", table="dog", primary_key="id").raise_for_status()
+    servers.ask(1, operation="upsert", database="spare", table="dog", records=[{"id": "1", "color": "red"}]).raise_for_status()
+    number = job(operation="create_backup", database="spare")["result"]["backup_id"]
+    servers.ask(1, operation="upsert", database="spare", table="dog", records=[{"id": "1", "color": "blue"}]).raise_for_status()
+    assert color() == "blue"
+    restored = job(operation="restore_backup", database="spare", backup_id=number)
+    assert restored["status"] == "COMPLETE", restored
+    wait_until(lambda: color() == "red")

@@ -78,6 +78,7 @@ class OperationsNode:
             siblings=self.world.start(),
         )
         self.node.answer_siblings()
+        self.node.loads.is_open = True
         self.store.on_drop.append(self.node.resources.remove_table)
         self.operations = Operations(self.node)
 

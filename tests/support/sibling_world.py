@@ -16,6 +16,34 @@ class FakeAnswer:
     error: str | None = None
 
 
+class FakeLock:
+    def __init__(self, locks: list[FakeLock], owner: str, shared: bool) -> None:
+        self._locks = locks
+        self.owner = owner
+        self.shared = shared
+        locks.append(self)
+
+    def release(self) -> None:
+        if self in self._locks:
+            self._locks.remove(self)
+
+
+class FakeDecision:
+    def __init__(self, decisions: dict[str, str], name: str) -> None:
+        self._decisions = decisions
+        self._name = name
+
+    def decide(self, value: str) -> str:
+        return self._decisions.setdefault(self._name, value)
+
+    def maybe_read(self) -> str | None:
+        return self._decisions.get(self._name)
+
+    def remove_others(self) -> None:
+        for name in self._decisions.keys() - {self._name}:
+            del self._decisions[name]
+
+
 class FakeSiblings:
     """Those of one process. `hangs`: it lives, and answers nothing."""
 
@@ -30,6 +58,13 @@ class FakeSiblings:
 
     def is_alive(self, identity: str) -> bool:
         return identity in self._world.processes
+
+    def maybe_lock(self, subject: str, *, shared: bool = False) -> FakeLock | None:
+        held = self._world.locks.setdefault(subject, [])
+        return FakeLock(held, self.identity, shared) if all(shared and each.shared for each in held) else None
+
+    def decision(self, name: str) -> FakeDecision:
+        return FakeDecision(self._world.decisions, name)
 
     def answer(self, topic: str, function: Callable[[Any], Any]) -> None:
         self.functions[topic] = function
@@ -62,6 +97,8 @@ class SiblingWorld:
 
     def __init__(self) -> None:
         self.processes: dict[str, FakeSiblings] = {}
+        self.locks: dict[str, list[FakeLock]] = {}
+        self.decisions: dict[str, str] = {}
         self._count = 0
 
     def start(self, number: int = 0) -> Any:
@@ -73,6 +110,9 @@ class SiblingWorld:
 
     def kill(self, siblings: FakeSiblings) -> None:
         del self.processes[siblings.identity]
+        for held in self.locks.values():
+            for lock in [each for each in held if each.owner == siblings.identity]:
+                lock.release()
         for other in self.processes.values():
             for function in other.on_left:
                 function(siblings.identity)

@@ -1,10 +1,15 @@
 """Delays of repeated failures (spec: security §10)."""
 
+from contextlib import suppress
+
 import pytest
 
 from svc.auth import throttle
 from svc.auth.throttle import FailureDelays
+from svc.auth.verifier import Verifier
 from svc.clock import FakeClock
+from svc.errors import Problem
+from tests.unit.auth.conftest import World
 
 
 def test_doubles_after_five_failures_up_to_five_seconds() -> None:
@@ -47,3 +52,20 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(6):
             delays.failed(key)
     assert [delays.delay(key) > 0 for key in keys] == [False, False, True, True, True]
+
+
+def test_failures_at_another_process_count(world: World) -> None:
+    verifiers = [Verifier(world.directory, clock=world.clock) for _ in range(2)]
+    verifiers[0].on_outcome, verifiers[1].on_outcome = verifiers[1].hear, verifiers[0].hear
+
+    def attempt(number: int, password: str) -> float:
+        verifier = verifiers[number % 2]
+        pending = verifier.begin(verifier.digest(f"admin\0{password}{number}"), "admin", password, "10.0.0.1")
+        try:
+            with suppress(Problem):
+                pending.finish(pending.work())
+        finally:
+            verifier.release(pending)
+        return pending.delay
+
+    assert [attempt(number, "wrong") for number in range(8)] == [0, 0, 0, 0, 0, 0.1, 0.2, 0.4]

@@ -17,6 +17,7 @@ import pytest
 from svc.apps.app import App
 from svc.errors import Problem, SnapshotLost, StoreFailure
 from svc.messages import Response
+from svc.operations.database_use import HOLDER
 from svc.store import Store, StoreSettings, Table, Transaction, create_blob
 from svc.store.backup.restore import Restore
 from svc.store.schema import Attribute, TableDefinition
@@ -331,6 +332,19 @@ def test_a_component_that_holds_the_database_open(node: OperationsNode) -> None:
         "The database 'data' is held open by the component 'shop': stop the service and restore offline, with"
         " svc restore_backup database=data backup_id=1",
     )
+
+
+def test_a_restore_asks_the_other_processes(node: OperationsNode) -> None:
+    job(node, "create_backup")
+    other = node.world.start(1)
+    other.answer(HOLDER, lambda database: f"the component '{database} user'")
+    record = job(node, "restore_backup")
+    assert record["status"] == "ERROR" and "held open by the component 'data user'" in record["message"]
+    other.hangs = True
+    record = job(node, "restore_backup")
+    assert record["status"] == "ERROR" and "Whether process 1 works with the database 'data' is not known" in record["message"]
+    node.world.kill(other)
+    assert job(node, "restore_backup")["status"] == "COMPLETE"
 
 
 @pytest.mark.parametrize("step", ["prepare", "mark", "swap"])

@@ -358,10 +358,10 @@ def test_a_rolling_deployment_whose_client_leaves_is_loaded_all_the_same(node: O
 
 
 def test_a_load_that_fails_in_an_unforeseen_way_ends_the_deployment(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def reload(project: str) -> None:
+    async def reload(project: str, **options: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(node.node.deployments, "reload", reload)
+    monkeypatch.setattr(node.node.deployments, "_reload", reload)
     assert refused(node, "deploy_component", project="a", payload=GOOD, restart=True)[0] == 500
     record = node.run("list_deployments")["deployments"][0]
     assert (record["status"], record["completed_at"] is not None) == ("failed", True)
@@ -420,7 +420,7 @@ def test_events_are_followed_beyond_what_the_log_keeps(node: OperationsNode) -> 
         run = Run("a", {"deployment_id": "long", "status": "pending", "event_log": [], "phase": "prepare", "user": None, "started_at": 1})
         deployments.running["long"] = run
         request = Request("POST", "/", HeaderBlock([("accept", "text/event-stream")]), b"")
-        answer = node.operations.run(node.operations.prepare(body, node.admin, request))
+        answer = await node.operations.run(node.operations.prepare(body, node.admin, request))
         found = []
         for number in range(2 * MAX_EVENTS):
             deployments._note(run, "prepare", f"line {number}")

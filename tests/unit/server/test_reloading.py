@@ -308,7 +308,7 @@ def test_a_change_while_the_application_is_loaded_for_the_first_time_is_not_lost
     load = App.load
     first = iter((True,))
 
-    async def load_and_save(app: App, keys: Any = None) -> bool:
+    async def load_and_save(app: App, keys: Any = None, decide: Any = None) -> bool:
         if not next(first, False):
             return await load(app, keys)
         loaded, app._loaded = app._loaded, {}
@@ -403,7 +403,7 @@ def test_a_restart_in_place_loads_what_waits(service: World) -> None:
 def test_a_restart_in_place_of_a_broken_version_keeps_the_one_before(service: World) -> None:
     service.save("helpers.py", "text = 1 / 0\n")
     [failed] = service.node.run(service.reloader.reload_all())
-    assert failed.startswith("app: resources.py: helpers.py:1: ZeroDivisionError")
+    assert failed.startswith("app: resources: resources.py: helpers.py:1: ZeroDivisionError")
     assert service.answer("/Greeting/") == "one" and service.waiting == {"app": ["helpers.py"]}
 
 
