@@ -8,11 +8,14 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from svc.analytics.recorder import SHED, Recorder
 from svc.api.interface import Interface
 from svc.api.statements import Statements
 from svc.apps import App, Applications, Runtime
 from svc.auth.users import UserDirectory
 from svc.config import Config
+from svc.connection.input_share import InputShare
+from svc.connection.load_shedding import LoadShedder
 from svc.logs import Logs
 from svc.query.budget import QueryLimits, set_limits
 from svc.reactor import Reactor
@@ -50,6 +53,18 @@ def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper
     store.helper = ThreadHelper(reactor.loop, executor)
     ensure_version(store, reactor.clock)
     return store
+
+
+def make_shedder(
+    config: Config, share: InputShare, reactor: Reactor, recorder: Recorder, warn: Callable[[str], None]
+) -> LoadShedder | None:
+    """What refuses requests under overload; None: it is switched off."""
+    if not config.http.request_age_limit:
+        return None
+    shedder = LoadShedder(share, reactor.clock.monotonic, config.http.request_age_limit)
+    shedder.count = lambda number, kind: recorder.record(number, SHED, type=kind.name.lower())
+    shedder.warn = warn
+    return shedder
 
 
 def make_statements(config: Config, store: Store, reactor: Reactor, executor: Executor) -> Statements:

@@ -45,7 +45,7 @@ from svc.scheduler import Scheduler
 from svc.server.accounts import NOBODY_GIVEN, Accounts
 from svc.server.application_interfaces import ApplicationInterfaces, PortDispatchers
 from svc.server.application_ports import ApplicationPorts
-from svc.server.building import make_applications, make_statements, open_store, warnings_of
+from svc.server.building import make_applications, make_shedder, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
 from svc.server.http_date import HttpDate
@@ -153,7 +153,8 @@ class Instance:
             config, self.store, self.accounts.directory, self.analytics, self._all_ports, reactor=self.reactor, turns=turns, logs=self.logs
         )
         self.periodic.on_store_stopped = self._shutdown.end_with_store
-        self.periodic.sweeps = (self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep)
+        sweeps = [self.interface.running.sweep, self.application_ports.sweep, self.interfaces.sweep]
+        self.periodic.sweeps = sweeps if self._shedder is None else [*sweeps, self._shedder.sweep]
         turns.end_turn = self._end_turn
         own_turns = turns if options.opens_ports and isinstance(turns, TurnSelector) else None
         self.forked_child = ForkedChild(config, self.store, self.logs, self._sockets_open, own_turns)
@@ -209,7 +210,8 @@ class Instance:
         self._tracing = open_tracing(config, self.clock)
         make_dispatcher: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
         self._input = InputShare(self.clock.monotonic)
-        parts = PortParts(config, reactor, self.logs, recorder, HttpDate(self.clock).value, self._input)
+        self._shedder = make_shedder(config, self._input, reactor, recorder, self.logger.warn)
+        parts = PortParts(config, reactor, self.logs, recorder, HttpDate(self.clock).value, self._input, self._shedder)
         stored = StoredCertificates(self.store, config.root / "keys")
 
         certificates = PortCertificates(APPLICATION, config, stored, self.logs, self.clock, reactor.loop)
