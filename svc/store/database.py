@@ -48,6 +48,7 @@ from svc.store.env import Environment, Handle, Txn
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import IndexCaches, enter_changes
 from svc.store.indexes.index import Index
+from svc.store.indexes.replay import changes_since
 from svc.store.key_sequence import KeySequence
 from svc.store.leftovers import note_doubts
 from svc.store.log.entries import REMOVALS, LogEntry, log_bytes
@@ -62,7 +63,7 @@ from svc.store.store_format import STORE_FORMAT, encode_format, format_problem
 from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
-from svc.store.values.records import decode, has_files
+from svc.store.values.records import DAMAGE, decode, has_files
 from svc.store.writing.duplicates import refuse_duplicates
 from svc.store.writing.references import Reference
 
@@ -241,10 +242,8 @@ class Database:
 
     def _undo(self) -> None:
         self.env.abort()
-        snapshot = self.env.snapshot()
-        self.log.catch_up(snapshot)
-        if int.from_bytes(snapshot.get(GENERATION_KEY, b"", self.definitions), "big") != self._generation:
-            self.read_definitions()
+        self.env.forget_position()
+        self.env.open_snapshot().abort()  # follows to what is stored
 
     # -- definitions
 
@@ -594,15 +593,44 @@ class Database:
         return identity
 
     def _follow(self) -> None:
-        """Another process has committed: drop what its writes may have outdated, read the definitions again if they changed."""
-        for table in self.tables.values():
-            for index in table.index_list:
-                index.drop_cache()
+        """Another process has committed: bring caches up to it, read the definitions again if they changed."""
         snapshot = self.env.snapshot()
+        lsn = self.log.last_lsn
         self.log.catch_up(snapshot)
         generation = snapshot.get(GENERATION_KEY, None, self.definitions)
-        if generation is None or int.from_bytes(generation, "big") != self._generation:
+        is_defined = generation is not None and int.from_bytes(generation, "big") == self._generation
+        outdated: Iterable[Table] = self.tables.values()
+        try:
+            if is_defined and self.env.has_position and not self.env.caches_are_behind:
+                outdated = self._replay(snapshot, lsn)
+        finally:
+            for table in outdated:
+                for index in table.index_list:
+                    index.outdate_cache()
+        if not is_defined:
             self.read_definitions()
+
+    def _replay(self, snapshot: Txn, lsn: int) -> Iterable[Table]:
+        """Enter what others have written after this LSN in the index caches. Returns the tables whose caches cannot follow it."""
+        cached: dict[int, Table] = {}
+        for table in self.tables.values():
+            for index in table.computed_indexes:
+                index.outdate_cache()
+            for index in table.stored_indexes:
+                if index.cache is not None:
+                    cached[table.number] = table
+                    break
+        if not cached:
+            return ()
+        try:
+            found = changes_since(self.log, snapshot, lsn, cached)
+        except (StoreFailure, *DAMAGE):  # who reads that entry or record is told
+            found = None
+        if found is None:
+            return cached.values()
+        changes, lost = found
+        self.enter_in_caches(changes)
+        return lost
 
     def read_definitions(self) -> None:
         """Make memory agree with what is stored as of now."""

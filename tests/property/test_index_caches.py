@@ -26,7 +26,7 @@ from svc.clock import FakeClock
 from svc.errors import PreconditionFailed
 from svc.store import Precondition, Store, StoreSettings, Table
 from svc.store.disk.faults import LmdbError
-from svc.store.indexes import cache
+from svc.store.indexes import cache, replay
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import after, index_key, index_keys
 from tests.support.indexes import rebuild_index
@@ -34,6 +34,7 @@ from tests.support.profile import half_by_day
 
 pytestmark = pytest.mark.programs
 
+REPLAYED = {"LOOK": 8, "MOST": 6, "SHARE": 3}
 SIZES = {"AT_ONCE": 3, "_CHUNK": 3, "_FREED": 2, "MAX_PENDING": 5, "MERGED": 2, "MERGED_BY_WRITE": 1, "UNASKED": 4}
 THING = TableDefinition(
     "Thing",
@@ -41,25 +42,37 @@ THING = TableDefinition(
         Attribute("id", primary_key=True),
         Attribute("a", "Int", indexed=True),
         Attribute("tags", elements=True, indexed=True),
+        Attribute("twice", "Int", computed_from="a * 2 if a else None", indexed=True),
     ),
 )
+NAMES = ("a", "tags", "twice")
 SIBLING = """
 import json, sys
 from pathlib import Path
 from svc.clock import FakeClock
-from svc.store import Store
+from svc.store import Store, StoreSettings
 for line in sys.stdin:
-    path, writes = json.loads(line)
-    store = Store(Path(path), clock=FakeClock())
-    table = store.databases["data"].tables["Thing"]
-    transaction = store.begin()
-    for key, record in writes:
-        if record is None:
-            transaction.delete(table, key)
-        else:
-            transaction.put(table, key, record)
-    transaction.apply()
-    store.commit_turn()
+    path, turns, audit, prunes = json.loads(line)
+    store = Store(Path(path), StoreSettings(audit=audit), clock=FakeClock())
+    database = store.databases["data"]
+    table = database.tables["Thing"]
+    for writes in turns:
+        transaction = store.begin()
+        for kind, key, record in writes:
+            if kind == "publish":
+                transaction.publish(table, key, record)
+            elif record is None:
+                transaction.delete(table, key)
+            elif kind == "patch":
+                transaction.patch(table, key, record)
+            else:
+                transaction.put(table, key, record)
+        transaction.apply()
+        store.commit_turn()
+    if prunes:
+        database.log.prune(database.writer(), float("inf"), 1000)
+        database.env.touch()
+        store.commit_turn()
     store.close()
     print("done", flush=True)
 """
@@ -69,6 +82,12 @@ Content = dict[int, dict[str, Any]]
 numbers = st.integers(0, 9)
 contents = st.fixed_dictionaries({}, optional={"a": numbers, "tags": st.lists(st.sampled_from(("x", "y", None, 1)), max_size=3)})
 writes_of = st.lists(st.tuples(st.integers(0, 12), st.none() | contents), min_size=1, max_size=6)
+others_turns = st.lists(
+    st.lists(st.tuples(st.sampled_from(("put", "patch", "publish")), st.integers(0, 12), st.none() | contents), min_size=1, max_size=4),
+    min_size=1,
+    max_size=3,
+)
+Turns = list[list[tuple[str, int, dict[str, Any] | None]]]
 
 
 class Sibling:
@@ -77,11 +96,11 @@ class Sibling:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def write(self, path: Path, writes: list[tuple[int, dict[str, Any] | None]]) -> None:
+    def write(self, path: Path, turns: Turns, audit: bool, prunes: bool) -> None:
         if self._process is None:
             self._process = subprocess.Popen([sys.executable, "-c", SIBLING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps([str(path), writes]) + "\n")
+        self._process.stdin.write(json.dumps([str(path), turns, audit, prunes]) + "\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline() == "done\n"
 
@@ -110,6 +129,20 @@ def change(content: Content, writes: list[tuple[int, dict[str, Any] | None]]) ->
     return content
 
 
+def change_elsewhere(content: Content, turns: Turns) -> Content:
+    for kind, key, record in (write for writes in turns for write in writes):
+        if kind != "publish":
+            content = change(content, [(key, record if kind == "put" or record is None else {**content.get(key, {}), **record})])
+    return content
+
+
+def values_of(record: dict[str, Any], name: str) -> Any:
+    """The value that is indexed."""
+    if name == "twice":
+        return record["a"] * 2 if record.get("a") else None
+    return record.get(name)
+
+
 class CacheMachine(RuleBasedStateMachine):
     """See the module."""
 
@@ -118,6 +151,8 @@ class CacheMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         for name, size in SIZES.items():
             self.patch.setattr(cache, name, size)
+        for name, size in REPLAYED.items():
+            self.patch.setattr(replay, name, size)
         self.path = Path(tempfile.mkdtemp(prefix="index-caches-"))
         self.store = Store(self.path, StoreSettings(cache_bytes=1 << 20, map_bytes=64 << 20), clock=FakeClock())
         self.table: Table = self.store.open_database("data").define_table(THING)
@@ -189,22 +224,23 @@ class CacheMachine(RuleBasedStateMachine):
             self.store.end_turn()
             self.seen = None
 
-    @rule(writes=writes_of, has_snapshot=st.booleans())
-    def another_process_writes(self, writes: list[tuple[int, dict[str, Any] | None]], has_snapshot: bool) -> None:
+    @rule(turns=others_turns, has_snapshot=st.booleans(), audit=st.booleans(), prunes=st.booleans())
+    def another_process_writes(self, turns: Turns, has_snapshot: bool, audit: bool, prunes: bool) -> None:
+        """With or without images in the log, which it may shorten."""
         self.commit()
         self.end_turn()
         if has_snapshot:
             self.count("a", 2, 7)
-        sibling.write(self.path, writes)
+        sibling.write(self.path, turns, audit, prunes)
         if has_snapshot:
             self.count("a", 2, 7)  # still of the state before
             self.end_turn()
-        self.committed = change(self.committed, writes)
+        self.committed = change_elsewhere(self.committed, turns)
         self.written = dict(self.committed)
 
     # -- the schema
 
-    @rule(name=st.sampled_from(("a", "tags")))
+    @rule(name=st.sampled_from(NAMES))
     def remove_and_add_an_index(self, name: str) -> None:
         self.commit()
         without = tuple(replace(attribute, indexed=attribute.indexed and attribute.name != name) for attribute in THING.attributes)
@@ -212,7 +248,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.table.database.define_table(THING)
         self.end_turn()
 
-    @rule(name=st.sampled_from(("a", "tags")))
+    @rule(name=st.sampled_from(NAMES))
     def rebuild_an_index(self, name: str) -> None:
         self.commit()
         rebuild_index(self.table, name)
@@ -239,7 +275,8 @@ class CacheMachine(RuleBasedStateMachine):
         self.store.caches.budget = 1 << 20
         for index in self.table.index_list:
             index.refused = 0
-        for name in ("a", "tags"):
+            index.counts_due = 0
+        for name in NAMES:
             self.count(name, 2, 7)
         while self.store.caches.load(lambda: True):
             self.end_turn()
@@ -274,12 +311,12 @@ class CacheMachine(RuleBasedStateMachine):
             self.seen = dict(self.committed)
         return self.seen
 
-    @rule(name=st.sampled_from(("a", "tags")), low=st.none() | numbers, high=st.none() | numbers, times=st.integers(1, 3))
+    @rule(name=st.sampled_from(NAMES), low=st.none() | numbers, high=st.none() | numbers, times=st.integers(1, 3))
     def count(self, name: str, low: int | None, high: int | None, times: int = 1) -> None:
         content = self.see()
         index, txn = self.table.indexes[name], self.table.database.snapshot()
         bounds = None if low is None else index_key(low), None if high is None else after(index_key(high))
-        keys = [key for record in content.values() for key in index_keys(record.get(name))]
+        keys = [key for record in content.values() for key in index_keys(values_of(record, name))]
         expected = sum((bounds[0] is None or bounds[0] <= key) and (bounds[1] is None or key < bounds[1]) for key in keys)
         for _ in range(times):
             assert index.count(txn, *bounds) == expected

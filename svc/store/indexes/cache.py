@@ -7,7 +7,8 @@ An entry is one bytes object, which takes 60 bytes instead of 146 for a pair:
 No index key is the beginning of another (`keys`, invariant 2), so these bytes sort as the pairs do. Results never depend on a cache:
 
 1. A complete cache holds exactly the entries of the durable index as of the last commit that this process has seen: those of `entries`, changed
-   by `pending` in its order. `pending` grows after that commit, never before; when another process has committed the cache is dropped.
+   by `pending` in its order. `pending` grows after that commit, never before. What another process has committed is found in the log (`replay`); if not
+   all of it is, the cache is dropped.
 2. A cache that is still being loaded holds exactly the entries up to and including `loaded`. Changes behind that point are left out,
    for the rest is read later, from a newer snapshot.
 3. Only counts on the turn's own snapshot use it, and only until a commit in the middle of the turn leaves that behind.
@@ -46,13 +47,16 @@ Change = tuple["CachedIndex", bytes, bytes, bool]  # index key, stored primary k
 
 
 class CachedIndex(Protocol):
-    """What a cache needs of its index. `waiting`: for its cache to be loaded. `refused`: entries it had when it did not fit the memory budget."""
+    """What a cache needs of its index. `waiting`: for its cache to be loaded. `refused`: entries it had when it did not fit the memory budget. `counts_due`:
+    how many more counts are made without one before it is loaded.
+    """
 
     env: Environment
     handle: Handle
     cache: IndexCache | None
     waiting: bool
     refused: int
+    counts_due: int
 
     def size(self, txn: Txn) -> int: ...
 
@@ -201,6 +205,9 @@ class IndexCaches:
 
     def ask(self, index: CachedIndex, txn: Txn) -> IndexCache | None:
         """The cache of an index that has none: loaded now if it is small, else put in the queue; None for now or for good."""
+        if index.counts_due:
+            index.counts_due -= 1
+            return None
         entries = txn.stat(index.handle)["entries"]
         if index.refused:
             if entries > index.refused * _SHRUNK:

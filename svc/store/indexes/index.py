@@ -31,6 +31,7 @@ Entry = tuple[bytes, bytes]  # index key, stored primary key
 COUNT_CAP = 10_000  # entries, after which the count of a range without cache stops; 10,000 steps take 3 ms
 
 
+COUNTED = 500  # entries that are loaded in the time that a count of a range takes
 _FIRST_TAKE = 24  # entries
 _key_of = itemgetter(0)
 
@@ -72,8 +73,8 @@ class Index:
     """
 
     __slots__ = (
-        "_caches", "_store_name", "attribute", "cache", "computed", "env", "handle", "is_deferred", "multi", "progress", "refused", "shape", "unique",
-        "waiting",
+        "_caches", "_counts_between", "_store_name", "attribute", "cache", "computed", "counts_due", "env", "handle", "is_deferred", "multi", "progress",
+        "refused", "shape", "unique", "waiting",
     )  # fmt: skip
 
     def __init__(self, env: Environment, caches: IndexCaches, attribute: Attribute, store_name: str, handle: Handle) -> None:
@@ -91,6 +92,8 @@ class Index:
         self.cache: IndexCache | None = None
         self.waiting = False  # for its cache to be loaded
         self.refused = 0  # entries it had when it did not fit the memory budget
+        self.counts_due = 0  # that are made without a cache before one is loaded
+        self._counts_between = 0
 
     def __repr__(self) -> str:
         state = "ready" if self.ready else "being built"
@@ -315,6 +318,15 @@ class Index:
 
     def drop_cache(self) -> None:
         self._caches.drop(self)
+
+    def outdate_cache(self) -> None:
+        """The cache is void: of what another process has changed not all is known. That may go on, so it is not loaded again at once, but after as many counts
+        as take about as long."""
+        if self.cache is not None:
+            self._counts_between = max(self._counts_between, len(self.cache.entries) // COUNTED)
+        self.counts_due = self._counts_between
+        if self.cache is not None or self.waiting:
+            self._caches.drop(self)
 
     def cache_is_full(self) -> None:
         """As many changes as it may hold wait in the cache."""

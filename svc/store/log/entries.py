@@ -352,6 +352,13 @@ def is_entry_of_copy(data: bytes) -> bool:
     return bool(data[2] & _VALUE and data[_value_at(data)] & IS_COPY)
 
 
+def key_of(data: bytes) -> bytes:
+    """The key in an encoded entry."""
+    tables, nodes, users, size = LENGTHS.unpack_from(data, LENGTHS_OFFSET)
+    at: int = HEADER_SIZE + tables + nodes + users
+    return data[at : at + size]
+
+
 def table_number_of(data: bytes) -> int | None:
     """The number of the table in an encoded entry; None if that is too short to be one."""
     return None if len(data) < HEADER_SIZE else int.from_bytes(data[TABLE_OFFSET : TABLE_OFFSET + 4], "big")

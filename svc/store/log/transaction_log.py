@@ -44,6 +44,7 @@ from svc.store.log.entries import (
     decode_head,
     encode_entry,
     is_entry_of_copy,
+    key_of,
     note_key,
     placeholder,
     record_key,
@@ -164,6 +165,22 @@ class TransactionLog:
             while found and cursor.key() < high:
                 yield _entry_at(cursor)
                 found = cursor.next()
+
+    def read_after(self, txn: Txn, lsn: int, most: int) -> list[tuple[int, bytes]] | None:
+        """(LSN, encoded entry) of all entries after this LSN up to `last_lsn`. None: there are more than `most`, or one is not there any more."""
+        count = self.last_lsn - lsn
+        if not 0 <= count <= most:
+            return None
+        cursor = txn.cursor(self._entries)
+        if not count or not cursor.set_range(_pack_lsn(lsn + 1)):
+            return None if count else []
+        rows = [(int.from_bytes(packed), data) for packed, data in islice(cursor.iternext(), count)]
+        return rows if len(rows) == count and rows[-1][0] == self.last_lsn else None
+
+    def kind_of(self, txn: Txn, lsn: int) -> int:
+        """The kind of the entry with this LSN, 0 if it is not there any more."""
+        data = txn.get(_pack_lsn(lsn), None, self._entries)
+        return 0 if data is None else data[1]
 
     def read_table(self, txn: Txn, table_number: int, first: int = 0) -> Iterator[LogEntry | None]:
         """The entries of one table with this LSN or a later one, oldest first. None: some entries of other tables were passed, the caller may yield."""
@@ -432,9 +449,7 @@ class TransactionLog:
 
 def _has_key(data: bytes, key: bytes) -> bool:
     """Whether an encoded entry is of the record with this key."""
-    tables, nodes, users, size = LENGTHS.unpack_from(data, LENGTHS_OFFSET)
-    at = HEADER_SIZE + tables + nodes + users
-    return size == len(key) and data[at : at + size] == key
+    return key_of(data) == key
 
 
 def _entry_at(cursor: Cursor) -> LogEntry:
