@@ -209,7 +209,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=restart,
         returns="A message; then the connection is closed.",
         notes=(
-            "Requests under way are finished first. With `SVC_EXIT_ON_RESTART` in its environment the server ends with status 0 instead, for a"
+            "Another process serves before this one ends; requests under way are finished. With `SVC_EXIT_ON_RESTART` in its environment the server ends with status 0 instead, for a"
             " supervisor to start it again."
         ),
         example={},
