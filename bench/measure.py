@@ -100,13 +100,22 @@ def require(program: str, package: str) -> str:
 
 
 def load(
-    pid: int, port: int, requests: Path, *, seconds: int, connections: int, once: bool = False, scheme: str = "http", skip: int = 0
+    pid: int,
+    port: int,
+    requests: Path,
+    *,
+    seconds: int,
+    connections: int,
+    once: bool = False,
+    scheme: str = "http",
+    skip: int = 0,
+    core: int = CLIENT_CORE,
 ) -> Sample:
     """Let wrk send `requests` to the server `pid` for `seconds`, beginning behind the first `skip`."""
     command = [require("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(REPLAY), f"{scheme}://127.0.0.1:{port}/"]
     environment = os.environ | {"REQUESTS": str(requests), "ONCE": str(int(once)), "SKIP": str(skip)}
     before = cpu_seconds(pid)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=on_core(CLIENT_CORE), check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=on_core(core), check=False)
     used = cpu_seconds(pid) - before
     line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
     if line is None:

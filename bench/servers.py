@@ -55,6 +55,7 @@ class Server(ABC):
     name: str
     package: ClassVar[str] = ""  # what to install when `available()` is false
     durability: ClassVar[str] = "–"  # of a write that was answered
+    core = SERVER_CORE
 
     def __init__(self, data: Path) -> None:
         self.data = data / self.name
@@ -104,7 +105,7 @@ class Server(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=on_core(SERVER_CORE),
+                preexec_fn=on_core(self.core),
             )
         self.await_port(self.port)
 

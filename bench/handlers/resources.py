@@ -1,8 +1,9 @@
 """One handler in each way of writing it. Each answers what the exported table answers."""
 
 import os
+import time
 
-from svc import server, tables
+from svc import Resource, server, tables
 
 
 class Instance(tables.Item):
@@ -57,3 +58,13 @@ if os.environ.get("BENCH_FASTAPI"):
         return {**await tables.Item.get(id)}
 
     server.mount("/api", api)
+
+
+class Spend(Resource):
+    """Takes as many microseconds of processor time as its id says."""
+
+    def get(self, target):
+        end = time.thread_time() + int(target.id) * 1e-6
+        while time.thread_time() < end:
+            pass
+        return {"spent": target.id}

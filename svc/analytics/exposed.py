@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from svc.analytics.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY
+from svc.analytics.recorder import SHED
 
 _MS: Final = 0.001
 _REQUEST: Final = ("path", "method", "type")
@@ -56,6 +57,7 @@ NUMBERS: Final = {
         unit="seconds",
         scale=_MS,
     ),
+    SHED: ExposedMetric("svc_requests_shed", COUNTER, "Requests refused unread under overload.", ("", "", "class")),
     "socket-bytes": ExposedMetric("svc_socket_bytes", COUNTER, "Bytes on all sockets, heads included.", ("", "", "direction"), "bytes"),
     "held-loop": ExposedMetric(
         "svc_held_loop_seconds",

@@ -35,6 +35,9 @@ TRANSFER_TYPE = "operation"
 FRAMEWORK_ROUTE = "framework-route"
 """The type of all metrics of a request that a framework route of an application has answered (spec: analytics §3)."""
 
+SHED = "requests-shed"
+"""The metric of requests that are refused under overload (spec: analytics §3)."""
+
 _log = logging.getLogger("svc.analytics")
 
 Fields = Callable[[], Mapping[str, Any] | None]

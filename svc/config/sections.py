@@ -149,6 +149,13 @@ class HttpSection(Section):
     max_header_size: int = setting("size", 16_394, "Longer header sections get 431, longer request lines 414.", "bytes", low=256)
     max_request_body_size: int = setting("size", 1 << 30, "Larger bodies get 413.", "bytes", low=0)
     request_queue_limit: float = setting("duration", 20_000, "Writes that would wait longer than this get 503.", "ms", low=0)
+    request_age_limit: float = setting(
+        "duration",
+        150,
+        "Under overload, reads that have waited longer than this get 503, writes from two thirds of it on, SQL and loads from a third; 0: none do.",
+        "ms",
+        low=0,
+    )
     mtls: Switch = setting("switch", False, "Client certificates on the HTTPS port.", fields=MTLS_FIELDS)
     http2: bool = setting("bool", True, "HTTP/2: by ALPN on TLS, by prior knowledge on the plain port.")
     logging: Fields | None = setting("mapping", None, "Access log; its presence switches it on.", fields=ACCESS_LOG_FIELDS, null=True)

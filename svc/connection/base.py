@@ -56,7 +56,7 @@ class SocketConnection:
         self._flush_queued = False
         self._reading = False  # registered for readability, unless it is in line
         self._in_line = False  # waits in `shared.input.line`, or has its turn
-        self._parked = False  # ... and the socket is not polled meanwhile
+        self._parked = False  # ... since an earlier turn, and the socket is not polled meanwhile
         self._again = False  # ... and joins it again after that
         self._writing = False  # registered for writability
         self._ended = False  # the peer sent its FIN

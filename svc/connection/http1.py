@@ -32,6 +32,7 @@ from svc.connection.file_range import FileRange
 from svc.connection.input_share import BATCH, SLICE
 from svc.connection.intake import READ_AHEAD, BodyIntake
 from svc.connection.listener import SECURE
+from svc.connection.load_shedding import ADMITTED, LEFT_AGE
 from svc.connection.tunnel import TunnelConnection
 from svc.errors import PeerError, Problem, ServerError
 from svc.loop import contained
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 READ_SIZE_HEAD = 24 * 1024  # bytes a recv asks for: they are taken apart in one step, and what they hold may be small
 READ_SIZE_BODY = 512 * 1024  # ... while a large body with a length is arriving
+PEEK_SIZE = 2048  # ... that are looked at to refuse a request: longer ones wait in line
 LINGER_SECONDS = 2.0  # for a peer to read an answer that came before it had sent its whole request
 
 
@@ -98,7 +100,7 @@ class Http1Connection(SocketConnection):
     def on_readable(self, has_turn: bool = False) -> None:
         shared = self._shared
         if shared.input.is_over and not has_turn:
-            self._join_line()
+            self._wait_in_line()
             return
         try:
             if self._intake is None or not (remaining := self.protocol.body_remaining):
@@ -115,6 +117,8 @@ class Http1Connection(SocketConnection):
                 shared.bytes_received += len(data)
                 state = self.state
                 if state is _IDLE or state is _HEAD:
+                    if has_turn and self._parked and self._is_refused(data):
+                        return
                     if (
                         shared.prepared is not None
                         and not self._flush_queued
@@ -144,19 +148,22 @@ class Http1Connection(SocketConnection):
                 else:
                     shared.input.charge()
             else:
-                if self._waiting is not None:
-                    self.make_exchange()
-                self._stop_reading()
-                self._ended = True
-                if self.state is _LINGERING:
-                    self.close_now()
-                    return
-                if self.state is _SENDING:
-                    self.deadline = shared.now() + shared.timeouts.request
-                self._on_events(self.protocol.receive_eof())
-                self.touch()
+                self._on_eof()
         except BaseException as error:
             self.defect(contained(error))
+
+    def _on_eof(self) -> None:
+        if self._waiting is not None:
+            self.make_exchange()
+        self._stop_reading()
+        self._ended = True
+        if self.state is _LINGERING:
+            self.close_now()
+            return
+        if self.state is _SENDING:
+            self.deadline = self._shared.now() + self._shared.timeouts.request
+        self._on_events(self.protocol.receive_eof())
+        self.touch()
 
     def _on_events(self, events: list[Event]) -> None:
         answered = 0
@@ -211,6 +218,10 @@ class Http1Connection(SocketConnection):
             request.peer_certificate = self.peer_certificate
         exchange = self._current = Exchange(self, event.stream_id, request)
         self.deadline = now + shared.timeouts.request
+        if self._parked and shared.shedder is not None and (refusal := shared.shedder.refusal(request, self.sock)) is not None:
+            self._unread = body is None
+            self.answer(exchange, refusal)
+            return
         if body is not None:
             self.state = _HANDLING
             if event.upgrade:
@@ -272,6 +283,57 @@ class Http1Connection(SocketConnection):
         self.protocol.fail(error, response.pairs, body, self._shared.date())
         self._unread = True
         self.close_soon()
+
+    # --- overload ------------------------------------------------------------------------------------------------------------------
+
+    def _wait_in_line(self) -> None:
+        if not (self._shared.input.is_standing and self._is_refused_early()):
+            self._join_line()
+
+    def _is_refused_early(self) -> bool:
+        """It would have to wait for too long. Through TLS the request cannot be seen without taking it."""
+        shedder = self._shared.shedder
+        if shedder is None or self.scheme != "http" or not self._is_untouched:
+            return False
+        try:
+            data = self.sock.recv(PEEK_SIZE, socket.MSG_PEEK)
+            refusal = shedder.ready_refusal(data, self.peer, self._shared.input.wait / ADMITTED)
+            if refusal is None:
+                return False
+            self.sock.recv(len(data))
+        except OSError:
+            return False  # it is found again in its turn
+        self._shared.bytes_received += len(data)
+        self._send_refusal(refusal)
+        return True
+
+    def _is_refused(self, data: bytes) -> bool:
+        """A connection that has waited in line has received this: whether that was for too long, or for nobody."""
+        shedder = self._shared.shedder
+        if shedder is None:
+            return False
+        age, has_left = shedder.look(self.sock)
+        if has_left and age > LEFT_AGE:
+            self.close_now()
+            return True
+        if not self._is_untouched:
+            return False
+        refusal = shedder.ready_refusal(data, self.peer, age)
+        if refusal is None:
+            return False
+        self._send_refusal(refusal)
+        return True
+
+    @property
+    def _is_untouched(self) -> bool:
+        """A request that comes now can be answered beside the protocol."""
+        state = self.state
+        return (state is _IDLE or state is _HEAD) and not self._out and not self._flush_queued and self.protocol.takes_any()
+
+    def _send_refusal(self, refusal: bytes) -> None:
+        if self.state is _HEAD:
+            self.protocol.begin()
+        self.send_at_once(refusal)
 
     # --- answering -----------------------------------------------------------------------------------------------------------------
 
@@ -514,6 +576,10 @@ class Http1Connection(SocketConnection):
 
     def _serve(self) -> None:
         if self._is_behind:
+            shedder = self._shared.shedder
+            if shedder is not None and self._parked and shedder.has_left(self.sock):
+                self.close_now()
+                return
             self._go_on()
         else:
             super()._serve()

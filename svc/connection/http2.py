@@ -65,6 +65,7 @@ class Http2Connection(SocketConnection):
         "_is_lingering",
         "_losing",
         "_rest",
+        "_since",
         "_stall_deadline",
         "_ticked",
         "_timeout",
@@ -96,6 +97,7 @@ class Http2Connection(SocketConnection):
         self._losing: list[int] = []  # streams to end at the end of the turn
         self.prepared: Any = None  # of `svc.prepared`: what has answered the last request that was
         self.answered: list[PreparedAnswer] = []  # ... answers that the socket has not taken yet
+        self._since = now  # when what is being handled was read, or was received if it has waited in the socket
         self._head_deadline = inf
         self._idle_deadline = self.deadline
         self._stall_deadline = inf
@@ -143,7 +145,9 @@ class Http2Connection(SocketConnection):
 
     def _receive(self, data: bytes) -> None:
         shared, protocol = self._shared, self.protocol
-        now = shared.now()
+        now = self._since = shared.now()
+        if self._parked and shared.shedder is not None:
+            self._since -= shared.shedder.look(self.sock)[0]
         if now - self._ticked >= 1.0:
             seconds = int(now - self._ticked)
             self._ticked += seconds
@@ -182,7 +186,11 @@ class Http2Connection(SocketConnection):
         """Answer what is prepared of the input, and handle the events of the rest. True: there is no rest, and all is sent."""
         shared, protocol = self._shared, self.protocol
         plain = None
-        if shared.prepared is not None and self.peer_certificate is None and not (self._out or self._events or self._waiting):
+        if (
+            shared.prepared is not None
+            and self.peer_certificate is None
+            and not (self._out or self._events or self._waiting or (self._parked and self._is_late))
+        ):
             plain = partial(shared.prepared.answer_stream, self, shared)
         events = protocol.receive_data(data, plain)
         if (
@@ -269,8 +277,17 @@ class Http2Connection(SocketConnection):
         if later:
             self._join_line()
 
+    @property
+    def _is_late(self) -> bool:
+        """What is being handled has waited in line, and may be refused."""
+        shared = self._shared
+        return shared.shedder is not None and shared.shedder.is_old(shared.now() - self._since)
+
     def _serve(self) -> None:
-        protocol = self.protocol
+        protocol, shedder = self.protocol, self._shared.shedder
+        if shedder is not None and self._parked and shedder.has_left(self.sock):
+            self.close_now()
+            return
         if self._events:
             self._on_events([])
         elif protocol.is_behind:
@@ -308,6 +325,9 @@ class Http2Connection(SocketConnection):
         if deadline < self.deadline:
             self.deadline = deadline
         exchange = self._exchanges[event.stream_id] = Http2Exchange(self, event.stream_id, request, deadline)
+        if self._parked and shared.shedder is not None and (refusal := shared.shedder.refusal_of(request, now - self._since)) is not None:
+            exchange.answer(exchange, refusal)
+            return
         if body is None:
             exchange.intake = BodyIntake(shared, exchange)
             exchange.intake.begin()

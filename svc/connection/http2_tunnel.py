@@ -78,6 +78,10 @@ class StreamTunnel:
         self._http2.protocol.reset(self._stream_id, CANCEL)
         self._http2.lose_soon(self._stream_id)
 
+    @property
+    def is_overdue(self) -> bool:
+        return False  # that was asked of its handshake
+
     def pause_reading(self) -> None:
         self._http2.protocol.pause(self._stream_id)
 

@@ -21,7 +21,7 @@ from svc.messages import UNIX_PEER
 
 SECURE = ("https", "mqtts")  # schemes of ports with TLS
 
-ACCEPT_BATCH = 64  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
+ACCEPT_BATCH = 128  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
 LOOK_SECONDS = 0.02  # pause between two looks at the sockets of siblings: one of them may be busy, or gone
 BACK_OFF = 0.25  # seconds until a listener tries again whether the process has descriptors and memory
 WARNING_PAUSE = 1.0  # seconds between two warnings of that, of all listeners together

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from svc.config.addresses import EVERY_ADDRESS, LOCALHOST
 
-BACKLOG = 1024
+BACKLOG = 4096  # as many as the system lets wait: who finds no room tries again after a second, and then after more
 FREE_PORT_TRIES = 16  # to find a port that is free at all addresses, if any port will do
 _NO_IPV6 = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 

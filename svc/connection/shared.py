@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.connection.exchange import Application, Timeouts
 from svc.connection.input_share import InputShare
+from svc.connection.load_shedding import PortShedder
 from svc.protocol.http1 import Limits
 from svc.protocol.request_head import FieldTuple
 from svc.reactor import Reactor
@@ -102,6 +103,8 @@ class SharedState:
         self.http2 = http2
         self._ends_input = input is None
         self.input = InputShare(reactor.clock.monotonic) if input is None else input
+        self.shedder: PortShedder | None = None
+        """Refuses requests under overload; None: none are."""
         self.bodies = 0
         self.intakes: set[BodyIntake] = set()  # those that hold them
         self.max_held = MAX_HELD  # bytes of output that peers do not take, of all connections together

@@ -63,6 +63,11 @@ class TunnelConnection(SocketConnection):
     def pending(self) -> int:
         return self._pending
 
+    @property
+    def is_overdue(self) -> bool:
+        shedder = self._shared.shedder
+        return shedder is not None and self._parked and shedder.is_overdue(self.peer, self.sock)
+
     def write(self, data: bytes) -> None:
         if not self._closing and not self.closed:
             self._out.append(data)

@@ -579,8 +579,11 @@ class Dispatcher:
     def _run(self, exchange: Exchange, request: Request, answer: Callable[[Request], Any]) -> Response | None:
         result = answer(request)
         if type(result) is not Response:
-            if self.prepared is not None and request.method == "GET":
-                self.prepared.consider(request, None)
+            if self.prepared is not None:
+                if request.method == "GET":
+                    self.prepared.consider(request, None)
+                elif request.query is None:  # it may wait for another process; then most may
+                    self.prepared.consider_write(request)
             exchange.task = self._loop.create_task(self._wait_for(exchange, result))
             return None
         if request.pending_commit is not None:

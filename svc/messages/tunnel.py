@@ -18,6 +18,10 @@ class Tunnel(Protocol):
     def pending(self) -> int:
         """Bytes written and not yet taken by the socket or the peer's flow control. Bytes written while this is large are held in memory."""
 
+    @property
+    def is_overdue(self) -> bool:
+        """Asked in `on_data`, of what begins a session: whether that has waited for so long that a request would be refused (spec: http §14.2)."""
+
     def write(self, data: bytes) -> None:
         """Queue for the end of the turn. The bytes may be shared with other tunnels. Dropped after `close`, `abort` or `on_closed`."""
 

@@ -347,6 +347,9 @@ class Link:
     # --- CONNECT -------------------------------------------------------------------------------------------------------------------------
 
     def _on_connect(self, packet: Connect) -> None:
+        if self._tunnel is not None and self._tunnel.is_overdue:
+            self._refuse(packet, BUSY, "the server is overloaded")
+            return
         if AUTHENTICATION_METHOD in packet.properties:
             self._refuse(packet, BAD_AUTHENTICATION_METHOD, "there is no enhanced authentication")
             return

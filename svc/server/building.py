@@ -8,11 +8,14 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from svc.analytics.recorder import SHED, Recorder
 from svc.api.interface import Interface
 from svc.api.statements import Statements
 from svc.apps import App, Applications, Runtime
 from svc.auth.users import UserDirectory
 from svc.config import Config
+from svc.connection.input_share import InputShare
+from svc.connection.load_shedding import LoadShedder
 from svc.errors import StoreFailure
 from svc.logs import Logs
 from svc.query.budget import QueryLimits, set_limits
@@ -61,6 +64,18 @@ def find_siblings(config: Config, reactor: Reactor, number: int | None) -> Sibli
         return Siblings(config.storage.path, reactor.loop, number=number, clock=reactor.clock)
     except OSError as error:
         raise StoreFailure(f"The directory of the databases cannot be used: {error.strerror}") from error
+
+
+def make_shedder(
+    config: Config, share: InputShare, reactor: Reactor, recorder: Recorder, warn: Callable[[str], None]
+) -> LoadShedder | None:
+    """What refuses requests under overload; None: it is switched off."""
+    if not config.http.request_age_limit:
+        return None
+    shedder = LoadShedder(share, reactor.clock.monotonic, config.http.request_age_limit)
+    shedder.count = lambda number, kind: recorder.record(number, SHED, type=kind.name.lower())
+    shedder.warn = warn
+    return shedder
 
 
 def make_statements(config: Config, store: Store, reactor: Reactor, executor: Executor) -> Statements:

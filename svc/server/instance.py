@@ -47,7 +47,7 @@ from svc.scheduler import Scheduler
 from svc.server.accounts import NOBODY_GIVEN, Accounts
 from svc.server.application_interfaces import ApplicationInterfaces, PortDispatchers
 from svc.server.application_ports import ApplicationPorts
-from svc.server.building import drive_warnings, find_siblings, make_applications, make_statements, open_store, warnings_of
+from svc.server.building import drive_warnings, find_siblings, make_applications, make_shedder, make_statements, open_store, warnings_of
 from svc.server.current_stubs import CurrentStubs
 from svc.server.forked_child import ForkedChild
 from svc.server.garbage import Garbage
@@ -188,6 +188,8 @@ class Instance:
             self.siblings.sweep,
             self._jobs.sweep,
         ]
+        if self._shedder is not None:
+            self.periodic.sweeps.append(self._shedder.sweep)
         if self._link is not None:
             self.periodic.sweeps.append(self._link.beat)
         turns.end_turn = self._end_turn
@@ -266,7 +268,9 @@ class Instance:
         self._tracing = open_tracing(config, self.clock)
         make_dispatcher: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
         self._input = InputShare(self.clock.monotonic)
-        parts = PortParts(config, reactor, self.logs, recorder, HttpDate(self.clock).value, self._input, self._link or OWN_SOCKETS)
+        self._shedder = make_shedder(config, self._input, reactor, recorder, self.logger.warn)
+        date = HttpDate(self.clock).value
+        parts = PortParts(config, reactor, self.logs, recorder, date, self._input, self._shedder, self._link or OWN_SOCKETS)
         stored = StoredCertificates(self.store, config.root / "keys")
 
         certificates = PortCertificates(APPLICATION, config, stored, self.logs, self.clock, reactor.loop)

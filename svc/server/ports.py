@@ -20,14 +20,17 @@ from svc.connection import Connections, Timeouts
 from svc.connection.input_share import InputShare
 from svc.connection.listener import RESERVED_BY_APPLICATION, RESERVED_BY_OPERATIONS, Acceptor, Listener
 from svc.connection.listening import OWN_SOCKETS, ListeningSockets, SocketSource
+from svc.connection.load_shedding import Classify, LoadShedder, PortShedder
 from svc.connection.tls_handshake import TlsAcceptor, TlsPort
 from svc.connection.tunnel import TunnelAcceptor
 from svc.http.behind_proxies import BehindProxies, TrustedProxies
 from svc.http.dispatch import Dispatcher
 from svc.logs import Logs
 from svc.messages import Receiver
+from svc.operations.request_class import class_of_operation
 from svc.protocol.http1 import Limits
 from svc.reactor import Reactor
+from svc.rest.request_class import GRAPHQL, class_of_request
 from svc.root.socket_path import make_private_directory, socket_path
 from svc.tls.contexts import ServerContexts
 from svc.tls.entries import StoredCertificates, authorities_of_section, of_section
@@ -41,7 +44,7 @@ class ServerRow:
 
     `section`: of its settings, as messages name it. `host`: the setting with the addresses. `purpose`: of the certificates that its TLS port
     shows (`tls.uses`). `reserved`: file descriptors that its connections leave free (`connection.listener`). `network`, `tls_entries`: its settings.
-    `schemes`: of addresses, without and with TLS.
+    `schemes`: of addresses, without and with TLS. `classify`: how soon a request is refused under overload.
     """
 
     section: str
@@ -51,6 +54,7 @@ class ServerRow:
     network: Callable[[Config], HttpSection | NetworkSection]
     tls_entries: Callable[[Config], tuple[TlsSection, ...]]
     schemes: tuple[str, str] = ("http", "https")
+    classify: Classify = class_of_request
 
 
 APPLICATION = ServerRow(
@@ -63,6 +67,7 @@ OPERATIONS = ServerRow(
     RESERVED_BY_OPERATIONS,
     lambda config: config.operations_api.network,
     lambda config: config.operations_tls_entries,
+    classify=class_of_operation,
 )
 MQTT = ServerRow(
     "mqtt.network",
@@ -150,7 +155,7 @@ class PortCertificates:
 @dataclass(frozen=True, slots=True)
 class PortParts:
     """What all ports of an instance share. `date`: the field of answers, as it is now. `input`: the share that the input of all ports has of a turn.
-    `sockets`: where their listening sockets come from."""
+    `shedder`: refuses requests under overload, None: none are. `sockets`: where their listening sockets come from."""
 
     config: Config
     reactor: Reactor
@@ -158,6 +163,7 @@ class PortParts:
     recorder: Recorder
     date: Callable[[], str]
     input: InputShare
+    shedder: LoadShedder | None = None
     sockets: SocketSource = OWN_SOCKETS
 
 
@@ -190,15 +196,19 @@ class ServerPorts:
         self._warn = parts.logs.logger.warn
         self._contexts: ServerContexts | None = None
         proxies = config.http.trusted_proxies
+        application = BehindProxies(dispatcher, TrustedProxies(proxies)) if proxies else dispatcher
+        limits = Limits(config.http.max_header_size, config.http.max_request_body_size)
         self.connections = Connections(
-            BehindProxies(dispatcher, TrustedProxies(proxies)) if proxies else dispatcher,
+            application,
             reactor,
-            limits=Limits(config.http.max_header_size, config.http.max_request_body_size),
+            limits=limits,
             timeouts=Timeouts(network.headers_timeout, network.timeout, network.keep_alive_timeout),
             date=parts.date,
             http2=network.http2,
             input=parts.input,
         )
+        if parts.shedder is not None:
+            self.connections.shedder = PortShedder(parts.shedder, application, row.classify, parts.date, limits.max_header_size, GRAPHQL)
         self._make_receiver = make_receiver
         self.listeners: list[Listener] = []
 

@@ -69,6 +69,7 @@ _UNKNOWN = -1  # in place of a transaction id: none is equal to it, nor comes af
 
 BUSY_LIMIT = 10.0  # seconds to stop the thread at most until another process' long write is done
 _BUSY_PAUSE = 0.002  # polling interval, seconds
+MOST_YIELDED = 100  # times that a long writer is put off for another process, which may have been stopped
 
 
 T = TypeVar("T")
@@ -150,11 +151,13 @@ class Environment:
         "_is_behind",
         "_is_following",
         "_is_lost",
+        "_last_long",
         "_long",
         "_make_helper",
         "_open_lock",
         "_snapshot",
         "_writer",
+        "_yielded",
         "caches_are_behind",
         "current",
         "has_stopped",
@@ -185,6 +188,8 @@ class Environment:
         self.holder: Holder | None = None  # of the long writer
         self.caches_are_behind = False  # a long write is being entered into them
         self._dirty = False
+        self._last_long = 0  # id of the last long writer of this process, until another begins
+        self._yielded = 0  # how often that was put off
         self._is_behind = False  # the snapshot is older than a commit of ours
         self.on_foreign_commit: Callable[[], None] = _ignore
         self.on_full: Callable[[], bool] | None = None
@@ -406,13 +411,29 @@ class Environment:
             assert not self._is_following, "what follows a commit of another process cannot write"
             self._enter(wait)
             try:
+                self._gate.try_place()
                 self._writer = self._begin_writer()
             except BaseException as error:
                 self._gate.release_shared()
-                if isinstance(error, lmdb.Error):
+                if isinstance(error, lmdb.Error | OSError):
                     raise self._problem(error) from error
                 raise
         return self._writer
+
+    def try_place(self) -> bool:
+        """Whether no other process is known to write in its turn. Then others wait for this one until `leave_place`, or until its writer has ended."""
+        try:
+            return self._gate.try_place()
+        except OSError as error:
+            raise self._problem(error) from error
+
+    def leave_place(self) -> None:
+        """Harmless while there is a writer."""
+        self._gate.leave_place()
+
+    def await_place(self, on_free: Callable[[], object]) -> None:
+        """Have `on_free` called on another thread when no other process writes in its turn; then call `try_place`."""
+        self._gate.await_place(on_free)
 
     def _begin_writer(self) -> Txn:
         """Begin the writer, and follow what was committed before it while it keeps others from committing more: under load from several
@@ -455,15 +476,21 @@ class Environment:
             raise self._problem(error) from error
         raise StoreFailure("Another process has been writing to the database for too long, try again later")
 
-    def is_open_to_writers(self) -> bool:
-        """Whether no other process holds a long writer."""
+    def is_open_to_writers(self, *, announces: bool = False) -> bool:
+        """Whether no other process holds a long writer. `announces`: if one does, its next one lets a writer of this process go first; then call `withdraw`."""
         try:
             if not self._gate.acquire_shared():
+                if announces:
+                    self._gate.announce()
                 return False
             self._gate.release_shared()
         except OSError as error:
             raise self._problem(error) from error
         return True
+
+    def withdraw(self) -> None:
+        """No writer of this process waits any more."""
+        self._gate.withdraw()
 
     def child(self) -> Txn:
         """A child of the writer, for the writes of one request. End it with `commit_child` or with its own `abort`."""
@@ -526,8 +553,12 @@ class Environment:
         self.holder = holder
 
     def begin_long(self) -> bool:
-        """Begin the long writer; False if another process is writing: ask again soon."""
+        """Begin the long writer; False if another process is writing, or is to write before the second long writer in a row: ask again soon."""
         try:
+            if self._last_long and self._yielded < MOST_YIELDED and self._gate.is_awaited() and self.last_commit() == self._last_long:
+                self._yielded += 1
+                return False
+            self._last_long = self._yielded = 0
             if not self._gate.try_acquire_exclusive():
                 return False
             if self._helper is None:
@@ -575,6 +606,7 @@ class Environment:
         finally:
             self._gate.release_exclusive()
         self.current = _UNKNOWN if self._is_lost else written
+        self._last_long = written
         self.reserve.refill()
         self.end_snapshot()
 

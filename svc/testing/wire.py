@@ -38,11 +38,14 @@ class MemorySocket:
         self.on_writable: Callable[[], None] | None = None
         self.client: Client | None = None
 
-    def recv(self, size: int) -> bytes:
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """`flags`: none, or MSG_PEEK."""
         if not self.incoming:
             if self.is_ended:
                 return b""
             raise BlockingIOError
+        if flags:
+            return self.incoming[0][:size]
         piece = self.incoming.popleft()
         if len(piece) > size:
             self.incoming.appendleft(piece[size:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -37,10 +38,10 @@ class FakeSocket:
     def shutdown(self, how: int) -> None:
         self.half_closed = True
 
-    def recv(self, size: int) -> bytes:
+    def recv(self, size: int, flags: int = 0) -> bytes:
         if not self.incoming:
             raise BlockingIOError
-        piece = self.incoming.pop(0)
+        piece = self.incoming[0] if flags & socket.MSG_PEEK else self.incoming.pop(0)
         if isinstance(piece, OSError):
             raise piece
         return piece

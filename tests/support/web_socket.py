@@ -43,6 +43,10 @@ class FakeTunnel:
         self.ended = "abort"
         self.pending = 0
 
+    @property
+    def is_overdue(self) -> bool:
+        return False
+
     def pause_reading(self) -> None:
         assert self.is_reading
         self.is_reading = False

@@ -13,6 +13,7 @@ import pytest
 from svc.api import threads
 from svc.apps import load_limit
 from svc.config.settings import BY_NAME
+from svc.connection.load_shedding import RequestClass, class_limits
 from svc.connection.shared import SharedState
 from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
@@ -46,6 +47,9 @@ FIGURES = {
     "time to receive a request and to begin its answer": f"{default('http.timeout') // 1000} s",
     "time to receive the header": f"{default('http.headersTimeout') // 1000} s",
     "idle connection": f"{default('http.keepAliveTimeout') // 1000} s",
+    "wait of a request under overload: reads; writes; SQL and loads": "; ".join(
+        f"{limit * 1000:.0f} ms" for limit in class_limits(default("http.requestAgeLimit") / 1000)[RequestClass.READ :]
+    ),
     "requests at a time on one HTTP/2 connection": f"{http2_flood_limits.MAX_STREAMS}",
     "parts of a form": f"{multipart.MAX_PARTS}",
     "all parts of a form that are not files": f"{multipart.MAX_FIELDS // MIB} MiB",

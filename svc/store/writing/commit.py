@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Protocol
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Protocol
 
 from svc.errors import Problem
 from svc.messages.call_state import AppliedWrites, Spans
 from svc.store.env import WriterBusy
 from svc.store.writing.references import NeedsLongWrite
 from svc.store.writing.transaction import Transaction
+
+if TYPE_CHECKING:
+    from svc.store.database import Database
 
 COMMIT = "commit"
 """The name of the span of a wait for the commit (spec: tracing §4)."""
@@ -42,12 +46,18 @@ def commit(transaction: Transaction, holder: TransactionHolder, content_length: 
         return _save_and_commit(transaction, holder, content_length)
     if transaction.is_long or (content_length > LONG_CONTENT and transaction.has_writes):
         return transaction.apply_long()
+    database = transaction.database
+    if database is not None and not database.queued_writes.has_place():
+        return _apply_at_end(transaction, holder, database)
     try:
         transaction.apply(wait=False)
     except WriterBusy:
         return _apply_in_turn(transaction, holder)
     except NeedsLongWrite:
         return transaction.apply_long()
+    finally:
+        if database is not None:
+            database.env.leave_place()  # if nothing was written
     holder.pending_commit = transaction
     return None
 
@@ -64,6 +74,37 @@ async def _save_and_commit(transaction: Transaction, holder: TransactionHolder, 
     waiting = commit(transaction, holder, content_length)
     if waiting is not None:
         await waiting
+
+
+async def _apply_at_end(transaction: Transaction, holder: TransactionHolder, database: Database) -> None:
+    """Another process writes in its turn: this one goes on with other work."""
+    loop = asyncio.get_running_loop()
+    applied: asyncio.Future[BaseException | None] = loop.create_future()
+
+    def end(error: BaseException | None) -> None:
+        if not applied.done():
+            applied.set_result(error)
+
+    def apply() -> None:
+        error = None
+        if not applied.done():  # else the caller has been cancelled
+            try:
+                context.run(transaction.apply, wait=False)
+            except BaseException as raised:
+                error = raised
+            loop.call_soon_threadsafe(end, error)  # as in `_outcome`
+
+    context = copy_context()
+    database.queued_writes.add_transaction(apply)
+    error = await applied
+    if isinstance(error, WriterBusy):
+        await _apply_in_turn(transaction, holder)
+    elif isinstance(error, NeedsLongWrite):
+        await transaction.apply_long()
+    elif error is not None:
+        raise error
+    else:
+        holder.pending_commit = transaction
 
 
 async def _apply_in_turn(transaction: Transaction, holder: TransactionHolder) -> None:

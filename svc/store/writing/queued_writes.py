@@ -1,8 +1,9 @@
 """Writes of one record each that wait for the end of the turn, where all of a database are carried out together (spec: schema-and-store §8).
 
     add -> waiting --write--> applied --the turn's commit--> done(None), or done(problem)
-              |
-              '-- left to the general path: `write_generally`, in their order
+           ^  |  |
+           '--'  '-- left to the general path: `write_generally`, in their order
+     another process writes: the loop goes on with other work, and more may come
 
 A transaction of its own costs a write a child transaction, whose tables LMDB clears, and a look for the end of the log. Here all that wait share both: one
 child, and one append of their log entries. Each is still a transaction by itself, with a version and an LSN at which it begins.
@@ -15,7 +16,9 @@ all is undone and each is left to the general path, which finds the one that it 
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import Problem, RecordExists
@@ -77,6 +80,8 @@ class QueuedWrites:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: list[QueuedWrite] = []
+        self._transactions: list[Callable[[], object]] = []
+        self._awaits_place = False
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -85,18 +90,60 @@ class QueuedWrites:
         """Have it carried out before the turn's commit. `done` or `write_generally` is called then, once; not before this returns, but for `write_generally` if
         many wait."""
         waiting = self._waiting
-        if not waiting:
-            self._database.store.late_rows[self] = None
         waiting.append(queued)
-        if len(waiting) >= MOST:
+        if self._awaits_place:
+            return
+        if len(waiting) == 1:
+            self._database.store.late_rows[self] = None
+        elif len(waiting) >= MOST:
             self.write()
+
+    def add_transaction(self, apply: Callable[[], object]) -> None:
+        """Have `apply` called when the others are carried out, behind them. It never raises."""
+        self._transactions.append(apply)
+        if not self._awaits_place:
+            self._database.store.late_rows[self] = None
 
     def write(self) -> None:
         """Called by the turn before its commit."""
+        if not self.has_place():
+            return
         waiting, self._waiting = self._waiting, []
+        transactions, self._transactions = self._transactions, []
         if waiting:
             for queued in self._apply(waiting):
                 queued.write_generally()
+        for apply in transactions:
+            apply()
+        self._database.env.leave_place()  # if nothing was written
+
+    def has_place(self) -> bool:
+        """Whether writes can be carried out without blocking until another process has ended its turn; then call `Environment.leave_place`. False: what waits
+        here is carried out when it has."""
+        env = self._database.env
+        if env.has_writer:
+            return True
+        if self._awaits_place:
+            return False
+        try:
+            if env.try_place():
+                return True
+            loop = asyncio.get_running_loop()
+        except (Problem, RuntimeError):  # RuntimeError: there is no loop
+            return True
+        self._awaits_place = True
+        env.await_place(lambda: loop.call_soon_threadsafe(self._go_on))
+        return False
+
+    def _go_on(self) -> None:
+        """No other process writes: the end of this turn is that of the waiting."""
+        self._awaits_place = False
+        database = self._database
+        try:
+            database.env.try_place()
+        except Problem:  # it is noticed when they are written
+            pass
+        database.store.late_rows[self] = None
 
     def _apply(self, waiting: list[QueuedWrite]) -> list[QueuedWrite]:
         """Returns those of which nothing has been written."""

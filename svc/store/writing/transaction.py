@@ -143,6 +143,12 @@ class Transaction:
         """Whether it had better be awaited. One that touches several databases cannot be."""
         return len(self._writes) > LONG_WRITES and not self._rechecks and self._is_in_one_database
 
+    @property
+    def database(self) -> Database | None:
+        """Of all writes that wait to be applied; None: of several, or there are none."""
+        databases = self._databases()
+        return databases[0] if len(databases) == 1 else None
+
     # -- collecting
 
     def put(

@@ -8,7 +8,7 @@ always; a long one is admitted alone.
     FREE      the queue is empty. Ordinary writers proceed at once
     ADMITTED  a long write has been admitted, and acquires the database in a later turn. Ordinary writers admitted before it run now
     HELD      that long write holds the database, until `release`. It waits itself for other processes to finish
-    FOREIGN   another process holds the database; a timer polls whether it still does. There is no timer in any other state
+    FOREIGN   another process holds the database, and is told that writers wait; a timer polls whether it still does. There is no poll in any other state
 
     FREE ------> ADMITTED ----> HELD ------> FREE       a long write that need not wait goes from FREE to HELD
       ^-----------'                                     it was cancelled before it acquired the database
@@ -143,7 +143,7 @@ class WriterQueue:
     async def wait(self) -> None:
         """Wait until ordinary writers are admitted, in their order. Raises Overloaded, StoreFailure."""
         self.check()
-        if self.state is QueueState.FREE and not self._env.is_open_to_writers():
+        if self.state is QueueState.FREE and not self._env.is_open_to_writers(announces=True):
             self._move(QueueInput.FOREIGN_SEEN)
             asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._poll_foreign)
         while self.state is not QueueState.FREE:
@@ -206,15 +206,20 @@ class WriterQueue:
                 self._move(QueueInput.ADMIT)
             waiter.turn.set_result(None)
 
+    def _withdraw(self) -> None:
+        if self.state is not QueueState.FOREIGN:
+            self._env.withdraw()
+
     def _poll_foreign(self) -> None:
         """Whether the other process still has the database."""
         try:
-            is_open = self._env.is_open_to_writers()
+            is_open = self._env.is_open_to_writers(announces=True)
         except Problem as problem:  # each waiting writer gets it itself
             logger.error("whether another process writes cannot be determined: %s", problem.message)
             is_open = True
         if is_open:
             self._move(QueueInput.FOREIGN_GONE)
             self._advance()
+            asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._withdraw)  # when those that were admitted have begun
         else:
             asyncio.get_running_loop().call_later(FOREIGN_PAUSE, self._poll_foreign)

@@ -36,6 +36,7 @@ license: region mode
 """
 OPTIONAL_SYSTEMS = {"mcp", "models", "scheduler", "waf"}
 OURS = {
+    "http.requestAgeLimit",
     "mqtt.maxCatchUp",
     "logging.format",
     "operationsApi.metrics.access",

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from svc.store.disk.writer_gate import WriterGate
+
+PATIENCE = 60.0  # seconds
 
 
 @pytest.fixture
@@ -100,3 +103,80 @@ def test_a_gate_that_is_closed_for_good(tmp_path: Path) -> None:
     gate.close()
     with pytest.raises(OSError, match="lock is closed"):
         gate.acquire_shared()
+
+
+def test_one_place(gates: tuple[WriterGate, WriterGate]) -> None:
+    mine, theirs = gates
+    assert theirs.try_place() and theirs.try_place() and not mine.try_place()
+    theirs.leave_place()
+    theirs.leave_place()
+    assert mine.try_place() and not theirs.try_place()
+    mine.close()
+    assert theirs.try_place()
+
+
+def test_the_place_is_left_with_the_shared_lock(gates: tuple[WriterGate, WriterGate]) -> None:
+    mine, theirs = gates
+    assert mine.acquire_shared() and mine.try_place()
+    mine.leave_place()
+    assert not theirs.try_place(), "it is written"
+    mine.release_shared()
+    assert theirs.try_place()
+
+
+def test_a_thread_waits_for_the_place(gates: tuple[WriterGate, WriterGate]) -> None:
+    mine, theirs = gates
+    assert theirs.try_place()
+    free = Event()
+    for _ in range(3):
+        free.clear()
+        mine.await_place(free.set)
+        assert not free.is_set() and not mine.try_place()
+        theirs.leave_place()
+        assert free.wait(PATIENCE)
+        assert not theirs.try_place() and mine.try_place()
+        mine.leave_place()
+        assert theirs.try_place()
+
+
+def test_a_gate_is_closed_while_its_thread_waits(gates: tuple[WriterGate, WriterGate]) -> None:
+    mine, theirs = gates
+    assert theirs.try_place()
+    called = Event()
+    mine.await_place(called.set)
+    mine.close()
+    theirs.leave_place()
+    assert called.wait(PATIENCE)
+    theirs.await_place(called.clear)
+    while called.is_set():  # the thread closes the file, and then the place is free
+        pass
+
+
+def test_a_loop_that_is_closed_does_not_get_the_place(gates: tuple[WriterGate, WriterGate]) -> None:
+    mine, theirs = gates
+    assert theirs.try_place()
+
+    def closed() -> None:
+        raise RuntimeError("Event loop is closed")
+
+    mine.await_place(closed)
+    theirs.leave_place()
+    free = Event()
+    theirs.await_place(free.set)
+    assert free.wait(PATIENCE)
+
+
+def test_writers_of_turns_are_announced(gates: tuple[WriterGate, WriterGate]) -> None:
+    mine, theirs = gates
+    assert not mine.is_awaited()
+    theirs.announce()
+    theirs.announce()
+    assert mine.is_awaited() and not theirs.is_awaited()
+    mine.announce()
+    mine.withdraw()
+    assert mine.is_awaited()
+    theirs.withdraw()
+    assert not mine.is_awaited()
+    theirs.announce()
+    theirs.close()
+    assert not mine.is_awaited()

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from svc.clock import FakeClock
-from svc.errors import Problem, RecordExists, StoreFailure
-from svc.store import Store, Table, create_blob
+from svc.errors import PreconditionFailed, Problem, RecordExists, StoreFailure
+from svc.store import Precondition, Store, Table, create_blob
+from svc.store.disk.writer_gate import WriterGate
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing.commit import LONG_CONTENT, commit, wait_committed
 from svc.store.writing.transaction import LONG_WRITES
@@ -146,3 +147,102 @@ def test_wait_committed_raises_what_undid_the_writes(store: Store, seats: Table)
         store.commit_turn()
 
     asyncio.run(play())
+
+
+class OtherProcess:
+    """One that writes in its turn: of it no more than its place is here."""
+
+    def __init__(self, table: Table) -> None:
+        self._gate = WriterGate(table.database.env.path)
+        assert self._gate.try_place()
+
+    def end_turn(self) -> None:
+        self._gate.close()
+
+
+async def turns(store: Store, count: int = 3) -> None:
+    for _ in range(count):
+        if store.has_pending:
+            store.commit_turn()
+        store.end_turn()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_while_another_process_writes_the_loop_goes_on(store: Store, seats: Table, is_refused: bool) -> None:
+    async def play() -> None:
+        other = OtherProcess(seats)
+        transaction, holder = store.begin(), Holder()
+        transaction.create(seats, "A1", {"price": 1})
+        if is_refused:
+            transaction.create(seats, "A1", {"price": 1})
+        waiting = commit(transaction, holder)
+        assert waiting is not None
+        task = asyncio.ensure_future(waiting)
+        await turns(store)
+        assert not task.done() and not seats.database.env.has_writer and not store.has_pending
+        other.end_turn()
+        if is_refused:
+            with pytest.raises(RecordExists):
+                await finish(store, task)
+        else:
+            await finish(store, task)
+            assert holder.pending_commit is transaction and transaction.outcome == (None,)
+        assert (seats.get_raw("A1") is None) is is_refused
+        store.end_turn()
+        OtherProcess(seats).end_turn()
+
+    asyncio.run(play())
+
+
+def test_a_caller_that_has_left_writes_nothing(store: Store, seats: Table) -> None:
+    async def play() -> None:
+        other = OtherProcess(seats)
+        transaction = store.begin()
+        transaction.put(seats, "A1", {})
+        waiting = commit(transaction, Holder())
+        assert waiting is not None
+        task = asyncio.ensure_future(waiting)
+        await turns(store)
+        task.cancel()
+        await turns(store)
+        other.end_turn()
+        later = store.begin()
+        later.put(seats, "A2", {})
+        waiting = commit(later, Holder())
+        if waiting is not None:
+            await finish(store, waiting)
+        store.commit_turn()
+        assert seats.get_raw("A1") is None and seats.get_raw("A2") is not None
+        while not is_free(seats):
+            await turns(store)
+
+    asyncio.run(play())
+
+
+def is_free(table: Table) -> bool:
+    gate = WriterGate(table.database.env.path)
+    try:
+        return gate.try_place()
+    finally:
+        gate.close()
+
+
+def test_a_refused_write_does_not_keep_the_place(store: Store, seats: Table) -> None:
+    for number in range(2):
+        transaction = store.begin()
+        transaction.put(seats, "A1", {}, Precondition(if_match=("AAAAAAAAAAA",)))
+        with pytest.raises(PreconditionFailed):
+            commit(transaction, Holder())
+        store.commit_turn()
+        assert is_free(seats), number
+
+
+def test_code_that_cannot_wait_does_not_ask_for_the_place(store: Store, seats: Table) -> None:
+    other = OtherProcess(seats)
+    transaction = store.begin()
+    transaction.put(seats, "A1", {})
+    transaction.apply()
+    store.commit_turn()
+    assert seats.get_raw("A1") is not None
+    other.end_turn()

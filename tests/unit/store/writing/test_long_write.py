@@ -927,3 +927,41 @@ def test_a_writer_that_is_refused_again_and_again_gives_way(
     turns.until(task.done)
     task.result()
     assert seats.get_raw("A1") is not None
+
+
+def test_a_second_long_write_lets_another_process_go_first(
+    store: Store, seats: Table, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has announced its writers; but not for ever, for it may have been stopped."""
+    monkeypatch.setattr(env, "MOST_YIELDED", 1_000_000)
+    other = WriterGate(seats.database.env.path)
+    other.announce()
+    turns.finish(many(store, seats).apply_long())
+    second = turns.start(many(store, seats, price=2).apply_long())
+    for _ in range(4):
+        turns.turn(0.003)
+        assert not second.done() and stage_of(store, seats.database) is WriteStage.WAITING and other.acquire_shared()
+        other.release_shared()
+    monkeypatch.setattr(env, "MOST_YIELDED", 0)
+    turns.until(second.done)
+    monkeypatch.undo()
+    third = turns.start(many(store, seats, price=3).apply_long())
+    turns.turn(0.003)
+    assert stage_of(store, seats.database) is WriteStage.WAITING
+    other.withdraw()
+    turns.until(third.done)
+    other.close()
+
+
+def test_writers_that_wait_for_another_process_are_announced(store: Store, seats: Table, turns: Turns) -> None:
+    other = WriterGate(seats.database.env.path)
+    assert other.try_acquire_exclusive() and not other.is_awaited()
+    small = store.begin()
+    small.put(seats, "A", {"price": 1})
+    task = turns.start(small.apply_in_turn())
+    turns.until(other.is_awaited)
+    other.release_exclusive()
+    turns.until(task.done)
+    turns.until(lambda: not other.is_awaited())
+    assert keys(seats) == ["A"]
+    other.close()

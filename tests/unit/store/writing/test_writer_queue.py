@@ -16,11 +16,16 @@ class Door:
     def __init__(self) -> None:
         self.open = True
         self.problem: StoreFailure | None = None
+        self.is_announced = False
 
-    def is_open_to_writers(self) -> bool:
+    def is_open_to_writers(self, *, announces: bool) -> bool:
         if self.problem is not None:
             raise self.problem
+        self.is_announced |= announces and not self.open
         return self.open
+
+    def withdraw(self) -> None:
+        self.is_announced = False
 
 
 class Line:
@@ -213,7 +218,7 @@ def test_another_process_that_writes_for_long_is_waited_for(monkeypatch: pytest.
         line.door.open = True
         looks.pop()()
         await settle()
-        assert line.came_in == ["a", "B"] and not looks
+        assert line.came_in == ["a", "B"] and looks == [line.queue._withdraw]
         await line.end("B")
 
     asyncio.run(play())
@@ -298,7 +303,9 @@ def test_a_gate_that_cannot_be_looked_at_holds_nobody_up(monkeypatch: pytest.Mon
         line.door.problem = StoreFailure("its volume is gone")
         looks.pop()()
         await settle()
-        assert line.came_in == ["a"] and line.queue.state is QueueState.FREE and not looks
+        assert line.came_in == ["a"] and line.queue.state is QueueState.FREE and line.door.is_announced
+        looks.pop()()
+        assert not looks and not line.door.is_announced
         assert "its volume is gone" in caplog.text
 
     asyncio.run(play())
