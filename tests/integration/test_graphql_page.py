@@ -192,18 +192,23 @@ def header_fields_are_sent_and_not_stored(page: Page, server: Process) -> None:
     page.evaluate("[...document.querySelectorAll('.graphiql-editor-tools button')].find((each) => each.textContent === 'Headers').click()")
     write(page, json.dumps({"Authorization": authorization()}), "headers")
     write(page, '{ Product(id: "5") { name } }')
+    page.until("localStorage['graphiql:tabState']?.includes('Product')")  # so the page has noted the fields, which were written before
     run(page, '"n5"')
-    everything = "JSON.stringify({...localStorage, ...sessionStorage}) + location.href"
-    page.until(f"({everything}).includes('Product')")  # it stores half a second after the last key
-    stored = page.evaluate(everything)
+    page.until("localStorage['graphiql:queries']?.includes('Product')")
+    press(page, "Show History")
+    press(page, "Add favorite")
+    page.until("localStorage['graphiql:favorites']?.includes('Product')")
+    stored = page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + location.href")
     assert "Basic" not in stored and authorization().split()[1] not in stored
 
 
 def without_a_login_the_page_says_how_to_log_in(page: Page, server: Process) -> None:
     assert post(page, "/logout") == 200
     start(page, server)
+    assert "nothing here that you may see" in page.evaluate(RESULT)
     write(page, "{ Brand { id } }")
-    run(page, '"errors"')
+    page.evaluate("document.querySelector('.graphiql-query-editor .CodeMirror').CodeMirror.performLint()")  # as after half a second
+    run(page, "Must login")
     page.until("!document.querySelector('#login').hidden")
     assert page.evaluate("document.querySelector('#login-page').href") == f"{server.url}/login?redirect=%2Fgraphql"
     assert post(page, "/login", username="admin", password=PASSWORD) == 200

@@ -59,7 +59,33 @@ async function* eventsOf(response) {
 
 async function fetcher(parameters, { headers } = {}) {
   const response = await post(parameters, headers, ACCEPTED)
-  return response.headers.get("Content-Type")?.startsWith("text/event-stream") ? eventsOf(response) : resultOf(response)
+  if (response.headers.get("Content-Type")?.startsWith("text/event-stream")) return eventsOf(response)
+  const result = await resultOf(response)
+  // GraphiQL throws at each check of a query against a schema without a field, and does without a schema.
+  if (parameters.operationName === "IntrospectionQuery" && isEmpty(result.data?.__schema)) throw new Error("There is nothing here that you may see.")
+  return result
+}
+
+function isEmpty(schema) {
+  return schema?.types.some(({ name, fields }) => name === schema.queryType.name && fields.length === 0)
+}
+
+/** That of the browser. GraphiQL keeps header fields out of all that it stores but its lists of queries; they may be credentials. */
+const storage = {
+  getItem: (key) => localStorage.getItem(key),
+  setItem: (key, text) => localStorage.setItem(key, LISTS.includes(key) ? withoutHeaders(text) : text),
+  removeItem: (key) => localStorage.removeItem(key),
+  get length() {
+    return localStorage.length
+  },
+  clear() {
+    for (const key of Object.keys(localStorage)) if (key.startsWith("graphiql:")) localStorage.removeItem(key)
+  },
+}
+const LISTS = ["graphiql:queries", "graphiql:favorites"]
+
+function withoutHeaders(text) {
+  return JSON.stringify(JSON.parse(text), (name, value) => (name === "headers" ? undefined : value))
 }
 
 document.querySelector("#login-page").href = new URL(`login?redirect=${encodeURIComponent(location.pathname)}`, ROOT)
@@ -73,6 +99,7 @@ const given = new URLSearchParams(location.hash.slice(1)) // `#query=...&variabl
 ReactDOM.createRoot(document.querySelector("#graphiql")).render(
   React.createElement(GraphiQL, {
     fetcher,
+    storage,
     query: given.get("query") ?? undefined,
     variables: given.get("variables") ?? undefined,
     defaultQuery: "# Ctrl+Enter runs the query, Ctrl+Space completes. The documentation of all that you may see is on the left.\n\n",
