@@ -150,6 +150,7 @@ _at, _seen = os.environ.get("KILL_AT", "::").split("::")
 
 def _hook(event, arguments):
     if _at and event == _at and any(_seen in str(each) for each in arguments[:2]):
+        os.kill(os.getppid(), signal.SIGKILL)  # or that would start another one
         os.kill(os.getpid(), signal.SIGKILL)
 
 sys.addaudithook(_hook)
