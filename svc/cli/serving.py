@@ -157,7 +157,7 @@ def _serve_instance(
     end_installation(config.root)
     if link is None:
         return run_server(server)
-    faulthandler.enable()  # one that hangs is ended by SIGABRT, and shows where it was
+    faulthandler.enable(2)  # one that hangs is ended by SIGABRT, and shows where it was
     return server.run()
 
 

@@ -148,8 +148,8 @@ def test_a_page_of_another_origin(tmp_path: Path, elsewhere: Elsewhere, is_liste
     process = Process(tmp_path / "root", app)
     application, operations = f"http://localhost:{process.port}", f"http://localhost:{process.operations_port}"
     listed = [elsewhere.url] if is_listed else []
-    process._env["HTTP_CORSACCESSLIST"] = json.dumps(["*", *listed])
-    process._env["OPERATIONSAPI_NETWORK_CORSACCESSLIST"] = json.dumps(["*", application, *listed])
+    process.env["HTTP_CORSACCESSLIST"] = json.dumps(["*", *listed])
+    process.env["OPERATIONSAPI_NETWORK_CORSACCESSLIST"] = json.dumps(["*", application, *listed])
     process.start()
     tokens = process.operate("create_authentication_tokens", auth=None, username="admin", password=PASSWORD).json()
     places = {"APPLICATION": application, "OPERATIONS": operations, "ELSEWHERE": elsewhere.url, "PASSWORD": PASSWORD}
