@@ -61,7 +61,6 @@ class Renewal:
         os.set_inheritable(self.lock, True)
         sys.stdout.flush()
         sys.stderr.flush()
-        signal.set_wakeup_fd(-1)
         kept = json.dumps({**state, "lock": self.lock}, separators=(",", ":"))
         try:
             os.execve(self._command[0], self._command, {**self._environment, STATE_VARIABLE: kept})
