@@ -30,7 +30,7 @@ class StartCheck:
 
     def reason(self, status: int) -> str:
         """What it has said, in one line."""
-        self._process.returncode = status  # somebody else has waited for it
+        self._process.returncode = status  # the parent has waited for it
         with self._output as output:
             output.seek(0)
             lines = output.read().decode("utf-8", "replace").split("\n")
