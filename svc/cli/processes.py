@@ -106,13 +106,13 @@ def _await_renewal(root: Path, client: Client, before: int) -> int:
             found = _status(client)
         except Unreachable:
             found = {}
+        if "restartFailed" in found:
+            print(f"svc is not restarted, and goes on as it is: {found['restartFailed']}", file=sys.stderr)
+            return FAILED
         is_new = found.get("restarts", 0) > before or found.get("uptime", RESTART_SECONDS) < now - started
         if is_new and not found.get("restarting"):
             print(f"svc is running (pid: {running_pid(root)}).")
             return 0
-        if "restartFailed" in found:
-            print(f"svc is not restarted, and goes on as it is: {found['restartFailed']}", file=sys.stderr)
-            return FAILED
         if running_pid(root) is not None:
             gone = now
         elif now - gone > GONE_SECONDS:

@@ -125,9 +125,12 @@ def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | L
     from svc.parent import Parent
 
     def log(level: str, text: str) -> None:
-        logs = Logs.from_config(config)
-        logs.logger.log(level, text)
-        logs.close()
+        try:
+            logs = Logs.from_config(config)
+            logs.logger.log(level, text)
+            logs.close()
+        except OSError as error:  # the instances go on, whatever their parent can say
+            print(f"svc: {text} (the log cannot be written: {error.strerror})", file=sys.stderr)
 
     return Parent(
         config.instances, log=log, renewal=renewal, on_ready=start.all_ready, exits_on_restart=bool(os.environ.get("SVC_EXIT_ON_RESTART"))

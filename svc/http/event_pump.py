@@ -85,7 +85,8 @@ class EventPump:
             self._end(EndReason.FAILED)
 
     def close(self) -> None:
-        """The client has disconnected, or the stream has ended. What it has been given is let go: all of that has this object, too, and the connection."""
+        """The client has disconnected, or the stream has ended. Forget what it was given, which refers to this object in turn: such cycles wait for the
+        garbage collector."""
         source, self._source = self._source, None
         self._on_end = self._sink = None
         self._write = _discard

@@ -1,6 +1,6 @@
 """Running jobs: work that goes on after its response (spec: operations §4.1).
 
-A job belongs to the process that took it and ends with it. Whoever notices that the process has ended reports its jobs as interrupted: `JobRecords.recover`.
+A job belongs to the process that took it and ends with it. The first process that notices reports it as interrupted: `JobRecords.recover`.
 """
 
 from __future__ import annotations

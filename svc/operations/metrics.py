@@ -1,7 +1,7 @@
 """`GET /metrics` of the operations port, for Prometheus and other programs that read its formats (spec: analytics §10).
 
 The text is made in slices of the loop, once for all who ask within a second; a reader that is no super user gets of it what names no hidden tables.
-What the operating system has to be asked is measured on a helper thread. Where there are several instances, whoever is asked puts the figures of all
+What the operating system has to be asked is measured on a helper thread. Where there are several instances, the one that is asked puts the figures of all
 together; a process that does not answer in time is shown as such.
 """
 

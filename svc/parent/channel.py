@@ -20,7 +20,7 @@ _decode = msgspec.msgpack.Decoder(Message).decode
 
 
 class Channel:
-    """One end. `receive` waits or not as the socket does."""
+    """One end. `receive` waits or not as the socket does. A message that this version does not know is left out."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -51,8 +51,12 @@ class Channel:
             if len(self._data) < end:
                 break
             own, self._descriptors = self._descriptors[:count], self._descriptors[count:]
-            found.append((_decode(self._data[_HEAD.size : end]), own))
-            self._data = self._data[end:]
+            body, self._data = self._data[_HEAD.size : end], self._data[end:]
+            try:
+                found.append((_decode(body), own))
+            except msgspec.DecodeError:  # of another version of svc, while one takes the place of the other
+                for each in own:
+                    os.close(each)
         return found
 
     def close(self) -> None:

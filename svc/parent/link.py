@@ -15,7 +15,8 @@ from svc.parent.messages import Message, NotRestarted, Opened, OpenPath, OpenPor
 
 BEAT = struct.Struct("=Q")
 SLOTS = 64  # instances of a generation: the highest number
-COMPLETED = 2 * SLOTS  # behind the beats of two generations: the number of the last one all of which has served
+COMPLETED = 2 * SLOTS  # behind the beats of two generations: how often all instances have been started
+RENEWING = COMPLETED + 1  # ... and whether some are still to be replaced: 1 or 0
 
 
 class Link:
@@ -25,10 +26,9 @@ class Link:
     It is the `SocketSource` of the instance.
     """
 
-    def __init__(self, channel: Channel, number: int | None, generation: int, beats: mmap.mmap, slot: int, *, is_first: bool) -> None:
+    def __init__(self, channel: Channel, number: int | None, beats: mmap.mmap, slot: int, *, is_first: bool) -> None:
         """`beats`: shared with the parent, where `slot` is this instance's."""
         self.number = number
-        self._generation = generation
         self.is_first = is_first
         self.on_retire: Callable[[socket.socket], None] = lambda heir: None
         """Called when another instance has taken the place of this one. With the socket for what it hands over."""
@@ -114,16 +114,15 @@ class Link:
     @property
     def restarts(self) -> int:
         """How often all instances have been replaced."""
-        return self._completed - 1
+        return max(0, self._cell(COMPLETED) - 1)
 
     @property
     def is_restarting(self) -> bool:
-        """A restart is under way: this instance has been started for it, and others are still to come."""
-        return self._completed < self._generation
+        """Some instances are still to be replaced."""
+        return bool(self._cell(RENEWING))
 
-    @property
-    def _completed(self) -> int:
-        found: int = BEAT.unpack_from(self._beats, COMPLETED * BEAT.size)[0]
+    def _cell(self, place: int) -> int:
+        found: int = BEAT.unpack_from(self._beats, place * BEAT.size)[0]
         return found
 
     def beat(self, now: float = 0.0) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.parent.channel import Channel, pair
 from svc.parent.kept_sockets import KeptPort, KeptSockets
-from svc.parent.link import BEAT, COMPLETED, SLOTS, Link
+from svc.parent.link import BEAT, COMPLETED, RENEWING, SLOTS, Link
 from svc.parent.member import Lives, Member, State, die_with_parent
 from svc.parent.messages import (
     Message,
@@ -37,6 +37,7 @@ from svc.parent.supervisor import notify_supervisor
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 PASSED_ON = (signal.SIGHUP,)
 RESTARTING = signal.SIGUSR2
+FORK_PAUSE = 1.0  # seconds until the system is asked for a process again
 WATCH_SECONDS = 1.0  # between two looks at the beats of the instances
 HANG_SECONDS = 30.0  # without a beat until an instance counts as hung: a commit on a slow disk takes its time
 ABORT_SECONDS = 2.0  # to write the stacks of its threads, then it is killed
@@ -87,7 +88,7 @@ class Parent:
 
     def _open_beats(self) -> tuple[int, mmap.mmap]:
         """Memory that it shares with the instances, and with the program that it executes for a restart: two generations of beats."""
-        size = (COMPLETED + 1) * BEAT.size
+        size = (RENEWING + 1) * BEAT.size
         descriptor = self._renewal.beats
         if descriptor < 0:
             descriptor = os.memfd_create("svc-beats") if hasattr(os, "memfd_create") else _nameless_file()
@@ -102,10 +103,10 @@ class Parent:
         self._generation = int(state["generation"])
         now = self._clock.monotonic()
         self._numbers = dict(map(tuple, state["numbers"]))
-        for place, generation, pid, descriptor, slot, lived, is_ready in state["members"]:
+        for place, generation, pid, descriptor, slot, lived, how in state["members"]:
             os.set_inheritable(descriptor, False)
             sock = socket.socket(fileno=descriptor)
-            member = Member(place, generation, pid, Channel(sock), slot, now - lived, State.READY if is_ready else State.RETIRING)
+            member = Member(place, generation, pid, Channel(sock), slot, now - lived, State(how))
             member.beat_at = now
             self._members[pid] = member
         self._sockets.adopt(state["sockets"], list(self._members))
@@ -118,6 +119,7 @@ class Parent:
         handled = (*STOPPING, *PASSED_ON, RESTARTING, signal.SIGCHLD)
         former = {number: signal.signal(number, self._on_signal) for number in handled}
         former_waker = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)  # which the program before has held back (`renewal`)
         self._selector.register(woken, selectors.EVENT_READ)
         for member in self._members.values():
             self._selector.register(member.channel.sock, selectors.EVENT_READ, member)
@@ -157,6 +159,7 @@ class Parent:
         if any(member.state is State.READY for member in self._members.values()):
             self._said_ready = True
             self._to_renew = list(range(self._count))
+            self._set(RENEWING, 1)
             notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + str(int(self._clock.monotonic() * 1e6)))
             self._renew_next()
         else:
@@ -173,22 +176,39 @@ class Parent:
         now = self._clock.monotonic()
         for place in [place for place, due in self._due.items() if due <= now]:
             del self._due[place]
-            if self._stops:
+            if self._stops or self._is_new(place):
                 continue
-            link = self._fork(place)
+            try:
+                link = self._fork(place)
+            except OSError as error:  # no process, descriptor or memory is left
+                self._log("error", f"instance {place} cannot be started: {error.strerror}; tried again in {FORK_PAUSE:.0f} s")
+                self._due[place] = now + FORK_PAUSE
+                continue
             if link is not None:
                 return link
         return None
 
+    def _is_new(self, place: int) -> bool:
+        """Whether an instance of this program is there, or begins."""
+        return any(
+            each.place == place and each.generation == self._generation and each.state is not State.RETIRING
+            for each in self._members.values()
+        )
+
     def _fork(self, place: int) -> Link | None:
         """Start an instance; in that, returns its link."""
-        here, there = pair()
         slot = (self._generation % 2) * SLOTS + place
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()  # the pages of all that is here stay shared: no collection of the child writes to them
         parent = os.getpid()
-        pid = os.fork()
+        here, there = pair()
+        try:
+            pid = os.fork()
+        except OSError:
+            here.close()
+            there.close()
+            raise
         if pid == 0:
             die_with_parent(parent)
             here.close()
@@ -204,8 +224,10 @@ class Parent:
     def _become(self, channel: Channel, place: int, slot: int) -> Link:
         """This is an instance: keep nothing of the parent but the lock of the root, which so outlives it."""
         self._restore()
-        for each in STOPPING[1:]:
-            signal.signal(each, _leave_to_parent)  # a terminal sends them to all processes of its group
+        for each in (*STOPPING[1:], *PASSED_ON):
+            signal.signal(
+                each, _do_nothing
+            )  # a terminal sends the first ones to all of its group, and those passed on may come before there is a handler
         for member in self._members.values():
             member.channel.sock.close()
         self._sockets.give_up()
@@ -213,7 +235,6 @@ class Parent:
         return Link(
             channel,
             self._numbers.get(place),
-            self._generation,
             self._beats,
             slot,
             is_first=place == 0 and (not self._said_ready or 0 in self._to_renew),
@@ -279,10 +300,11 @@ class Parent:
         now = self._clock.monotonic()
         member.state, member.errors, member.beat_at = State.READY, message.errors, now
         self._numbers[member.place] = message.number
-        for old in list(self._members.values()):
-            if old.state is State.READY and old.generation < member.generation and (old.place % self._count) == member.place:
-                self._replace(old, member)
         ready = [each for each in self._members.values() if each.state is State.READY and each.generation == self._generation]
+        for old in list(self._members.values()):
+            new = next((each for each in ready if each.place == old.place % self._count), None)
+            if old.state is State.READY and old.generation < self._generation and new is not None:
+                self._replace(old, new)
         if not self._said_ready:
             if len(ready) < self._count:
                 if member.place == 0:
@@ -292,8 +314,7 @@ class Parent:
             self._complete()
             self._on_ready(ready[0].errors)
             notify_supervisor("READY=1")
-        elif self._to_renew and member.place == self._to_renew[0]:
-            del self._to_renew[0]
+        elif self._to_renew and self._is_new(self._to_renew[0]) and member.place == self._to_renew[0]:
             self._renew_next()
 
     # --- restart -------------------------------------------------------------------------------------------------------------------------
@@ -306,7 +327,10 @@ class Parent:
             return
         self._log("notify", "Restarting svc.")
         self._tell_all(NotRestarted(None))
-        self._check = self._renewal.begin_check()
+        try:
+            self._check = self._renewal.begin_check()
+        except OSError as error:
+            self._give_up_restart(str(error))
 
     def _on_check_ended(self, status: int) -> None:
         """The program as it is now has said whether it could start."""
@@ -314,10 +338,20 @@ class Parent:
         assert check is not None
         if self._stops:
             return
-        reason = check.reason(status) if status else self._renewal.execute(self._state())
+        reason = check.reason(status) if status else self._execute()
         self._give_up_restart(reason)
 
+    def _execute(self) -> str:
+        """Go on as the program that is there now. Returns only if that fails, with the reason."""
+        handled = (*STOPPING, *PASSED_ON, RESTARTING)
+        signal.pthread_sigmask(signal.SIG_BLOCK, handled)  # until it has handlers, they wait
+        reason = self._renewal.execute(self._state())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+        return reason
+
     def _give_up_restart(self, reason: str) -> None:
+        self._to_renew.clear()
+        self._set(RENEWING, 0)
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
         self._tell_all(NotRestarted(reason))
 
@@ -335,7 +369,7 @@ class Parent:
                     member.channel.sock.fileno(),
                     member.slot,
                     now - member.started,
-                    member.state is not State.RETIRING,
+                    member.state.value,
                 ]
             )
         os.set_inheritable(self._beats_file, True)
@@ -348,21 +382,37 @@ class Parent:
         }
 
     def _renew_next(self) -> None:
+        """Start the next one that is of the program before; if another has had to be started there meanwhile, that is it."""
+        while self._to_renew and any(
+            each.place == self._to_renew[0] and each.generation == self._generation and each.state is State.READY
+            for each in self._members.values()
+        ):
+            del self._to_renew[0]
         if self._to_renew:
             self._due[self._to_renew[0]] = self._clock.monotonic()
             return
+        self._set(RENEWING, 0)
         self._complete()
         self._log("notify", "svc has been restarted.")
         notify_supervisor("READY=1")
 
     def _complete(self) -> None:
-        """All instances are of this generation."""
-        BEAT.pack_into(self._beats, COMPLETED * BEAT.size, self._generation)
+        """All instances have been started."""
+        (before,) = BEAT.unpack_from(self._beats, COMPLETED * BEAT.size)
+        self._set(COMPLETED, before + 1)
+
+    def _set(self, cell: int, value: int) -> None:
+        """What the instances see (`link`)."""
+        BEAT.pack_into(self._beats, cell * BEAT.size, value)
 
     def _replace(self, old: Member, new: Member) -> None:
         """Both serve: the old one hands over what is idle, and ends."""
         old.state = State.RETIRING
-        here, there = pair()
+        try:
+            here, there = pair()
+        except OSError:  # no descriptor is left: it answers what is under way, and its idle clients connect again
+            old.signal(signal.SIGTERM)
+            return
         with here, there:
             self._tell(new, Succeed(), [there.fileno()])
             self._tell(old, Retire(), [here.fileno()])
@@ -425,11 +475,10 @@ class Parent:
             if not self._to_renew and not any(each.state is not State.READY for each in self._members.values()):
                 self._sockets.close_unused()
             return
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+        how = f"with status {code}" if code >= 0 else f"by {_name_of(-code)}"
         if not self._said_ready and member.place == 0 and member.state is State.STARTING:  # it has said why
             self._fail(code if code >= 0 else SIGNALLED - code, "" if code >= 0 else f"{member} has ended {how} before it served")
         elif self._to_renew and member.state is State.STARTING and member.place == self._to_renew[0] and self._has_other(member):
-            self._to_renew.clear()
             self._give_up_restart(f"{member} has ended {how} before it served")
         else:
             self._start_again(member, how)
@@ -467,9 +516,9 @@ class Parent:
             (beat,) = BEAT.unpack_from(self._beats, member.slot * BEAT.size)
             if beat != member.beat or was_away:
                 member.beat, member.beat_at = beat, now
-            elif member.state is State.READY and now - member.beat_at > HANG_SECONDS + ABORT_SECONDS and member.is_aborted:
+            elif member.state is not State.STARTING and now - member.beat_at > HANG_SECONDS + ABORT_SECONDS and member.is_aborted:
                 member.signal(signal.SIGKILL)
-            elif member.state is State.READY and now - member.beat_at > HANG_SECONDS and not member.is_aborted:
+            elif member.state is not State.STARTING and now - member.beat_at > HANG_SECONDS and not member.is_aborted:
                 member.is_aborted = True
                 self._log(
                     "error",
@@ -478,8 +527,15 @@ class Parent:
                 member.signal(signal.SIGABRT)
 
 
-def _leave_to_parent(number: int, frame: FrameType | None) -> None:
-    """The parent has got this signal too."""
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    pass
 
 
 def _drain(sock: socket.socket) -> None:

@@ -30,7 +30,7 @@ class StartCheck:
 
     def reason(self, status: int) -> str:
         """What it has said, in one line."""
-        self._process.returncode = status  # somebody else has waited for it
+        self._process.returncode = status  # the parent has waited for it
         with self._output as output:
             output.seek(0)
             lines = output.read().decode("utf-8", "replace").split("\n")
@@ -61,7 +61,6 @@ class Renewal:
         os.set_inheritable(self.lock, True)
         sys.stdout.flush()
         sys.stderr.flush()
-        signal.set_wakeup_fd(-1)
         kept = json.dumps({**state, "lock": self.lock}, separators=(",", ":"))
         try:
             os.execve(self._command[0], self._command, {**self._environment, STATE_VARIABLE: kept})

@@ -4,6 +4,7 @@
     files.tar                the root without databases, blobs, backups, logs and what belongs to a process: configuration, keys, certificates,
                              applications with their deployments and packages
     components.tar           the applications, if `componentsRoot` is outside the root
+    keys.tar                 the keys of tokens, if they lie beside the databases and these are outside the root
     databases/<name>/1/      a managed backup of each database, with log and blobs (`store.backup`)
 
 The files come first, then `system`, then the other databases: a record never refers to a role or an application that is younger than the backup has
@@ -24,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from svc import __version__
+from svc.auth.token_keys import keys_directory
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.config import Config
 from svc.config.build import CONFIG_FILE
@@ -35,7 +37,7 @@ from svc.store.backup import Backups, BackupSource, BadBackup, Watch, restore_of
 from svc.store.backup.files import sync_directory
 from svc.store.system import SYSTEM
 
-MANIFEST, FILES, COMPONENTS, DATABASES = "backup.json", "files.tar", "components.tar", "databases"
+MANIFEST, FILES, COMPONENTS, KEYS, DATABASES = "backup.json", "files.tar", "components.tar", "keys.tar", "databases"
 _FORMAT = 1
 _OF_A_PROCESS = frozenset((LOCK_FILE, PID_FILE, "tmp", "lost+found"))
 _PIECE = 1 << 20  # bytes
@@ -86,6 +88,9 @@ def make_backup(config: Config, directory: Path, step: Step, clock: Clock = SYST
         archives[FILES] = _archive(root, directory / FILES, left_out)
         if components.is_dir() and not components.resolve().is_relative_to(root.resolve()):
             archives[COMPONENTS] = _archive(components, directory / COMPONENTS, left_out)
+        keys = keys_directory(config)
+        if keys.is_dir() and not keys.resolve().is_relative_to(root.resolve()):
+            archives[KEYS] = _archive(keys, directory / KEYS, set())
     names = []
     for path in database_paths(config):
         with step(path.name) as watch, BackupSource.at(path, config.storage.blob_paths, clock) as source:
@@ -144,6 +149,10 @@ def restore_backup(directory: Path, root: Path, examine: Callable[[Path], Config
         with step("components"):
             _require_empty(config.components_root)
             _unpack(directory / COMPONENTS, config.components_root)
+    keys = keys_directory(config)
+    if KEYS in backup.archives and not _holds_any(keys):
+        keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _unpack(directory / KEYS, keys)
     for name in backup.databases:
         with step(name) as watch:
             storage = config.database_path(name)

@@ -85,7 +85,7 @@ class InstanceOptions:
     `administrator`: the first super user, if one has to be created. `on_first_super_user`: called with it then. `make_executor(name, threads)`: for
     what would block the loop. `on_log(level, tags, text)`: called with each entry of the log. `reloads_code`: changed Python code takes effect at once,
     as under `svc dev`. `watches`: changed files are noticed. `screen`: shows what happens, and what would be printed of the log. `opens_ports`: False:
-    requests come in another way, and the signals, the logging and the sockets of this process are somebody else's. `number`: of this instance; None: the
+    requests come in another way, and the signals, the logging and the sockets of this process belong to another program. `number`: of this instance; None: the
     lowest that no other process over the same databases has. `link`: to the parent process, if it has one.
     """
 

@@ -97,7 +97,7 @@ class Channel:
                 link.send(frame)
 
     def wake(self) -> None:
-        """Wake the siblings that sleep until somebody commits."""
+        """Wake the siblings that sleep until there is a commit."""
         for link in self.links.values():
             if link.sleep.is_new():
                 link.send(_WAKE)

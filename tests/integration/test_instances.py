@@ -85,6 +85,25 @@ def test_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
         assert f"(pid: {victim}) has ended by SIGKILL; it is started again" in process.logged()
 
 
+def test_a_source_is_followed_by_one_of_them(tmp_path: Path) -> None:
+    with started(tmp_path, 2) as process:
+
+        def followers() -> set[int]:
+            return {record["pid"] for record in httpx.get(f"{process.url}/Followed/", auth=ADMIN, timeout=LIMIT).json()}
+
+        wait_until(followers)
+        (first,) = followers()
+        (second,) = pids(process) - {first}
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: len(followers()) == 2)
+        assert followers() == {first, second}, "the one that was there before"
+        wait_until(lambda: process.logged().count("successfully started") == 3)
+        process.operate("restart")
+        wait_until(lambda: process.operate("get_status").json().get("restarts") == 1)
+        wait_until(lambda: len(pids(process)) == 2 and followers() & pids(process))
+        assert len(followers() & pids(process)) == 1
+
+
 def test_one_that_hangs_is_replaced_and_makes_nobody_wait(tmp_path: Path) -> None:
     with started(tmp_path, 2, SVC_TEST_HOOK=QUICK_HANG) as process:
         before = pids(process)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from svc.api.caching.cache import TableCache
 from svc.api.caching.following import SourceFollower
 from svc.api.caching.sources import Source
+from svc.api.running import OF_APPLICATIONS
 from svc.api.table_settings import Undo, set_on_table
 from svc.errors import ClientError
 from svc.siblings import Lead
@@ -78,8 +79,10 @@ def _follow(cache: TableCache, source: Source, interface: CurrentInterface) -> L
         if chosen(getattr(interface.server, "instance", 0)):
             follow()
         return None
-    table = cache.table
-    lead = interface.lead(f"source of {table.database.name}.{table.name}: {source.name}", follow, partial(cache.stop_following, source))
+    table, name = cache.table, source.name
+    if name.startswith(OF_APPLICATIONS):  # the package of a module has another name in each process, and after each reload
+        name = name.split(".", 2)[2]
+    lead = interface.lead(f"source of {table.database.name}.{table.name}: {name}", follow, partial(cache.stop_following, source))
     if lead.is_held:
         follow()
     return lead

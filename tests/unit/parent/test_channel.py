@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from svc.parent.channel import Channel, pair
@@ -78,3 +79,21 @@ def test_the_end(channels: tuple[Channel, Channel]) -> None:
     assert there.receive() == [(Ready(1, 1), [])]
     with pytest.raises(EOFError):
         there.receive()
+
+
+class Tomorrow(msgspec.Struct, tag=True):
+    """A message of a later version."""
+
+    value: int
+
+
+def test_what_another_version_says_is_left_out(channels: tuple[Channel, Channel]) -> None:
+    here, there = channels
+    reader, writer = os.pipe()
+    here.send(Tomorrow(1), [writer])  # type: ignore[arg-type]
+    os.close(writer)
+    here.send(Ready(1, 1))
+    assert there.receive() == [], "what comes with a descriptor is read alone"
+    assert there.receive() == [(Ready(1, 1), [])]
+    assert os.read(reader, 1) == b"", "its descriptor is closed"
+    os.close(reader)

@@ -141,6 +141,20 @@ def test_applications_and_certificates_elsewhere(root: Path, tmp_path: Path) -> 
     assert (elsewhere / "shop" / "x.py").read_text() == "X = 1"
 
 
+def test_keys_of_tokens_beside_databases_elsewhere(root: Path, tmp_path: Path) -> None:
+    storage = tmp_path / "shared"
+    (root / "database").rename(storage)
+    (storage / ".keys").mkdir(mode=0o700)
+    (storage / ".keys" / ".jwtPrivate.key").write_text("secret")
+    document = read_document(root / "svc-config.yaml") | {"storage": {"path": str(storage)}}
+    write_document(root / "svc-config.yaml", document)
+    backup = make_backup(configuration(root), tmp_path / "b", quietly)
+    assert sorted(backup.archives) == ["files.tar", "keys.tar"] and sorted(backup.databases) == ["data", "system"]
+    storage.rename(tmp_path / "lost")
+    restored(tmp_path / "b", tmp_path / "r2")
+    assert (storage / ".keys" / ".jwtPrivate.key").read_text() == "secret" and (storage / ".keys").stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize(
     ("damage", "text"),
     [

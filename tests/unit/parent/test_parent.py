@@ -1,0 +1,227 @@
+"""What the parent does when instances come and go, with instances that are only written down."""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.parent import parent as module
+from svc.parent.channel import Channel, pair
+from svc.parent.link import Link
+from svc.parent.member import Member, State
+from svc.parent.messages import NotRestarted, Ready, Restart, Retire, Succeed
+from svc.parent.parent import FORK_PAUSE, HANG_SECONDS, Parent
+from svc.parent.renewal import Renewal
+
+
+class FakeRenewal(Renewal):
+    def __init__(self, state: dict[str, Any] | None = None) -> None:
+        super().__init__(["svc"], {})
+        self.state = state
+        self.fails: OSError | None = None
+
+    def begin_check(self) -> Any:
+        if self.fails is not None:
+            raise self.fails
+        return None
+
+
+class FakeMember(Member):
+    """Of a process that is not there."""
+
+    signals: list[tuple[int, int]]
+
+    def signal(self, number: int) -> None:
+        self.signals.append((self.pid, number))
+
+
+class World:
+    """`ends`: those of the instances, by process id, which count from 100."""
+
+    def __init__(self, count: int) -> None:
+        self.clock, self.renewal = FakeClock(), FakeRenewal()
+        self.log: list[str] = []
+        self.ready: list[int] = []
+        self.ends: dict[int, Channel] = {}
+        self.signals: list[tuple[int, int]] = []
+        self.refuses = False
+        self.parent = Parent(
+            count, log=lambda level, text: self.log.append(text), renewal=self.renewal, on_ready=self.ready.append, clock=self.clock
+        )
+        self.parent._selector = selectors.DefaultSelector()
+        self.parent._fork = self.fork  # type: ignore[method-assign]
+        self.parent._begin()
+        self.parent._start_due()
+
+    def fork(self, place: int) -> Link | None:
+        if self.refuses:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        pid = 100 + len(self.ends)
+        here, there = pair()
+        there.setblocking(False)
+        self.ends[pid] = Channel(there)
+        member = FakeMember(place, self.parent._generation, pid, Channel(here), place, self.clock.monotonic())
+        member.signals = self.signals
+        self.parent._members[pid] = member
+        self.parent._selector.register(here, selectors.EVENT_READ, member)
+        return None
+
+    def members(self, state: State | None = None) -> list[tuple[int, int, int]]:
+        """(process id, place, generation)"""
+        return sorted((each.pid, each.place, each.generation) for each in self.parent._members.values() if state in (None, each.state))
+
+    def becomes_ready(self, pid: int) -> None:
+        self.ends[pid].send(Ready(0, self.parent._members[pid].place))
+        self.parent._read(self.parent._members[pid])
+        self.parent._start_due()
+
+    def ended(self, pid: int, code: int = -signal.SIGKILL) -> None:
+        self.parent._on_ended(self.parent._members.pop(pid), code)
+        self.parent._start_due()
+
+    def heard(self, pid: int) -> list[Any]:
+        try:
+            found = self.ends[pid].receive()
+        except BlockingIOError:
+            return []
+        for _, descriptors in found:
+            for each in descriptors:
+                os.close(each)
+        return [message for message, _ in found]
+
+    def begin_again(self) -> None:
+        """As after the program has been executed for a restart."""
+        self.parent._begin()
+        self.parent._start_due()
+
+    def close(self) -> None:
+        for channel in self.ends.values():
+            channel.close()
+        for member in self.parent._members.values():
+            member.channel.close()
+        self.parent._selector.close()
+        self.parent._beats.close()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(2)
+    made.becomes_ready(100)
+    made.becomes_ready(101)
+    assert made.ready == [0] and made.members() == [(100, 0, 1), (101, 1, 1)]
+    yield made
+    made.close()
+
+
+def test_the_first_is_awaited() -> None:
+    world = World(3)
+    assert world.members() == [(100, 0, 1)]
+    world.becomes_ready(100)
+    assert [place for _, place, _ in world.members()] == [0, 1, 2] and world.ready == []
+    world.becomes_ready(102)
+    world.becomes_ready(101)
+    assert world.ready == [0]
+    world.close()
+
+
+def test_one_that_ends_is_started_again_with_growing_pauses(world: World) -> None:
+    world.clock.advance(10)
+    world.ended(101, 3)
+    assert world.log == ["instance 1 (pid: 101) has ended with status 3; it is started again"] and world.members()[-1] == (102, 1, 1)
+    world.clock.advance(10)
+    world.ended(102, -50)
+    assert "has ended by signal 50; it is started again in 1 s" in world.log[-1] and len(world.members()) == 1
+    world.clock.advance(1)
+    world.parent._start_due()
+    assert world.members()[-1] == (103, 1, 1)
+
+
+def test_a_restart_replaces_one_after_the_other(world: World) -> None:
+    world.begin_again()
+    assert world.members(State.STARTING) == [(102, 0, 2)]
+    world.becomes_ready(102)
+    assert world.heard(100) == [Retire()] and world.heard(102) == [Succeed()] and world.heard(101) == []
+    world.becomes_ready(103)
+    assert world.heard(101) == [Retire()] and world.members(State.READY) == [(102, 0, 2), (103, 1, 2)]
+    assert world.log == ["svc has been restarted."]
+    world.ended(100, 0)
+    world.ended(101, 0)
+    assert world.members() == [(102, 0, 2), (103, 1, 2)]
+
+
+def test_one_that_ends_before_its_turn_is_not_started_twice(world: World) -> None:
+    world.begin_again()
+    world.clock.advance(10)
+    world.ended(101)
+    assert world.members(State.STARTING) == [(102, 0, 2), (103, 1, 2)]
+    world.becomes_ready(103)
+    world.becomes_ready(102)
+    assert world.members() == [(100, 0, 1), (102, 0, 2), (103, 1, 2)] and world.log[-1] == "svc has been restarted."
+
+
+def test_one_that_ends_while_its_successor_starts_is_not_started_again(world: World) -> None:
+    world.begin_again()
+    world.clock.advance(10)
+    world.ended(100)
+    world.clock.advance(10)
+    world.parent._start_due()
+    assert world.members() == [(101, 1, 1), (102, 0, 2)]
+
+
+def test_a_restart_whose_first_instance_ends_is_given_up(world: World) -> None:
+    world.begin_again()
+    world.ended(102, 9)
+    assert world.members(State.READY) == [(100, 0, 1), (101, 1, 1)]
+    reason = "instance 0 (pid: 102) has ended with status 9 before it served"
+    assert world.heard(100) == world.heard(101) == [NotRestarted(reason)]
+    world.ended(101)
+    assert world.members(State.STARTING) == [(103, 1, 2)], "the program that is there now"
+
+
+def test_a_check_that_cannot_be_started(world: World) -> None:
+    world.renewal.fails = OSError(errno.ENOSPC, "No space left on device")
+    world.ends[101].send(Restart())
+    world.parent._read(world.parent._members[101])
+    assert world.heard(100) == [NotRestarted(None), NotRestarted("[Errno 28] No space left on device")]
+    assert world.members(State.READY) == [(100, 0, 1), (101, 1, 1)]
+
+
+def test_a_process_that_cannot_be_made_is_asked_for_again(world: World) -> None:
+    world.clock.advance(10)
+    world.refuses = True
+    world.ended(101)
+    assert "instance 1 cannot be started: Resource temporarily unavailable" in world.log[-1]
+    world.refuses = False
+    world.clock.advance(FORK_PAUSE)
+    world.parent._start_due()
+    assert world.members()[-1] == (102, 1, 1)
+
+
+def test_one_that_does_nothing_is_ended(world: World) -> None:
+    def seconds(count: int) -> None:
+        for _ in range(count):
+            world.clock.advance(1.0)
+            module.BEAT.pack_into(world.parent._beats, 0, int(world.clock.monotonic()))  # instance 0 lives
+            world.parent._watch()
+
+    seconds(int(HANG_SECONDS))
+    assert world.signals == []
+    seconds(2)
+    assert world.signals == [(101, signal.SIGABRT)] and "instance 1 (pid: 101) has done nothing for 30 s" in world.log[-1]
+    seconds(3)
+    assert world.signals[-1] == (101, signal.SIGKILL) and all(pid == 101 for pid, _ in world.signals)
+
+
+def test_nobody_hangs_if_the_machine_was_asleep(world: World) -> None:
+    world.clock.advance(HANG_SECONDS * 10)
+    world.parent._watch()
+    world.clock.advance(1.0)
+    world.parent._watch()
+    assert world.signals == []
