@@ -53,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[Process]:
     app.mkdir()
     (app / "config.yaml").write_text("rest: true\nresources: {files: resources.py}\n")
     (app / "resources.py").write_text(SOURCE)
-    process = Process(tmp_path / "root", app, env={"GATE": str(tmp_path)}).start()
+    process = Process(tmp_path / "root", app, env={"GATE": str(tmp_path), "HTTP_REQUESTAGELIMIT": "150"}).start()
     yield process
     process.stop()
 
