@@ -75,13 +75,14 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory(pid: int) -> tuple[int, int]:
-    """(resident bytes, anonymous bytes of them). The difference is mapped files: programs, and the pages of a store that maps its file,
-    which the kernel takes back when something else needs them."""
+    """(bytes in memory, anonymous bytes of them) of the process and its children. A page that several processes have, as instances and their parent do,
+    counts in equal parts for each. The difference is mapped files: programs, and the pages of a store that maps its file, which the kernel takes back when something else needs them."""
     resident = anonymous = 0
     for process in processes(pid):
-        fields = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
-        resident += int(fields["VmRSS"].split()[0]) * 1024
-        anonymous += int(fields["RssAnon"].split()[0]) * 1024
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
+        fields = {name: int(value.split()[0]) * 1024 for name, value in (line.split(":", 1) for line in lines)}
+        resident += fields["Pss"]
+        anonymous += fields["Pss_Anon"]
     return resident, anonymous
 
 
