@@ -76,7 +76,8 @@ def cpu_seconds(pid: int) -> float:
 
 def memory(pid: int) -> tuple[int, int]:
     """(bytes in memory, anonymous bytes of them) of the process and its children. A page that several processes have, as instances and their parent do,
-    counts in equal parts for each. The difference is mapped files: programs, and the pages of a store that maps its file, which the kernel takes back when something else needs them."""
+    counts in equal parts for each. The difference is mapped files: programs, and the pages of a store that maps its file, which the kernel takes back when
+    something else needs them."""
     resident = anonymous = 0
     for process in processes(pid):
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
