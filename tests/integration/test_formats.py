@@ -1,5 +1,5 @@
 """Data directories and backups of earlier versions (spec: schema-and-store §15). Each archive in tests/fixtures/formats was made by the program of the commit
-that its `expected.json` names, through REST, operations and, in the newest, MQTT 5:
+that its `expected.json` names, through REST, operations and, in the newest, MQTT 5 (`tests.support.format_fixture`):
 
     expected.json       what that program has answered: records, a blob, the history of each table
     database/, blobs/   its data directory, after an orderly end
@@ -28,23 +28,10 @@ from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY
 from svc.store.disk.database_locks import OpenLock
 from svc.store.integrity.check import check_database
 from svc.store.store_format import STORE_FORMAT, encode_format
+from tests.support.format_fixture import SCHEMA
 from tests.unit.testing.conftest import write_application
 
 ARCHIVES = sorted((Path(__file__).parents[1] / "fixtures" / "formats").glob("*.tar.xz"))
-SCHEMA = """
-type Item @table @export {
-  id: ID @primaryKey
-  name: String @indexed
-  price: Float @indexed
-  tags: [String] @indexed
-  due: Date
-  stock: Int
-  picture: Blob
-  text: String
-  made: Long @createdTime
-}
-type Short @table(expiration: 1000000000) @export { id: Long @primaryKey word: String }
-"""
 
 
 class Former:
@@ -78,8 +65,8 @@ def former(request: pytest.FixtureRequest, tmp_path: Path) -> Former:
 
 
 @pytest.fixture
-def newest(tmp_path: Path) -> Former:
-    return Former(ARCHIVES[-1], tmp_path / "former")
+def format_1(tmp_path: Path) -> Former:
+    return Former(ARCHIVES[6], tmp_path / "former")
 
 
 def application(former: Former, tmp_path: Path, **settings: Any) -> svc.testing.Application:
@@ -108,7 +95,6 @@ def history(app: svc.testing.Application, table: str) -> list[list[Any]]:
 
 
 def test_a_data_directory_is_served_by_this_version(former: Former, tmp_path: Path) -> None:
-    assert former.stored_format() == b"1"
     with application(former, tmp_path, storage_path=str(former.database), storage_blobPaths=[str(former.place / "blobs")]) as app:
         check_all(app, former.expected)
         for table, entries in former.expected["history"].items():
@@ -126,9 +112,10 @@ def test_a_data_directory_is_served_by_this_version(former: Former, tmp_path: Pa
 
 
 def test_svc_check_reads_it_before_it_is_brought_up(former: Former) -> None:
+    found = former.stored_format()
     report = check_database(former.database / "data", blob_paths=[former.place / "blobs"])
     assert report.findings == []
-    assert former.stored_format() == b"1"
+    assert former.stored_format() == found
 
 
 def test_a_backup_is_restored(former: Former, tmp_path: Path) -> None:
@@ -147,17 +134,17 @@ def test_a_backup_is_restored(former: Former, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("found", [encode_format(STORE_FORMAT + 1), b"", b"0", b"x", b"1x"])
-def test_a_format_that_is_not_known_is_refused_and_nothing_is_changed(newest: Former, found: bytes) -> None:
-    set_format(newest.database / "data", found)
+def test_a_format_that_is_not_known_is_refused_and_nothing_is_changed(format_1: Former, found: bytes) -> None:
+    set_format(format_1.database / "data", found)
     with pytest.raises(StoreFailure, match="The database data was written by another version of svc: its format is"):
-        Store(newest.database)
-    assert newest.stored_format() == found
-    assert "its format is" in check_database(newest.database / "data").findings[0]
+        Store(format_1.database)
+    assert format_1.stored_format() == found
+    assert "its format is" in check_database(format_1.database / "data").findings[0]
 
 
-def test_a_backup_of_a_later_format_is_refused_and_what_is_there_stays(newest: Former, tmp_path: Path) -> None:
+def test_a_backup_of_a_later_format_is_refused_and_what_is_there_stays(format_1: Former, tmp_path: Path) -> None:
     place = tmp_path / "backups" / "data" / "1"
-    with tarfile.open(newest.place / "backup.tar") as tar:
+    with tarfile.open(format_1.place / "backup.tar") as tar:
         tar.extractall(place, filter="data")
     set_format(place / "database", b"3")
     data = place / "database" / "data.mdb"
@@ -168,31 +155,31 @@ def test_a_backup_of_a_later_format_is_refused_and_what_is_there_stays(newest: F
             file |= {"size": data.stat().st_size, "sha256": hashlib.sha256(data.read_bytes()).hexdigest()}
     (place / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(BadBackup, match="its format is 3"):
-        restore_offline(Backups(tmp_path / "backups", "data"), newest.database, [newest.place / "blobs"])
-    assert check_database(newest.database / "data", blob_paths=[newest.place / "blobs"]).findings == []
-    assert newest.stored_format() == b"1"
+        restore_offline(Backups(tmp_path / "backups", "data"), format_1.database, [format_1.place / "blobs"])
+    assert check_database(format_1.database / "data", blob_paths=[format_1.place / "blobs"]).findings == []
+    assert format_1.stored_format() == b"1"
 
 
 @pytest.fixture
-def former_process(newest: Former) -> Iterator[OpenLock]:
+def former_process(format_1: Former) -> Iterator[OpenLock]:
     """What a process of the version before has on the database. (These locks know no processes, only who has opened the file.)"""
-    lock = OpenLock(newest.database / "data")
+    lock = OpenLock(format_1.database / "data")
     yield lock
     lock.close()
 
 
-def test_a_process_of_the_former_format_is_not_overtaken(newest: Former, former_process: OpenLock) -> None:
+def test_a_process_of_the_former_format_is_not_overtaken(format_1: Former, former_process: OpenLock) -> None:
     """It could not read what this version writes."""
     for _ in range(2):
         with pytest.raises(StoreFailure, match="another process has it open, which could not read what this version writes"):
-            Store(newest.database)
-    assert newest.stored_format() == b"1"
+            Store(format_1.database)
+    assert format_1.stored_format() == b"1"
     former_process.close()
-    Store(newest.database).close()
-    assert newest.stored_format() == encode_format()
+    Store(format_1.database).close()
+    assert format_1.stored_format() == encode_format()
 
 
 @pytest.mark.usefixtures("former_process")
-def test_processes_of_one_format_do_not_mind_each_other(newest: Former) -> None:
-    set_format(newest.database / "data", encode_format())
-    Store(newest.database).close()
+def test_processes_of_one_format_do_not_mind_each_other(format_1: Former) -> None:
+    set_format(format_1.database / "data", encode_format())
+    Store(format_1.database).close()
