@@ -22,7 +22,7 @@ from svc.messages import UNIX_PEER
 SECURE = ("https", "mqtts")  # schemes of ports with TLS
 
 ACCEPT_BATCH = 128  # connections taken in one turn; more wait for the next, so that a flood does not stop the others' requests
-LOOK_SECONDS = 0.02  # pause between two looks at the sockets of siblings: one of them may be busy, or gone
+LOOK_SECONDS = 0.02  # that a client of a sibling waits before it is taken here: the sibling may be busy, or gone
 BACK_OFF = 0.25  # seconds until a listener tries again whether the process has descriptors and memory
 WARNING_PAUSE = 1.0  # seconds between two warnings of that, of all listeners together
 
@@ -126,22 +126,29 @@ class Listener:
     def start(self) -> None:
         self._listening = True
         self._read()
-        if self._sockets.others:
-            self._loop.call_later(LOOK_SECONDS, self._look)
+        for sock in self._sockets.others:
+            self._watch(sock)
+
+    def _watch(self, sock: socket.socket) -> None:
+        """When a client has come to a sibling's socket, look a little later whether it is still there."""
+        self._loop.add_reader(sock, self._look_soon, sock)
+
+    def _look_soon(self, sock: socket.socket) -> None:
+        self._loop.remove_reader(sock)
+        self._loop.call_later(LOOK_SECONDS, self._look, sock)
 
     def _read(self) -> None:
         self._pauses = False
         for sock in self._sockets.own:
             self._loop.add_reader(sock, self.on_acceptable, sock)
 
-    def _look(self) -> None:
+    def _look(self, sock: socket.socket) -> None:
         """Take the clients that wait for a sibling."""
         if not self._listening:
             return
-        self._loop.call_later(LOOK_SECONDS, self._look)
-        for sock in self._sockets.others:
-            if not self._pauses:
-                self.on_acceptable(sock)
+        if not self._pauses:
+            self.on_acceptable(sock)
+        self._watch(sock)
 
     def on_acceptable(self, listening: socket.socket) -> None:
         last = last_descriptor(self._reserved)
@@ -199,7 +206,7 @@ class Listener:
     def stop(self) -> None:
         if self._listening:
             self._listening = False
-            for sock in self._sockets.own:
+            for sock in self.sockets:
                 self._loop.remove_reader(sock)
             self.discard()
 

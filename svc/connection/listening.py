@@ -34,8 +34,8 @@ class SharedPort:
 class ListeningSockets:
     """What an instance accepts from at one address or path.
 
-    `own`: it is told when a client comes. `others`: of its siblings, which may be busy or gone: it looks at them now and then. `port`: if others keep them
-    open; else a path is removed with its socket.
+    `own`: it is told when a client comes. `others`: of its siblings, which may be busy or gone: it takes a client that has waited there. `port`: if others
+    keep them open; else a path is removed with its socket.
     """
 
     own: tuple[socket.socket, ...]

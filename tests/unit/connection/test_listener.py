@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from svc.connection.listener import (
     ACCEPT_BATCH,
     BACK_OFF,
+    LOOK_SECONDS,
     RESERVED_BY_APPLICATION,
     RESERVED_BY_SOCKET,
     Listener,
@@ -75,8 +77,8 @@ class TimedLoop(FakeLoop):
         super().__init__()
         self.later: list[tuple[float, Callable[[], None]]] = []
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
-        self.later.append((delay, callback))
+    def call_later(self, delay: float, callback: Callable[..., None], *arguments: Any) -> None:
+        self.later.append((delay, partial(callback, *arguments)))
 
 
 class FakeConnections:
@@ -88,11 +90,14 @@ class FakeConnections:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, *others: FakeListening) -> None:
+        """`others`: the sockets of siblings."""
         self.sock, self.loop, self.connections = FakeListening(), TimedLoop(), FakeConnections()
         self.routed: list[bool] = []
         self.warnings: list[str] = []
-        self.listener = Listener(ListeningSockets((self.sock,)), self.connections, self.loop, self.routed.append, self.warnings.append)  # type: ignore[arg-type]
+        self.listener = Listener(
+            ListeningSockets((self.sock,), others), self.connections, self.loop, self.routed.append, self.warnings.append
+        )  # type: ignore[arg-type]
         self.listener.start()
 
     def arrive(self, count: int) -> None:
@@ -199,3 +204,49 @@ def test_addresses() -> None:
     assert peer_address(("::1", 1, 0, 0)) == "::1"
     assert peer_address(("127.0.0.1", 1)) == "127.0.0.1"
     assert peer_address("") == UNIX_PEER
+
+
+def test_who_has_waited_for_a_sibling_is_taken(world: World) -> None:
+    """One that has not is left to it: of clients that come to it there is one look, a little later."""
+    first, second = FakeListening(), FakeListening()
+    world = World(first, second)
+    assert world.loop.later == []  # without clients there is nothing to do
+    for is_taken_by_sibling in (True, False):
+        first.waiting.append((FakeConnected(), ("10.0.0.2", 1)))
+        world.loop.readers[first]()
+        assert set(world.loop.readers) == {world.sock, second}
+        [(delay, look)] = world.loop.later
+        assert delay == LOOK_SECONDS and world.connections.open == []
+        world.loop.later.clear()
+        if is_taken_by_sibling:
+            first.waiting.clear()
+        look()
+        assert set(world.loop.readers) == {world.sock, first, second} and world.loop.later == []
+    assert world.connections.open == ["10.0.0.2"]
+
+
+def test_a_listener_that_has_stopped_looks_no_more(world: World) -> None:
+    other = FakeListening()
+    world = World(other)
+    other.waiting.append((FakeConnected(), ("10.0.0.2", 1)))
+    world.loop.readers[other]()
+    [(_, look)] = world.loop.later
+    world.listener.stop()
+    look()
+    assert world.loop.readers == {} and world.connections.open == [] and other.closed
+
+
+def test_without_descriptors_those_of_siblings_are_left_too(world: World) -> None:
+    other = FakeListening()
+    world = World(other)
+    world.sock.waiting.append(OSError(errno.EMFILE, "Too many open files"))
+    world.turn()
+    other.waiting.append((FakeConnected(), ("10.0.0.2", 1)))
+    world.loop.readers[other]()
+    (_, resume), (_, look) = world.loop.later
+    look()
+    assert world.connections.open == []
+    resume()
+    world.loop.readers[other]()
+    world.loop.later[-1][1]()
+    assert world.connections.open == ["10.0.0.2"]
