@@ -107,7 +107,7 @@ def take_times(port: int, fields: dict[str, str], pipe: Connection) -> None:
         body = json.dumps(records.item(key, number)) if is_put else None
         began = time.perf_counter()
         with contextlib.suppress(http.client.HTTPException, OSError):  # it is opened again
-            connection.request("PUT" if is_put else "GET", f"/Item/{records.item_id(key if is_put else number)}", body, fields)
+            connection.request("PUT" if is_put else "GET", f"/Item/{records.item_id(key if is_put else number % KEYS)}", body, fields)
             response = connection.getresponse()
             response.read()
             if response.status < 300:
