@@ -85,7 +85,7 @@ def serve(
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
         if is_check:
-            return _check_start(arguments)
+            return _check_start(arguments, is_check)
         words = [word for word in sys.orig_argv[1:] if word != "-P"]  # it comes with the command
         renewal = Renewal([*python_command(), *without_secrets(words)], os.environ, kept)
         with locked_root(installation_of(arguments), arguments, is_server=True, dev=dev, kept=renewal.lock) as (config, lock):
@@ -111,10 +111,21 @@ def serve(
         return report_failed_start(error, terminal)
 
 
-def _check_start(arguments: Arguments) -> int:
-    """Whether svc could be started: the program can be imported, the configuration is valid. Nothing is started or written."""
-    from svc.cli.preparing import read_config
+def _check_start(arguments: Arguments, state: str) -> int:
+    """Whether svc could be started in the place of a parent in this state: the program can be imported, the configuration is valid. Nothing is started or
+    written."""
+    import msgspec
 
+    from svc.cli.preparing import read_config
+    from svc.errors import ConfigError
+    from svc.parent.state import decode_state
+
+    try:
+        decode_state(state)
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"this version of svc cannot go on with the processes of the one that runs, stop that and start this: {error}"
+        ) from error
     read_config(installation_of(arguments), arguments)
     return 0
 

@@ -97,11 +97,14 @@ class Connections(SharedState):
             connection.drain()
 
     def retire(self) -> None:
-        """Another process takes over: feeds and tunnels are ended, for their clients to come back to that; the others stay until they have been answered."""
-        for lasting in list(self.lasting):
-            lasting.drain()
+        """Another process takes over: the connections stay until they have been answered."""
         for connection in list(self.open):
             connection.retire()
+
+    def send_away(self) -> None:
+        """Feeds and tunnels are ended, for their clients to come back to another process. To be called again: a connection that is left may begin one."""
+        for lasting in list(self.lasting):
+            lasting.drain(is_replaced=True)
 
     def give(self) -> Iterator[tuple[socket.socket, str, str]]:
         """Sockets of connections whose peer waits for nothing, with address and scheme: another process goes on with them. The caller closes them."""

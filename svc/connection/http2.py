@@ -6,6 +6,7 @@ Each request is a `Http2Exchange`, with a deadline of its own. Of the connection
     the preface, a header block, a small frame    headersTimeout, else GOAWAY and the end
     a request, while none is under way            keepAliveTimeout, else GOAWAY and the end
     the peer to read what the socket holds        timeout without progress, else closed
+    its end, when another process takes over      RETIRE_SECONDS until a moment without requests, then the next
     the answer to the PING that announces a stop  DRAIN_SECONDS, then without it
     the peer's FIN, after it broke the protocol   LINGER_SECONDS, discarding, else closed
 
@@ -50,6 +51,7 @@ PreparedAnswer = tuple[Callable[[float, int, int, float], None], float, int, int
 PIECE = 24 * 1024  # bytes that are taken apart in one step: a whole frame and the head before it, or 4 ms of the smallest frames
 ANSWERS_MAX = 4 << 20  # bytes of answers waiting for windows, beyond which no further request is begun
 DRAIN_SECONDS = 1.0  # for a peer to learn that we are stopping
+RETIRE_SECONDS = 10.0  # for a connection to be without requests
 LINGER_SECONDS = 2.0  # for a peer to read a GOAWAY that was sent while it was sending
 
 
@@ -65,6 +67,7 @@ class Http2Connection(SocketConnection):
         "_is_lingering",
         "_losing",
         "_rest",
+        "_retire_deadline",
         "_since",
         "_stall_deadline",
         "_ticked",
@@ -102,6 +105,7 @@ class Http2Connection(SocketConnection):
         self._idle_deadline = self.deadline
         self._stall_deadline = inf
         self._drain_deadline = inf
+        self._retire_deadline = inf
         self._ticked = now  # time of the last `protocol.tick`
         self._unread = False  # the connection ends while the peer may still be sending
         self._is_lingering = False
@@ -189,7 +193,7 @@ class Http2Connection(SocketConnection):
         if (
             shared.prepared is not None
             and self.peer_certificate is None
-            and not (self._out or self._events or self._waiting or (self._parked and self._is_late))
+            and not (self._out or self._events or self._waiting or (self._parked and self._is_late) or self._retire_deadline != inf)
         ):
             plain = partial(shared.prepared.answer_stream, self, shared)
         events = protocol.receive_data(data, plain)
@@ -468,6 +472,9 @@ class Http2Connection(SocketConnection):
         if self._pending >= HIGH_WATER:
             return  # the rest stays with the protocol, which interleaves the streams fairly
         data = protocol.data_to_send()
+        if self._retire_deadline != inf and protocol.idle:
+            protocol.finish_drain()
+            data += protocol.data_to_send()
         if data:
             self._out.append(data)
             self._pending += len(data)
@@ -566,13 +573,16 @@ class Http2Connection(SocketConnection):
             self._give_up_all()
             self._head_deadline = self._idle_deadline = inf
             self.close_soon()
+        if self._retire_deadline <= now:
+            self._retire_deadline = inf
+            self._end_requests()
         if self._drain_deadline <= now:
             self._drain_deadline = inf
             self.protocol.finish_drain()
             self.touch()
         for exchange in [e for e in self._exchanges.values() if e.deadline <= now]:
             exchange.on_deadline()
-        deadlines = [self._head_deadline, self._stall_deadline, self._drain_deadline]
+        deadlines = [self._head_deadline, self._stall_deadline, self._drain_deadline, self._retire_deadline]
         deadlines += [exchange.deadline for exchange in self._exchanges.values()]
         if self._is_idle:
             deadlines.append(self._idle_deadline)
@@ -597,17 +607,22 @@ class Http2Connection(SocketConnection):
         if self.closed:
             return
         self._collect()
+        self._end_requests()
+
+    def _end_requests(self) -> None:
         if self.protocol.idle:
             self.protocol.finish_drain()
-            self.touch()
-            return
-        self.retire()
+        else:
+            self.protocol.drain()
+            self._drain_deadline = self._shared.now() + DRAIN_SECONDS
+            self.deadline = min(self.deadline, self._drain_deadline)
+        self.touch()
 
     def retire(self) -> None:
-        self.protocol.drain()
-        self._drain_deadline = self._shared.now() + DRAIN_SECONDS
-        self.deadline = min(self.deadline, self._drain_deadline)
-        self.touch()
+        """Say GOAWAY right behind an answer, when none is left to be given: who waits for one can still read it, which h2 cannot behind a GOAWAY (its client
+        httpx loses the request), and who sends nothing before it has read all has nothing on its way."""
+        self._retire_deadline = self._shared.now() + RETIRE_SECONDS
+        self.deadline = min(self.deadline, self._retire_deadline)
 
     def _on_close(self) -> None:
         self._give_up_all()

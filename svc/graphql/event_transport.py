@@ -111,7 +111,7 @@ class ListStream(EventFeed):
     def sweep(self, now: float) -> None:
         self._keep_alive(now)
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         """The server stops: without `complete`, so that clients connect again."""
         if self._writer is not None:
             self._writer.end()

@@ -112,7 +112,7 @@ class SourceStream(EventFeed):
         else:
             self._keep_alive(now)
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         self._on_end(EndReason.FINISHED)
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class IteratorStream(EventFeed):
     def sweep(self, now: float) -> None:
         self._keep_alive(now)
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         if self._writer is not None:
             self._writer.end()
 

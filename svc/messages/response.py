@@ -35,8 +35,8 @@ class Feed:
     def sweep(self, now: float) -> float | None:
         """About once a second, with `clock.monotonic()`: for keep-alive messages. Returns as `Receiver.sweep` does."""
 
-    def drain(self) -> None:
-        """The server is stopping: call `writer.end()` soon."""
+    def drain(self, is_replaced: bool = False) -> None:
+        """The server is stopping: call `writer.end()` soon. `is_replaced`: as of `Receiver.drain`."""
 
     def login_ended(self) -> None:
         """What let the caller in has ended (`auth.logins`): call `writer.end()` soon. Event streams are ended so, other answers are not."""

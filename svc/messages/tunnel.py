@@ -57,8 +57,8 @@ class Receiver(Protocol):
     def sweep(self, now: float) -> float | None:
         """About once a second, with `clock.monotonic()`: for deadlines. Returns the time until which that is not needed again; None: it is, each time."""
 
-    def drain(self) -> None:
-        """The server is stopping: close the tunnel soon."""
+    def drain(self, is_replaced: bool = False) -> None:
+        """The server is stopping: close the tunnel soon. `is_replaced`: another process serves in its place, so the peer may come back at once."""
 
     def login_ended(self) -> None:
         """What let the caller in has ended (`auth.logins`): close the tunnel soon."""

@@ -357,7 +357,7 @@ class _AppFeed(Feed):
     def on_sent(self) -> None:
         self._call.has_room()
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         self._call.drain()
 
     def close(self) -> None:

@@ -218,8 +218,9 @@ class Link:
             self.end(KEEP_ALIVE_TIMEOUT, "no packet within one and a half times the keep-alive")
         return None
 
-    def drain(self) -> None:
-        self.end(SHUTTING_DOWN, "the server is stopping")
+    def drain(self, is_replaced: bool = False) -> None:
+        # Also of a restart: 0x9C would send the client to another address, and 0x89 have it wait.
+        self.end(SHUTTING_DOWN, "the server is restarting: connect again" if is_replaced else "the server is stopping")
 
     def login_ended(self) -> None:
         self.end(NOT_AUTHORIZED, "the login has ended")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from svc.connection.listening import listen_at, listen_further, listen_on
+from svc.parent.state import PortState
 
 
 @dataclass(slots=True)
@@ -104,23 +105,20 @@ class KeptSockets:
 
     # --- across an exec of the parent ---------------------------------------------------------------------------------------------------
 
-    def inheritable(self) -> list[list[object]]:
-        """What `adopt` needs in the program that this process executes; the descriptors stay open there."""
-        rows: list[list[object]] = []
-        for kept in self._kept:
-            numbers = [[sock.fileno() for sock in group] for group in kept.sockets]
-            for group in numbers:
-                for number in group:
-                    os.set_inheritable(number, True)
-            rows.append([kept.name, kept.port, list(kept.hosts), kept.path, kept.occurrence, numbers])
-        return rows
+    def state(self) -> list[PortState]:
+        return [
+            PortState(
+                kept.name, kept.port, kept.hosts, kept.path, kept.occurrence, [[sock.fileno() for sock in group] for group in kept.sockets]
+            )
+            for kept in self._kept
+        ]
 
-    def adopt(self, rows: Sequence[Sequence[object]], users: Sequence[Hashable]) -> None:
+    def adopt(self, ports: Sequence[PortState], users: Sequence[Hashable]) -> None:
         """`users`: instances that go on meanwhile. They may listen on any of them."""
-        for name, port, hosts, path, occurrence, numbers in rows:
-            groups = [[socket.socket(fileno=number) for number in group] for group in numbers]  # type: ignore[attr-defined]
+        for port in ports:
+            groups = [[socket.socket(fileno=number) for number in group] for group in port.sockets]
             for group in groups:
                 for sock in group:
                     os.set_inheritable(sock.fileno(), False)
                     sock.setblocking(False)
-            self._kept.append(KeptPort(str(name), int(str(port)), tuple(hosts), str(path), int(str(occurrence)), groups, set(users)))  # type: ignore[arg-type]
+            self._kept.append(KeptPort(port.name, port.port, port.hosts, port.path, port.occurrence, groups, set(users)))

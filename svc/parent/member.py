@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 from svc.parent.channel import Channel
 
@@ -18,7 +18,7 @@ SHORT_LIFE = 5.0  # seconds
 SHORT_LIVES_MAX = 5  # as many short lives in a row: it is given up
 
 
-class State(Enum):
+class State(StrEnum):
     STARTING = "starting"
     READY = "ready"
     RETIRING = "retiring"

@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.parent.channel import Channel, pair
@@ -32,6 +31,7 @@ from svc.parent.messages import (
     Succeed,
 )
 from svc.parent.renewal import Renewal, StartCheck
+from svc.parent.state import MemberState, ParentState
 from svc.parent.supervisor import notify_supervisor
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -100,16 +100,16 @@ class Parent:
         state = self._renewal.state
         if state is None:
             return
-        self._generation = int(state["generation"])
+        self._generation = state.generation
         now = self._clock.monotonic()
-        self._numbers = dict(map(tuple, state["numbers"]))
-        for place, generation, pid, descriptor, slot, lived, how in state["members"]:
-            os.set_inheritable(descriptor, False)
-            sock = socket.socket(fileno=descriptor)
-            member = Member(place, generation, pid, Channel(sock), slot, now - lived, State(how))
+        self._numbers = state.numbers
+        for each in state.members:
+            os.set_inheritable(each.channel, False)
+            channel = Channel(socket.socket(fileno=each.channel))
+            member = Member(each.place, each.generation, each.pid, channel, each.slot, now - each.lived, State(each.state))
             member.beat_at = now
-            self._members[pid] = member
-        self._sockets.adopt(state["sockets"], list(self._members))
+            self._members[each.pid] = member
+        self._sockets.adopt(state.ports, list(self._members))
 
     def run(self) -> int | Link:
         self._selector = selectors.DefaultSelector()
@@ -328,7 +328,7 @@ class Parent:
         self._log("notify", "Restarting svc.")
         self._tell_all(NotRestarted(None))
         try:
-            self._check = self._renewal.begin_check()
+            self._check = self._renewal.begin_check(self._state())
         except OSError as error:
             self._give_up_restart(str(error))
 
@@ -355,31 +355,14 @@ class Parent:
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
         self._tell_all(NotRestarted(reason))
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> ParentState:
         """For the program that this process executes; what it names stays open there."""
         now = self._clock.monotonic()
-        members = []
-        for member in self._members.values():
-            os.set_inheritable(member.channel.sock.fileno(), True)
-            members.append(
-                [
-                    member.place,
-                    member.generation,
-                    member.pid,
-                    member.channel.sock.fileno(),
-                    member.slot,
-                    now - member.started,
-                    member.state.value,
-                ]
-            )
-        os.set_inheritable(self._beats_file, True)
-        return {
-            "generation": self._generation,
-            "numbers": list(self._numbers.items()),
-            "beats": self._beats_file,
-            "members": members,
-            "sockets": self._sockets.inheritable(),
-        }
+        members = [
+            MemberState(each.place, each.generation, each.pid, each.channel.sock.fileno(), each.slot, now - each.started, each.state.value)
+            for each in self._members.values()
+        ]
+        return ParentState(self._generation, self._numbers, self._beats_file, self._renewal.lock, members, self._sockets.state())
 
     def _renew_next(self) -> None:
         """Start the next one that is of the program before; if another has had to be started there meanwhile, that is it."""

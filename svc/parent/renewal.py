@@ -5,26 +5,32 @@ The program reads what it has kept from the environment. Before that it is asked
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO
+
+from svc.parent.state import ParentState, decode_state, encode_state
 
 STATE_VARIABLE = "SVC_KEPT"
 CHECK_VARIABLE = "SVC_START_CHECK"
 
 
 class StartCheck:
-    """A process that reads the configuration and imports the program, and ends with status 0 if both can be done. `pid`: of it; its parent waits for it."""
+    """A process that imports the program, and reads the configuration and the state of the parent. It ends with status 0 if all can be done. `pid`: of it; its
+    parent waits for it."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], state: ParentState) -> None:
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            command, env={**environment, CHECK_VARIABLE: "1"}, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output
+            command,
+            env={**environment, CHECK_VARIABLE: encode_state(state).decode()},
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
         )
         self.pid = self._process.pid
 
@@ -44,38 +50,41 @@ class Renewal:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], kept: str = "") -> None:
         """`command`, `environment`: of the program. `kept`: the value of STATE_VARIABLE."""
         self.pid = os.getpid()
-        self.state: dict[str, Any] | None = json.loads(kept) if kept else None
-        self.lock: int = -1 if self.state is None else self.state["lock"]
-        self.beats: int = -1 if self.state is None else self.state["beats"]
+        self.state = decode_state(kept) if kept else None
+        self.lock = -1 if self.state is None else self.state.lock
+        self.beats = -1 if self.state is None else self.state.beats
         for descriptor in (self.lock, self.beats):
             if descriptor >= 0:
                 os.set_inheritable(descriptor, False)
         self._command = list(command)
         self._environment = dict(environment)
 
-    def begin_check(self) -> StartCheck:
-        return StartCheck(self._command, self._environment)
+    def begin_check(self, state: ParentState) -> StartCheck:
+        """Raises OSError."""
+        return StartCheck(self._command, self._environment, state)
 
-    def execute(self, state: Mapping[str, Any]) -> str:
-        """Execute the program. Returns only if that fails, with the reason."""
-        os.set_inheritable(self.lock, True)
+    def execute(self, state: ParentState) -> str:
+        """Execute the program, with what the state names kept open. Returns only if that fails, with the reason."""
+        for descriptor in state.descriptors:
+            os.set_inheritable(descriptor, True)
         sys.stdout.flush()
         sys.stderr.flush()
-        kept = json.dumps({**state, "lock": self.lock}, separators=(",", ":"))
         try:
-            os.execve(self._command[0], self._command, {**self._environment, STATE_VARIABLE: kept})
+            os.execve(self._command[0], self._command, {**self._environment, STATE_VARIABLE: encode_state(state).decode()})
         except OSError as error:
+            for descriptor in state.descriptors:
+                os.set_inheritable(descriptor, False)
             return str(error)
 
     def stop_members(self) -> None:
         """End the instances that were kept, in an orderly way, and wait for that: nothing will look after them, or must run beside them."""
         if self.state is None:
             return
-        for _, _, pid, descriptor, *_ in self.state["members"]:
+        for member in self.state.members:
             try:
-                os.kill(pid, signal.SIGTERM)
-                os.waitpid(pid, 0)
+                os.kill(member.pid, signal.SIGTERM)
+                os.waitpid(member.pid, 0)
             except (ChildProcessError, ProcessLookupError):
                 pass
-            os.close(descriptor)
-        self.state["members"] = []
+            os.close(member.channel)
+        self.state.members.clear()

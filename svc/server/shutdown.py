@@ -81,6 +81,9 @@ class Shutdown:
         if self.is_closing:
             return
         heir.take(self._ports)
+        for each in self._ports:
+            each.connections.send_away()
+        self._loop.call_soon(heir.take, self._ports)  # those which that has ended, before the next request of such a client is read
         is_used = any(each.connections.open for each in self._ports)
         if is_used and self._clock.monotonic() < deadline:
             self._loop.call_later(_DRAIN_POLL, self._wait_until_taken, heir, deadline)

@@ -7,6 +7,7 @@ from svc.errors import Problem
 NORMAL = 1000
 GOING_AWAY = 1001
 INTERNAL_ERROR = 1011
+SERVICE_RESTART = 1012  # the peer may connect again at once
 TRY_AGAIN_LATER = 1013  # also: too slow
 NOT_LOGGED_IN = 3000
 FORBIDDEN = 3003

@@ -140,7 +140,7 @@ class RawReceiver:
     def sweep(self, now: float) -> None:
         pass
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         self._socket.close()
 
     def login_ended(self) -> None:

@@ -38,7 +38,16 @@ from svc.protocol.websocket import (
     WebSocketProtocol,
     WebSocketState,
 )
-from svc.websocket.close_codes import GOING_AWAY, INTERNAL_ERROR, NORMAL, NOT_LOGGED_IN, TRY_AGAIN_LATER, WebSocketClosed, close_frame_for
+from svc.websocket.close_codes import (
+    GOING_AWAY,
+    INTERNAL_ERROR,
+    NORMAL,
+    NOT_LOGGED_IN,
+    SERVICE_RESTART,
+    TRY_AGAIN_LATER,
+    WebSocketClosed,
+    close_frame_for,
+)
 
 if TYPE_CHECKING:
     from svc.connection.input_share import InputShare
@@ -391,8 +400,8 @@ class WebSocket:
             self._drop_incoming()
             self._answer_close()
 
-    def drain(self) -> None:
-        self.close_soon(GOING_AWAY)
+    def drain(self, is_replaced: bool = False) -> None:
+        self.close_soon(SERVICE_RESTART if is_replaced else GOING_AWAY)
 
     # --- what the peer did -----------------------------------------------------------------------------------------------------------
 

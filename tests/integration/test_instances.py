@@ -6,10 +6,7 @@ import os
 import re
 import signal
 import socket
-import threading
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -17,34 +14,12 @@ import psutil
 import pytest
 
 from svc.root.lock import PID_FILE
-from tests.integration.conftest import LIMIT, PASSWORD, Process, authorization
-from tests.support.forked import run_command
+from tests.integration.conftest import LIMIT, Process, authorization
+from tests.support.instances import ADMIN, APP, answering, pids, started
 from tests.support.server_hooks import QUICK_HANG
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
-
-APP = Path(__file__).parent / "instances"
-ADMIN = ("admin", PASSWORD)
-
-
-@contextmanager
-def started(path: Path, count: int, **env: str) -> Iterator[Process]:
-    process = Process(path / "root", APP, env={"INSTANCES": str(count), **env}).start()
-    wait_until(lambda: process.logged().count("successfully started") == count)
-    try:
-        yield process
-    finally:
-        process.kill()
-
-
-def answering(process: Process, tries: int = 64) -> Counter[int]:
-    """How often which instance answers, each time over a new connection."""
-    return Counter(httpx.get(f"{process.url}/Who/", auth=ADMIN, timeout=LIMIT).json()["pid"] for _ in range(tries))
-
-
-def pids(process: Process) -> set[int]:
-    return {each.pid for each in process.instances}
 
 
 def one_of_two_is_new(process: Process, before: set[int]) -> bool:
@@ -151,89 +126,3 @@ def test_a_port_of_another_program(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         with pytest.raises(AssertionError, match=f"cannot listen on http.port {port}, http.host 127.0.0.1: Address already in use"):
             Process(tmp_path / "root", APP, env={"INSTANCES": "2", "HTTP_PORT": port, "HTTP_HOST": "127.0.0.1"}).start()
-
-
-class Callers:
-    """Threads that send requests without a pause that matters; half of them over one connection, half with a new one for each."""
-
-    def __init__(self, process: Process, count: int = 6) -> None:
-        self.answered: Counter[int] = Counter()
-        self.failed: list[str] = []
-        self._process = process
-        self._ends = threading.Event()
-        self._threads = [threading.Thread(target=self._call, args=(number,)) for number in range(count)]
-        for thread in self._threads:
-            thread.start()
-
-    def _call(self, number: int) -> None:
-        client, sent = self._process.client(), 0
-        while not self._ends.wait(0.02):
-            if number % 2:
-                client.close()
-                client = self._process.client()
-            sent += 1
-            try:
-                answer = client.put(f"/Item/{number}", json={"value": sent}) if number % 3 else client.get("/Who/")
-                self.answered[answer.json()["pid"] if answer.content else 0] += 1
-                if not answer.is_success:
-                    self.failed.append(answer.text)
-            except httpx.HTTPError as error:
-                self.failed.append(repr(error))
-        client.close()
-
-    def end(self) -> None:
-        self._ends.set()
-        for thread in self._threads:
-            thread.join()
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_restart_loses_no_request(tmp_path: Path, count: int) -> None:
-    with started(tmp_path, count) as process:
-        idle = process.client()
-        first = idle.get("/Who/").json()["pid"]
-        callers = Callers(process)
-        before = pids(process)
-        try:
-            for number in (1, 2):
-                assert process.operate("restart").status_code == 200
-                wait_until(lambda: process.operate("get_status").json().get("restarts") == number)  # noqa: B023
-                wait_until(lambda: len(pids(process)) == count and not pids(process) & before)  # noqa: B023
-                assert set(answering(process)) == pids(process)
-                before = pids(process)
-        finally:
-            callers.end()
-        assert callers.failed == []
-        assert len(callers.answered) > count
-        second = idle.get("/Who/").json()["pid"]  # over the connection that it had
-        assert first != second and second in pids(process)
-        idle.close()
-        assert process.stop() == 0
-
-
-def test_a_restart_that_cannot_be_is_given_up(tmp_path: Path) -> None:
-    with started(tmp_path, 1) as process:
-        before = pids(process)
-        config = process.root / "svc-config.yaml"
-        good = config.read_text()
-        config.write_text("http: [1")
-        process.operate("restart")
-        wait_until(lambda: "restartFailed" in process.operate("get_status").json())
-        assert "svc-config.yaml" in process.operate("get_status").json()["restartFailed"]
-        assert pids(process) == before and answering(process, 3)
-        config.write_text(good)
-        (process.root.parent / "broken").touch()  # the program can be started, but no instance
-        process.operate("restart")
-        wait_until(lambda: "has ended with status 9 before it served" in process.logged())
-        assert pids(process) == before and answering(process, 3)
-        (process.root.parent / "broken").unlink()
-        process.operate("restart")
-        wait_until(lambda: pids(process) != before and len(pids(process)) == 1)
-        assert answering(process, 3)
-
-
-def test_the_command_says_why_it_does_not_restart(tmp_path: Path) -> None:
-    with started(tmp_path, 1) as process:
-        (tmp_path / "broken").touch()
-        done = run_command(["restart"], cwd=tmp_path, env=process.env, timeout=LIMIT)
-        assert done.returncode == 1 and "svc is not restarted, and goes on as it is: instance 0 " in done.stderr

@@ -46,10 +46,11 @@ class Client:
 
     def __init__(
         self,
-        server: MqttServer,
+        server: Process,
         client_id: str = "",
         version: int = paho.MQTTv5,
         *,
+        port: int | None = None,
         clean: bool = True,
         tls: bool = False,
         transport: Literal["tcp", "websockets"] = "tcp",
@@ -59,7 +60,8 @@ class Client:
         reconnects: bool = True,
         on_request: Callable[[paho.Client, paho.MQTTMessage], object] | None = None,
     ) -> None:
-        """`certificate`: that it shows. `reconnects`: when the connection is lost. `on_request`: called with each message."""
+        """`port`: of a server that is no MqttServer. `certificate`: that it shows. `reconnects`: when the connection is lost. `on_request`: called with each
+        message."""
         self.messages: list[paho.MQTTMessage] = []
         self.connected: list[tuple[bool, int]] = []
         self.ended: list[int] = []
@@ -100,7 +102,9 @@ class Client:
             properties = Properties(PacketTypes.CONNECT)
             properties.SessionExpiryInterval = 0 if clean else 1000
             given = {"clean_start": clean, "properties": properties}
-        port = server.port if transport == "websockets" else server.mqtts_port if tls else server.mqtt_port
+        if port is None:
+            assert isinstance(server, MqttServer)
+            port = server.port if transport == "websockets" else server.mqtts_port if tls else server.mqtt_port
         self.client.connect("localhost" if tls else "127.0.0.1", port, 30, **given)
         self.client.loop_start()
         self.until(lambda: self.connected or self.ended)

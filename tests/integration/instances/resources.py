@@ -8,11 +8,37 @@ if Path("broken").exists():  # in the directory of the server: every start ends 
     os._exit(9)
 
 
+def _mark(name):
+    Path(name).touch()
+
+
+def _is_marked(name):
+    return Path(name).exists()
+
+
 class Who(Resource):
     """The process that answers."""
 
     def get(self, query=None):
         return {"pid": os.getpid(), "instance": server.instance}
+
+
+class Slow(Resource):
+    """Answers when it may."""
+
+    async def get(self, query=None):
+        _mark("waits")
+        while not _is_marked("go"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return {"pid": os.getpid()}
+
+
+class Paced(Resource):
+    """Takes a moment."""
+
+    async def get(self, query=None):
+        await asyncio.sleep(0.02)
+        return {"pid": os.getpid()}
 
 
 class Block(Resource):

@@ -29,7 +29,7 @@ class Recorded(Feed):
     def sweep(self, now: float) -> None:
         self.heard.append("sweep")
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         assert self.writer is not None
         self.heard.append("drain")
         self.writer.end()

@@ -474,7 +474,7 @@ class WritesAtOnce(Feed):
     def sweep(self, now: float) -> None:
         pass
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         pass
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from svc.connection import Exchange
 from svc.connection.bodies import HIGH_WATER, LOW_WATER
-from svc.connection.http2 import DRAIN_SECONDS, LINGER_SECONDS, UNSENT_MAX, Http2Connection
+from svc.connection.http2 import DRAIN_SECONDS, LINGER_SECONDS, RETIRE_SECONDS, UNSENT_MAX, Http2Connection
 from svc.connection.http2_exchange import BUFFERED_HIGH_WATER
 from svc.messages import Feed, FeedWriter, Response, Tunnel, Upgrade
 from svc.protocol.http2_frames import (
@@ -363,7 +363,7 @@ class Counting(Feed):
     def on_sent(self) -> None:
         self.sent += 1
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         self.drains += 1
 
     def close(self) -> None:
@@ -592,6 +592,47 @@ def test_a_drain_of_an_idle_connection(world: World2) -> None:
     assert world.sock.closed
 
 
+def test_one_whose_place_is_taken_says_goodbye_behind_an_answer(world: World2) -> None:
+    world.ask()
+    world.sock.sent = b""
+    world.connections.retire()
+    world.turn()
+    assert world.sock.sent == b"" and not world.sock.closed  # a request may be on its way
+    answer = world.ask()
+    assert answer.is_complete and [goodbye.last_stream_id for goodbye in world.client.goodbyes] == [3]
+    assert world.sock.closed
+
+
+def test_one_whose_place_is_taken_waits_for_the_last_answer(world: World2) -> None:
+    world.later()
+    first, second = world.ask(), world.ask()
+    world.connections.retire()
+    for answer, exchange in zip((first, second), world.application.handled, strict=True):
+        assert not world.sock.closed and b"drain-ok" not in world.sock.sent
+        exchange.respond(Response(b"x"))
+        world.talk()
+        assert answer.is_complete and answer.body == b"x"
+    assert world.client.goodbyes and world.sock.closed
+
+
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_one_whose_place_is_taken_says_goodbye_at_last(world: World2, is_idle: bool) -> None:
+    if not is_idle:
+        world.later()
+    world.ask()
+    world.sock.sent = b""
+    world.connections.retire()
+    world.pass_time(RETIRE_SECONDS)
+    world.turn()
+    if is_idle:
+        assert world.sock.sent == encode_goaway(1, NO_ERROR) and world.sock.closed
+        return
+    assert world.sock.sent == encode_goaway(LARGEST_WINDOW, NO_ERROR) + encode_frame(PING, 0, 0, b"drain-ok")
+    world.sock.sent = b""
+    world.receive(encode_frame(PING, ACK, 0, b"drain-ok"))
+    assert world.sock.sent == encode_goaway(1, NO_ERROR) and not world.sock.closed
+
+
 def test_a_drain_answers_what_has_just_come(world: World2) -> None:
     answer = world.client.answers[world.client.request("GET", "/late")]
     world.sock.incoming.append(world.client.h2.data_to_send())
@@ -644,7 +685,7 @@ class Echo:
     def sweep(self, now: float) -> None:
         pass
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         self.said.append("drain")
 
 

@@ -36,7 +36,7 @@ class Recorded:
     def sweep(self, now: float) -> None:
         self.heard.append("sweep")
 
-    def drain(self) -> None:
+    def drain(self, is_replaced: bool = False) -> None:
         self.heard.append("drain")
 
 

@@ -335,7 +335,9 @@ def test_sent_bytes_are_counted_at_the_end(node: Node) -> None:
     assert (path, method, status, body_bytes) == ("Feed", "GET", 200, body)
 
 
-def test_a_stop_ends_streams_and_sockets(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [1001, 1012])
+def test_a_stop_ends_streams_and_sockets(tmp_path: Path, code: int) -> None:
+    """1012: another process serves in the place of this one."""
     app = tmp_path / "app"
     app.mkdir()
     (app / "schema.graphql").write_text(SCHEMA)
@@ -347,10 +349,14 @@ def test_a_stop_ends_streams_and_sockets(tmp_path: Path) -> None:
     other = FakeSource()
     answers(other)
     socket = Socket(node)
-    node.connections.drain()
+    if code == 1001:
+        node.connections.drain()
+    else:
+        node.connections.retire()
+        node.connections.send_away()
     node.settle()
     assert stream.ended and source.closed == 1
-    assert socket.closing == (1001, "")
+    assert socket.closing == (code, "")
     socket.say(8, b"\x03\xe9")
     assert other.closed == 1
     node.close()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from svc.parent.kept_sockets import KeptSockets
 from tests.support.waiting import wait_until
@@ -96,9 +97,7 @@ def test_a_port_of_another_program_is_not_shared_with_it(kept: KeptSockets, shar
 def test_they_go_on_in_another_program(kept: KeptSockets, tmp_path: Path) -> None:
     port = kept.open_port("a", "http.port", 0, HOSTS, 0)
     kept.open_path("a", str(tmp_path / "socket"))
-    rows = kept.inheritable()
-    assert all(os.get_inheritable(sock.fileno()) for group in port.sockets for sock in group)
-    copies = [[*row[:-1], [[os.dup(number) for number in group] for group in row[-1]]] for row in rows]  # type: ignore[union-attr]
+    copies = [replace(state, sockets=[[os.dup(number) for number in group] for group in state.sockets]) for state in kept.state()]
     later = KeptSockets(3)
     later.adopt(copies, ["a"])
     kept.give_up()

@@ -19,15 +19,15 @@ from svc.parent.member import Member, State
 from svc.parent.messages import NotRestarted, Ready, Restart, Retire, Succeed
 from svc.parent.parent import FORK_PAUSE, HANG_SECONDS, Parent
 from svc.parent.renewal import Renewal
+from svc.parent.state import ParentState
 
 
 class FakeRenewal(Renewal):
-    def __init__(self, state: dict[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(["svc"], {})
-        self.state = state
         self.fails: OSError | None = None
 
-    def begin_check(self) -> Any:
+    def begin_check(self, state: ParentState) -> Any:
         if self.fails is not None:
             raise self.fails
         return None

@@ -36,7 +36,13 @@ class FakePorts:
     def __init__(self) -> None:
         self.connections = self
         self.open: set[str] = set()
+        self.feeds: set[str] = set()
         self.stops = self.retired = 0
+
+    def send_away(self) -> None:
+        """Connections are left when their feeds have ended."""
+        self.open |= self.feeds
+        self.feeds.clear()
 
     def retire(self) -> None:
         self.retired += 1
@@ -157,6 +163,20 @@ def test_one_that_is_replaced_ends_when_its_connections_have(world: World) -> No
     heir.takes = {"request"}
     world.loop.run()
     assert world.loop.stopped and heir.closed and world.application.stops == 0
+
+
+def test_feeds_that_begin_while_it_is_replaced_are_ended_and_their_connections_taken_at_once(world: World) -> None:
+    heir = FakeHeir()
+    heir.takes = {"feed", "another"}
+    world.application.open.add("request")
+    for feed in ("feed", "another"):
+        world.application.feeds.add(feed)
+        if feed == "feed":
+            world.shutdown.retire(heir, 100.0)  # type: ignore[arg-type]
+        world.loop.run()
+        assert not world.application.feeds and world.application.open <= {"request", "another"}
+    world.loop.run()
+    assert world.application.open == {"request"}
 
 
 def test_one_that_is_replaced_stops_when_its_time_is_over(world: World) -> None:
