@@ -142,7 +142,9 @@ class DeferredBatch:
         for index, run in self._runs.items():
             deferred.runs[index].append(run)
         deferred.changed |= self._changed
-        deferred.is_lost = self._is_lost or len(deferred.changed) > MAX_CHANGED or any(len(runs) > MOST_RUNS for runs in deferred.runs.values())
+        deferred.is_lost = (
+            self._is_lost or len(deferred.changed) > MAX_CHANGED or any(len(runs) > MOST_RUNS for runs in deferred.runs.values())
+        )
         deferred.last_lsn = self._last_lsn
 
 
