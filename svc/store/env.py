@@ -488,6 +488,13 @@ class Environment:
             raise self._problem(error) from error
         return True
 
+    def is_awaited(self) -> bool:
+        """Whether another process has announced that writers wait for the long writer of this one."""
+        try:
+            return self._gate.is_awaited()
+        except OSError as error:
+            raise self._problem(error) from error
+
     def withdraw(self) -> None:
         """No writer of this process waits any more."""
         self._gate.withdraw()

@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import paho.mqtt.client as paho
 import pytest
@@ -41,12 +41,20 @@ class MqttServer(Process):
         super().__init__(folder / "root", app, env={**ports, **tls, **env})
 
 
+class MqttPorts(Protocol):
+    """Where clients connect: over WebSocket, TCP and TLS."""
+
+    port: int
+    mqtt_port: int
+    mqtts_port: int
+
+
 class Client:
     """A paho client whose callbacks note what they are called with."""
 
     def __init__(
         self,
-        server: Process,
+        server: MqttPorts | Process,
         client_id: str = "",
         version: int = paho.MQTTv5,
         *,

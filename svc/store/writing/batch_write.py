@@ -2,6 +2,10 @@
 
 Order makes it fast: records and the entries of each index are written through one cursor, so that LMDB finds most positions next to the one
 before. Index entries come last, so records and indexes agree only when all steps have been taken.
+
+    writer.begin(), writer.write(...) once or several times, writer.end()     # or steps(...), which is all of it
+
+After each `write` they agree but for the indexes that a load leaves out, which `end` is for: so the write may end there.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ Outcome = tuple[dict[str, Any], dict[str, Any] | None, tuple[str, ...], float | 
 
 
 class BatchWriter:
-    """Writes items of one table as `rules` say; one use, with nothing else written in between."""
+    """Writes items of one table as `rules` say; for one transaction, with nothing else written in between. All in steps of less than 1 ms."""
 
     def __init__(
         self, write_set: WriteSet, table: Table, rules: BatchRules, deferred: DeferredBatch | None = None, *, asks: bool = False
@@ -91,10 +95,19 @@ class BatchWriter:
         ]
 
     def steps(self, order: list[bytes], items: Mapping[bytes, BatchItem]) -> Iterator[None]:
-        """Write the items in the order of their stored keys. In steps of less than 1 ms."""
-        txn, table = self._set.txn, self._table
+        """Write the items in the order of their stored keys."""
+        yield from self.begin()
+        yield from self.write(order, items)
+        yield from self.end()
+
+    def begin(self) -> Iterator[None]:
+        """Before the first `write`."""
         if self._deferred is not None:
             yield from self._deferred.begin()
+
+    def write(self, order: list[bytes], items: Mapping[bytes, BatchItem]) -> Iterator[None]:
+        """Write those of `items` that are in `order`: stored keys, sorted."""
+        txn, table = self._set.txn, self._table
         cursor = txn.cursor(table.primary)
         is_empty = not txn.stat(table.primary)["entries"]
         for start in range(0, len(order), MANY):
@@ -102,12 +115,17 @@ class BatchWriter:
             self._write_records(cursor, [items[stored] for stored in some], {} if is_empty else dict(cursor.getmulti(some)))
             yield
         for run in self._runs:
-            if self._deferred is not None and self._deferred.leaves_out(run.index):
-                yield from self._deferred.add(run.index, (yield from run.merged()))
-            else:
+            if self._deferred is None or not self._deferred.leaves_out(run.index):
                 yield from self._write_entries(run)
-        if self._deferred is not None:
-            self._deferred.end()
+
+    def end(self) -> Iterator[None]:
+        """After the last `write`."""
+        if self._deferred is None:
+            return
+        for run in self._runs:
+            if self._deferred.leaves_out(run.index):
+                yield from self._deferred.add(run.index, (yield from run.merged()))
+        self._deferred.end()
 
     def _write_records(self, cursor: Cursor, items: list[BatchItem], found: dict[bytes, bytes]) -> None:
         """`found`: the records that are stored under their keys."""

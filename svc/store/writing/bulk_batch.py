@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_ERRORS = 100  # that a result lists
 _PREPARED = 64  # records that are prepared in one step
+CHUNK = 256  # records after which a batch can end early; to write their index entries each time costs a tenth more
 _RUN = 1000  # records that are sorted at once
 _MOST_PROPERTIES = 2000  # of a record whose faulty attribute is looked for
 Mode = Literal["insert", "update", "upsert", "delete"]
@@ -74,7 +75,10 @@ class BulkResult:
 
 
 class BulkBatch:
-    """The records of one batch, as `long_write.Work`, and what becomes of them, as `batch_write.BatchRules`."""
+    """The records of one batch, as `long_write.Work`, and what becomes of them, as `batch_write.BatchRules`.
+
+    `is_over`: asked after each CHUNK of them whether to end there, and to leave the rest to another write; None: it is written as a whole.
+    """
 
     def __init__(self, table: Table, mode: Mode, source: str, decide: Decide | None) -> None:
         self.table = table
@@ -92,6 +96,8 @@ class BulkBatch:
         self.written = 0
         self.defer: DeferredIndexes | None = None  # indexes that are left out
         self.deferred: DeferredBatch | None = None  # by the last attempt to write it
+        self.is_over: Callable[[], bool] | None = None
+        self._taken = self._numbered = 0  # by that attempt: of `_order`, and of `_keyless`
         self._shapes: set[tuple[str, ...]] = set()  # of records whose names are known
         self._items: dict[bytes, BatchItem] = {}  # by stored key
         self._later: dict[bytes, list[tuple[int, Record]]] = {}  # further records with the same key
@@ -207,39 +213,90 @@ class BulkBatch:
         self.written = 0
         self._skipped = self._skipped_early
         self._failures = self._failures_early.copy()
-        assert self._order is not None
-        items, order = self._items, self._order
-        if self._keyless:
-            numbered = yield from self._number(write_set)
-            items = items | numbered
-            order = sorted(order + list(numbered))
-            yield
+        self._taken = self._numbered = 0
+        self.size = len(self._sorted) + len(self._keyless)
         if self.mode == "delete":
-            for stored in order:
-                removed = write_set.delete(self.table, items[stored].key, None)
-                self.written += removed
-                self._skipped += (not removed) + len(self._later.get(stored, ()))
-                yield
-                yield from write_set.follow()
-            yield from write_set.check_end()
+            yield from self._delete(write_set)
         else:
-            self.deferred = None if self.defer is None else DeferredBatch(self.defer, write_set)
-            writer = BatchWriter(write_set, self.table, self, self.deferred, asks=True)
-            self._admit = writer.admit if self.table.constraints is not None else None
-            yield from writer.steps(order, items)
-            self.written_bytes = write_set.written_bytes
+            yield from self._put(write_set)
+        self.size = self._taken + self._numbered
 
-    def _number(self, write_set: WriteSet) -> Generator[None, None, dict[bytes, BatchItem]]:
-        """The records without a key, under new ones that none of the others has."""
+    def _put(self, write_set: WriteSet) -> Iterator[None]:
+        self.deferred = None if self.defer is None else DeferredBatch(self.defer, write_set)
+        writer = BatchWriter(write_set, self.table, self, self.deferred, asks=True)
+        self._admit = writer.admit if self.table.constraints is not None else None
+        yield from writer.begin()
+        while not self.is_written:
+            order, items = yield from self._next(write_set)
+            yield from writer.write(order, items)
+            if self.is_over is not None and self.is_over():
+                break
+        yield from writer.end()
+        self.written_bytes = write_set.written_bytes
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing of it is left, once the last attempt is committed."""
+        return self._taken == len(self._sorted) and self._numbered == len(self._keyless)
+
+    @property
+    def _sorted(self) -> list[bytes]:
+        assert self._order is not None
+        return self._order
+
+    def _delete(self, write_set: WriteSet) -> Iterator[None]:
+        for stored in self._sorted:
+            removed = write_set.delete(self.table, self._items[stored].key, None)
+            self.written += removed
+            self._skipped += (not removed) + len(self._later.get(stored, ()))
+            self._taken += 1
+            yield
+            yield from write_set.follow()
+            if self.is_over is not None and not self._taken % CHUNK and self.is_over():
+                break
+        yield from write_set.check_end()
+
+    def _next(self, write_set: WriteSet) -> Generator[None, None, tuple[list[bytes], dict[bytes, BatchItem]]]:
+        """(stored keys, items): those to be written next. If it may end early, the ones that get a number come behind the others: each is to be used."""
+        order, items, keyless = self._sorted, self._items, self._keyless
+        if self.is_over is None:
+            self._taken, self._numbered = len(order), len(keyless)
+            if not keyless:
+                return order, items
+            numbered = yield from self._number(write_set, keyless)
+            yield
+            return sorted([*order, *numbered]), items | numbered
+        if self._taken < len(order):
+            some = order[self._taken : self._taken + CHUNK]
+            self._taken += len(some)
+            return some, items
+        numbered = yield from self._number(write_set, keyless[self._numbered : self._numbered + CHUNK])
+        self._numbered += len(numbered)
+        return sorted(numbered), numbered
+
+    def advance(self, slices: Slices) -> None:
+        """What the last attempt has written is committed, and counted: what is left of the batch is the rest."""
+        order = self._sorted
+        written, self._order = order[: self._taken], order[self._taken :]
+        slices.discard([self._items.pop(stored) for stored in written] + self._keyless[: self._numbered])
+        for stored in written if self._later else ():
+            self._later.pop(stored, None)
+        del self._keyless[: self._numbered]
+        self._taken = self._numbered = self._skipped_early = 0
+        self._failures_early = []
+        self.size = len(self._order) + len(self._keyless)
+
+    def _number(self, write_set: WriteSet, keyless: list[BatchItem]) -> Generator[None, None, dict[bytes, BatchItem]]:
+        """Records without a key, under new ones that none of the others has."""
         table = self.table
         found: dict[bytes, BatchItem] = {}
         keys: Iterator[Key] = iter(())
-        for item in self._keyless:
+        for item in keyless:
             encoded = b""
             while not encoded or encoded in self._items:
                 key = next(keys, None)
                 if key is None:
-                    keys = table.new_keys_in(write_set.txn, len(self._keyless) - len(found))
+                    keys = table.new_keys_in(write_set.txn, len(keyless) - len(found))
                     continue
                 encoded = encode_primary(key)
             item.data[table.primary_key] = key
@@ -254,7 +311,7 @@ class BulkBatch:
     def discard(self, slices: Slices) -> None:
         """Free the records."""
         slices.discard([*self._items.values(), *self._keyless])
-        self._items, self._keyless, self._order = {}, [], None
+        self._items, self._keyless, self._order = {}, [], []
 
     def count(self, result: BulkResult) -> None:
         """What was committed."""

@@ -4,8 +4,9 @@
                            ^ the next one is prepared while this one is written and committed
 
 A batch is a long write (`long_write`): in slices of a few milliseconds with readers served in between, committed on a helper thread, and in the
-queue with all other writers of the database, which are admitted between two batches. It is stored as a whole or not at all. Within it the records are
-written in the order of their keys (`batch_write`).
+queue with all other writers of the database, which are admitted between two batches. Where other processes write too, or writers of this one wait, it ends
+early when it has had its share of time and somebody waits: what is left of it is another write. Within one the records are written in the order of their
+keys (`batch_write`).
 
 Records that cannot be written are counted and left out; they hinder no other. What becomes of a record depends on the mode:
 
@@ -109,6 +110,7 @@ class _BulkWriter:
         self._source = source
         self._largest = largest
         self._size = min(BATCH, largest)
+        self._made_wait = False  # whether writers of this process waited for the last one
         self.result = BulkResult()
         self._deferred: DeferredIndexes | None = None
         self._may_defer = mode in ("insert", "upsert") and self._record_count() <= FEW
@@ -174,6 +176,25 @@ class _BulkWriter:
     async def _write(self, batch: BulkBatch) -> None:
         for blob in batch.unsaved:
             await save(blob, self._database.blobs, self._store.helper)
+        is_written = False
+        while not is_written:
+            batch = await self._write_part(batch)
+            batch.count(self.result)
+            if batch.deferred is not None:
+                batch.deferred.keep()
+            is_written = batch.is_written
+            if is_written:
+                records = self._record_count()
+                self._defer_indexes(records)
+                self._size = min(next_size(records, batch.written_bytes // (batch.written or 1)), self._largest)
+                batch.discard(self._slices)
+            else:
+                batch.advance(self._slices)
+            if self._on_batch is not None:
+                await self._on_batch(self.result)
+
+    async def _write_part(self, batch: BulkBatch) -> BulkBatch:
+        """Write what is left of a batch, or the first of it. Returns it, or what has taken its place."""
         batch.defer = self._deferred
         for tries_left in reversed(range(TRIES)):
             if not self._is_there:
@@ -186,8 +207,12 @@ class _BulkWriter:
                 batch.names = {}
             try:
                 tables = {self._table: batch.definition}
-                await LongWrite(self._store, batch, tables, self._user, self._operation, self._trace_id).run()
-                break
+                write = LongWrite(self._store, batch, tables, self._user, self._operation, self._trace_id)
+                batch.is_over = write.is_over if self._made_wait or self._database.env.has_siblings() else None
+                await write.run()
+                self._made_wait = write.made_wait
+                await asyncio.sleep(0)  # in which those run that are admitted now
+                return batch
             except Overloaded:
                 if not tries_left:
                     raise
@@ -195,15 +220,7 @@ class _BulkWriter:
             except ServerError:
                 if not tries_left or (self._is_there and batch.definition is self._table.definition):
                     raise
-        batch.count(self.result)
-        if batch.deferred is not None:
-            batch.deferred.keep()
-        records = self._record_count()
-        self._defer_indexes(records)
-        self._size = min(next_size(records, batch.written_bytes // (batch.written or 1)), self._largest)
-        batch.discard(self._slices)
-        if self._on_batch is not None:
-            await self._on_batch(self.result)
+        raise AssertionError("the last try raises")
 
     def _defer_indexes(self, records: int) -> None:
         """From here on leave indexes out, if the load is large, and all but a few of the table's `records` are its own."""

@@ -17,7 +17,7 @@ tell, or if they are too many, the background builder does it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 from svc.errors import Problem
@@ -39,7 +39,8 @@ logger = logging.getLogger("svc.store")
 WORTHWHILE = 16_384  # records that a load has written when it begins to leave indexes out
 FEW = 1024  # records of others that the table may have: more are a table that an application queries
 MAX_CHANGED = 100_000  # records
-CHUNK = 1 << 18  # entries of an index that are entered in one transaction: other writers wait for it
+CHUNK = 1 << 18  # entries of an index that are entered in one transaction, unless other writers wait for it
+MOST_RUNS = 2048  # of an index, of which the merge has a block in memory
 _LOOKED_AT = 64  # records in one step
 _ENTERED = 100  # index entries in one step
 
@@ -82,7 +83,9 @@ class DeferredIndexes:
         merge = Merge.of(self.file, self.runs[index])
         while True:
             part = _Part(self, index, merge)
-            await LongTask(self.table.database, part.steps, CHUNK, user).run()
+            task = LongTask(self.table.database, part.steps, CHUNK, user)
+            part.is_over = task.is_over
+            await task.run()
             if not part.is_possible:
                 return False
             self.changed, self.last_lsn, merge = part.changed, part.last_lsn, part.merge
@@ -139,7 +142,9 @@ class DeferredBatch:
         for index, run in self._runs.items():
             deferred.runs[index].append(run)
         deferred.changed |= self._changed
-        deferred.is_lost = self._is_lost or len(deferred.changed) > MAX_CHANGED
+        deferred.is_lost = (
+            self._is_lost or len(deferred.changed) > MAX_CHANGED or any(len(runs) > MOST_RUNS for runs in deferred.runs.values())
+        )
         deferred.last_lsn = self._last_lsn
 
 
@@ -150,6 +155,7 @@ class _Part:
         self._deferred = deferred
         self._index = index
         self._merge = merge
+        self.is_over: Callable[[], bool] = lambda: False  # asked whether to end early
 
     def steps(self, write_set: WriteSet) -> Steps:
         deferred, index, txn = self._deferred, self._index, write_set.txn
@@ -173,7 +179,7 @@ class _Part:
         cursor = write_set.txn.cursor(self._index.handle)
         changed = self.changed
         count = 0
-        while count < CHUNK:
+        while count < CHUNK and not (count and self.is_over()):
             yield from self.merge.fill()
             entries = self.merge.take()
             if not entries:

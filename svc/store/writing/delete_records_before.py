@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from svc.store.table import Table
 
 BATCH = 1000  # records deleted together
+SHARED_BATCH = 250  # the same where another process may write, which waits until they are
 LOW_BATCH = 10  # the same on a full volume: the log gets their images
 
 
@@ -30,6 +31,7 @@ async def remove_records_before(
     Raises the Problem that ends it; the batches before are deleted.
     """
     store = table.database.store
+    env = table.database.env
     search = _Search(table, attribute, before_ms)
     deleted = found = 0
     while not search.done:
@@ -37,7 +39,8 @@ async def remove_records_before(
         transaction = Transaction(store, user)
         snapshot = table.database.snapshot()
         why = RemovalReason(table.database.log.newest_lsn(snapshot), search.is_old)
-        for stored, raw in search.batch(snapshot):
+        most = LOW_BATCH if env.reserve.is_low else SHARED_BATCH if env.has_siblings() else BATCH
+        for stored, raw in search.batch(snapshot, most):
             transaction.delete_stored(table, stored, raw, why)
             found += 1
         if transaction.has_writes:
@@ -59,8 +62,8 @@ class _Search:
         self._behind_entry: Entry | None = None
         self.done = False
 
-    def batch(self, txn: Txn) -> Iterator[tuple[bytes, bytes]]:
-        """Up to BATCH more (stored key, raw), as far as one slice gets."""
+    def batch(self, txn: Txn, most: int) -> Iterator[tuple[bytes, bytes]]:
+        """Up to `most` more (stored key, raw), as far as one slice gets."""
         now = self._table.database.clock.monotonic
         end = now() + SLICE
         index = self._table.indexes.get(self._attribute)
@@ -69,7 +72,7 @@ class _Search:
             if raw is not None and self.is_old(stored, raw):
                 yield stored, raw
                 count += 1
-            if count >= (LOW_BATCH if self._table.database.env.reserve.is_low else BATCH) or now() >= end:
+            if count >= most or now() >= end:
                 return
         self.done = True
 

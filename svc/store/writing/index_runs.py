@@ -56,9 +56,10 @@ class IndexRuns:
             self._last = []
 
     def merged(self) -> Generator[None, None, list[bytes]]:
-        """All of them, sorted; in short steps. To be called once."""
+        """All that have come since the last call, sorted; in short steps."""
         self._last.sort()
-        return merge_runs([*self._runs, self._last])
+        runs, self._runs, self._last = [*self._runs, self._last], [], []
+        return merge_runs(runs)
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:

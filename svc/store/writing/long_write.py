@@ -60,6 +60,7 @@ logger = logging.getLogger("svc.store")
 T = TypeVar("T")
 
 RESTARTS = 5
+SHARE = 0.02  # seconds that a write which can end early has before it makes way for others
 CACHE_CHANGES = 20_000  # index entries that are entered into caches; with more of them the caches are dropped, and loaded again on demand
 _CHUNK = 200  # of them, or of log entries, between two reads of the clock
 _PAUSE = 0.002  # polling interval, seconds: whether another process has ended its turn
@@ -83,7 +84,8 @@ _NEXT = {
 
 
 class Work(Protocol):
-    """What a long write carries out, all in one database. `size`: number of writes. `adds`: whether it may store something new."""
+    """What a long write carries out, all in one database. `size`: number of writes; when it has ended early, of those. `adds`: whether it may store something
+    new."""
 
     database: Database
     size: int
@@ -123,6 +125,7 @@ class LongWrite:
         self.mqtt: MqttMessage | None = None  # whose message it carries out
         self.prepare: Callable[[LongWrite], Awaitable[None]] | None = None  # decides what the work is; called again if all was undone
         self.wall_ms = 0.0  # of the writes, with `version`: known to `prepare`
+        self.made_wait = False  # whether other writers of this process wait at its end
         self._restarts = 0
         self._problem: Problem | None = None
         self._commit: Future[None] | None = None
@@ -135,6 +138,12 @@ class LongWrite:
         """For the log."""
         user = "the service" if self._user is None else f"the user {self._user}"
         return f"a write of {self._work.size} records by {user}"
+
+    def is_over(self) -> bool:
+        """Whether work that can end early is to do so: other writers wait, of this process or another, and it has had its share."""
+        if not self.since or self._now() - self.since < SHARE:
+            return False
+        return len(self._store.queue_of(self._database)) > 0 or self._env.is_awaited()
 
     def _begin_again(self) -> None:
         self._steps: Iterator[None] = iter(())
@@ -173,7 +182,8 @@ class LongWrite:
         finally:
             if self._env.holder is self:
                 self._env.release()
-            queue.release()
+            self.made_wait = len(queue) > 0
+            queue.release(self._work.size)
             self._work.forget(self._store.slices)
         if cancelled:
             raise asyncio.CancelledError

@@ -175,13 +175,14 @@ class WriterQueue:
         self._long.size = size
         self._since = self._now()
 
-    def release(self) -> None:
-        """The long write has ended: admit the next writers."""
+    def release(self, size: int | None = None) -> None:
+        """The long write has ended, after `size` writes if those are others than it began with: admit the next writers."""
         long, since = self._long, self._since
         self._long = None
         self._move(QueueInput.RELEASE)
-        if long is not None and long.size is not None and long.size >= PACE_FROM:
-            self._pace = (self._pace + (self._now() - since) / long.size) / 2
+        size = size or (None if long is None else long.size)
+        if size is not None and size >= PACE_FROM:
+            self._pace = (self._pace + (self._now() - since) / size) / 2
         self._advance()
 
     async def _enqueue(self, waiter: _Waiter) -> None:

@@ -18,6 +18,7 @@ from svc.store.values.validation import Validator
 from svc.store.writing import batch_write, bulk_batch, bulk_write, index_runs
 from svc.store.writing.bulk_batch import BulkResult, RefusedRecord
 from tests.support.fakes import HeldBack, TickingClock
+from tests.support.waiting_writers import WaitingWriters
 from tests.unit.store.writing.test_long_write import Turns, put, writing
 
 
@@ -71,6 +72,13 @@ def content(table: Table) -> dict[Any, dict[str, Any]]:
 
 def rows(count: int, **more: Any) -> list[dict[str, Any]]:
     return [{"code": f"s{number * 7 % count:03}", "price": number, "tags": ["a", f"t{number % 3}"], **more} for number in range(count)]
+
+
+@pytest.fixture
+def sibling(seats: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[WaitingWriters]:
+    sibling = WaitingWriters(seats.database, monkeypatch)
+    yield sibling
+    sibling.close()
 
 
 # -- the modes
@@ -446,3 +454,88 @@ def test_listeners_are_told_once(turns: Turns, store: Store, seats: Table) -> No
     write(turns, seats, rows(10))
     write(turns, seats, [{"code": "s001", "price": 5}], "upsert")
     assert len(heard) == 11 and heard[-1][0] == "s001" and heard[-1][1] is not None
+
+
+# -- others that wait
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert", "update", "delete"])
+def test_a_batch_ends_early_where_another_process_waits(turns: Turns, seats: Table, sibling: WaitingWriters, mode: str) -> None:
+    there = 0 if mode in ("insert", "upsert") else 12
+    if there:
+        write(turns, seats, rows(there))
+    sibling.begun = 0
+    committed: list[int] = []
+
+    async def note(result: BulkResult) -> None:
+        committed.append(result.total)
+
+    found = write(turns, seats, [*rows(12), *rows(12)[:2], {"price": "no"}, {"code": "s999", "price": 1}], mode, on_batch=note)
+    assert len(committed) > 1 and sibling.begun == len(committed) and sorted({*committed}) == committed
+    assert found.total == committed[-1] == 16
+    changed = {"insert": (13, 2, 1), "upsert": (15, 0, 1), "update": (14, 1, 1), "delete": (12, 3, 1)}[mode]
+    assert counts(found) == changed
+    assert len(content(seats)) == (0 if mode == "delete" else 13 if mode in ("insert", "upsert") else 12)
+    assert [failure.number for failure in found.errors] == [15]
+
+
+def test_numbers_of_records_without_a_key(turns: Turns, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come without a gap, also where a number is one of another record of the batch, and of a part that was undone."""
+    attributes = (Attribute("id", "Int", primary_key=True), Attribute("n", "Int"))
+    table = store.open_database("data").define_table(TableDefinition("T", attributes=attributes))
+    others = WaitingWriters(table.database, monkeypatch)
+    records: list[dict[str, Any]] = [{"n": number} for number in range(30)]
+    task = turns.start(bulk_write.bulk_write(table, [{"id": 12, "n": 0}, *records, {"id": 14, "n": 0}], mode="insert"))
+    writing(turns, table)
+    put(store, store.databases["data"].tables["T"], 1000, n=1)
+    turns.until(task.done)
+    assert counts(task.result()) == (32, 0, 0) and others.begun > 2
+    found = content(table)
+    assert len(found) == 33 and {12, 14, 1000} < found.keys()
+    others.close()
+    store.check()
+
+
+def test_nobody_waits_any_more(turns: Turns, seats: Table, sibling: WaitingWriters) -> None:
+    async def leave(result: BulkResult) -> None:
+        sibling.leave()
+
+    assert counts(write(turns, seats, rows(40), on_batch=leave)) == (40, 0, 0)
+    assert sibling.begun == 2
+
+
+def test_a_batch_that_is_alone_is_one_write(turns: Turns, seats: Table, sibling: WaitingWriters) -> None:
+    sibling.leave()
+    assert counts(write(turns, seats, rows(40))) == (40, 0, 0)
+    assert sibling.begun == 1
+
+
+def test_writers_of_this_process_are_admitted_between_parts(turns: Turns, store: Store, seats: Table, sibling: WaitingWriters) -> None:
+    sibling.leave()
+    task = turns.start(bulk_write.bulk_write(seats, rows(200), mode="insert"))
+    writing(turns, seats)
+    transaction = store.begin()
+    transaction.put(seats, "between", {"code": "between"})
+    other = turns.start(transaction.apply_in_turn())
+    turns.until(other.done)
+    assert not task.done() and "between" in content(seats) and 0 < len(content(seats)) - 1 < 200
+    turns.until(task.done)
+    assert counts(task.result()) == (200, 0, 0)
+    store.check()
+
+
+def test_a_part_that_is_undone_is_written_again(turns: Turns, store: Store, seats: Table, sibling: WaitingWriters) -> None:
+    """A writer that cannot wait comes in the middle of the second part."""
+    parts: list[int] = []
+
+    async def note(result: BulkResult) -> None:
+        parts.append(result.written)
+
+    task = turns.start(bulk_write.bulk_write(seats, rows(40), mode="insert", on_batch=note))
+    turns.until(lambda: parts)
+    writing(turns, seats)
+    put(store, seats, "s998", price=1)
+    turns.until(task.done)
+    assert counts(task.result()) == (40, 0, 0) and len(content(seats)) == 41
+    assert parts == sorted({*parts})
+    store.check()

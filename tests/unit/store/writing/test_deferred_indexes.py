@@ -18,6 +18,7 @@ from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing import bulk_write, deferred_indexes
 from svc.store.writing.bulk_batch import BulkResult
 from tests.support.fakes import HeldBack, TickingClock
+from tests.support.waiting_writers import WaitingWriters
 from tests.unit.store.writing.test_long_write import Turns, put
 
 BATCH = 20
@@ -85,6 +86,26 @@ def test_a_large_load_builds_them_at_its_end(turns: Turns, store: Store, seats: 
     assert not are_ready(seats), "the background builder leaves them alone"
     turns.until(task.done)
     assert task.result().written == 8 * BATCH
+    check_built(store, seats)
+
+
+@pytest.mark.parametrize("most", [deferred_indexes.MOST_RUNS, 3])
+def test_where_others_wait(turns: Turns, store: Store, seats: Table, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """The parts of batches are runs of few entries, of which there may be too many; and an index is built in more parts."""
+    monkeypatch.setattr(deferred_indexes, "MOST_RUNS", most)
+    monkeypatch.setattr(sorted_runs, "TAKEN", 8)
+    others = WaitingWriters(seats.database, monkeypatch)
+    parts: list[int] = []
+
+    async def note(result: BulkResult) -> None:
+        parts.append(result.written)
+
+    task = start(turns, seats, on_batch=note)
+    turns.until(task.done)
+    assert task.result().written == parts[-1] == 8 * BATCH and len(parts) > 8
+    others.close()
+    if most == 3:
+        build_in_background(store, seats)
     check_built(store, seats)
 
 
