@@ -134,6 +134,7 @@ def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | L
     """In this process, which becomes the parent: the exit status, when all has ended. In each of the instances that it forks: its link."""
     from svc.logs import Logs
     from svc.parent import Parent
+    from svc.tls.ticket_keys import prepare_contexts
 
     def log(level: str, text: str) -> None:
         try:
@@ -143,6 +144,7 @@ def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | L
         except OSError as error:  # the instances go on, whatever their parent can say
             print(f"svc: {text} (the log cannot be written: {error.strerror})", file=sys.stderr)
 
+    prepare_contexts()
     return Parent(
         config.instances, log=log, renewal=renewal, on_ready=start.all_ready, exits_on_restart=bool(os.environ.get("SVC_EXIT_ON_RESTART"))
     ).run()

@@ -9,7 +9,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from svc.api.results import Items
-from svc.testing.instance import FAR, PATIENCE, Instance, LoadError
+from svc.testing.instance import FAR, Instance, LoadError
 from svc.testing.records import LogEntry
 from svc.testing.requests import Callers, CallOptions, Requests, Wire
 from svc.testing.sockets import HANDSHAKE, Socket
@@ -270,12 +270,13 @@ def _with_accept(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def app(
-    directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float = PATIENCE, **settings: Any
+    directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float | None = None, **settings: Any
 ) -> Application:
     """Start the application in `directory`; `close` it, or use it as a context manager.
 
     `check`: raise LoadError if a part of it cannot be loaded. `now`: what its clock shows at first, the time by default. `patience`: real seconds that
-    a call may take. `settings`: by their names with `_` for the dots, `http_timeout=5`. Raises TypeError for an unknown setting, ConfigError.
+    a call may take; None: those of the environment, `SVC_TESTING_PATIENCE`, or 10. `settings`: by their names with `_` for the dots, `http_timeout=5`.
+    Raises TypeError for an unknown setting, ConfigError.
     """
     path = Path(directory).absolute()
     if not path.is_dir():

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "svc_app(directory=None, *, check=True, now=None, patience=10, **settings): how the fixture svc_app starts the application",
+        "svc_app(directory=None, *, check=True, now=None, patience=None, **settings): how the fixture svc_app starts the application",
     )
 
 

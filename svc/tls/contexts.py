@@ -1,6 +1,7 @@
 """`ServerContexts`: the TLS contexts of a port, by server name (spec: http §14, configuration §2.5).
 
-A context per certificate. A handshake begins with the default one, and takes another when the client names a host of that (SNI):
+A context per certificate. A handshake begins with one that has none, whose keys of session tickets count (`ticket_keys`), and takes that of the host that the
+client names (SNI):
 
 1. the name itself, then `*.` and the name without its first label; a stored certificate before one of the section, of two stored ones the newer;
 2. no match, or no name (clients that use an address): the first entry of the section, or the stored certificate for the same host.
@@ -10,7 +11,7 @@ be used leaves the old context in place and is logged once. As certificate and k
 if the next poll still finds it.
 
 All contexts of a port trust the same authorities for client certificates. A session may be resumed under another host name, so a client would otherwise
-get in everywhere with the certificate of one host's authority.
+get in everywhere with the certificate of one host's authority. When these authorities change, no session from before is resumed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from svc.logs import Logger
 from svc.tls.entries import Entry, StoredCertificates, Unusable, read, stamp
 from svc.tls.mtls import Mtls
 from svc.tls.peer import PeerCertificate
+from svc.tls.ticket_keys import take_context
 
 POLL_SECONDS = 3.0  # polling interval of the files: new ones are in use soon, and a stat costs next to nothing
 
@@ -78,6 +80,8 @@ class ServerContexts:
         self._authorities: tuple[Any, str] | None = None  # what they were read from, PEM
         self._reported_authorities: dict[Path, str] = {}
         self._reported = ""
+        self._first: ssl.SSLContext | None = None  # with which handshakes begin
+        self._first_trusts = ""
         self._default: ssl.SSLContext | None = None
         self._names: dict[str, ssl.SSLContext] = {}
         self._changes = 0  # of `stored`, as of the last poll
@@ -90,14 +94,13 @@ class ServerContexts:
         """For a handshake that begins now. Only after `open`."""
         if self._stored is not None and self._stored.changes != self._changes:
             self._load()
-        assert self._default is not None
-        return self._default
+        assert self._first is not None
+        return self._first
 
     def _choose(self, session: ssl.SSLObject, name: str | None, initial: ssl.SSLContext) -> None:
-        if name is not None:
-            context = self.find(name)
-            if context is not None and context is not initial:
-                session.context = context
+        context = self._default if name is None else self.find(name) or self._default
+        assert context is not None
+        session.context = context
 
     def find(self, name: str) -> ssl.SSLContext | None:
         """The context for a host name, None if none is for it in particular."""
@@ -151,6 +154,9 @@ class ServerContexts:
                 self._reported = str(error)
                 self._log.warn(f"{self._what}: {error}; what was loaded before stays in use")
             return [str(error)]
+        if self._first is None or self._first_trusts != trusted:
+            self._first = self._begin(trusted)
+            self._first_trusts = trusted
         made: dict[Entry, _MadeContext] = {}
         for entry in entries:
             made[entry] = self._make_anew(entry, trusted, self._made.get(entry), is_first, faults)
@@ -164,6 +170,21 @@ class ServerContexts:
             for fault in faults:
                 self._log.warn(f"{self._what}: {fault}")
         return faults
+
+    def _begin(self, trusted: str) -> ssl.SSLContext:
+        context = take_context(self._purpose) if self.mtls is None else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._set_rules(context, trusted)
+        context.sni_callback = self._choose
+        return context
+
+    def _set_rules(self, context: ssl.SSLContext, trusted: str) -> None:
+        """What is the same for all hosts."""
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(["h2", "http/1.1"] if self.http2 else ["http/1.1"])
+        if self.mtls is not None:
+            context.verify_mode = ssl.CERT_REQUIRED if self.mtls.required else ssl.CERT_OPTIONAL
+            context.load_verify_locations(cadata=trusted)
 
     def _make_anew(self, entry: Entry, trusted: str, before: _MadeContext | None, is_first: bool, faults: list[str]) -> _MadeContext:
         stamps = (entry.stamp(), trusted)
@@ -187,8 +208,7 @@ class ServerContexts:
         if b"ENCRYPTED" in read(entry.key, b"PRIVATE KEY", f"the key {entry.key}"):
             raise Unusable(f"the key {entry.key} has a pass phrase, which cannot be typed at a start")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION
+        self._set_rules(context, trusted)
         if entry.ciphers:
             try:
                 context.set_ciphers(entry.ciphers)
@@ -207,11 +227,6 @@ class ServerContexts:
             raise Unusable(reason.format(key=entry.key)) from None
         except (OSError, ValueError) as error:
             raise Unusable(f"it cannot be loaded: {error}") from None
-        context.set_alpn_protocols(["h2", "http/1.1"] if self.http2 else ["http/1.1"])
-        context.sni_callback = self._choose
-        if self.mtls is not None:
-            context.verify_mode = ssl.CERT_REQUIRED if self.mtls.required else ssl.CERT_OPTIONAL
-            context.load_verify_locations(cadata=trusted)
         return context
 
     def _trusted(self, faults: list[str]) -> str:

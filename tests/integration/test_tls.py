@@ -189,6 +189,30 @@ def test_sessions_are_resumed(secure: Secure, version: ssl.TLSVersion) -> None:
         assert answer(sock)[0].startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_sessions_are_resumed_at_any_instance(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    """At one that takes the place of another, too."""
+    process = Secure(tmp_path / "root", env={"INSTANCES": "2"}).start()
+    try:
+        context = client_context(version)
+        with process.connect(context) as sock:
+            sock.sendall(GET)
+            answer(sock)
+            session = sock.session
+        for number in range(3):
+            for _ in range(12):
+                with process.connect(context, session=session) as sock:
+                    assert sock.session_reused
+                    sock.sendall(GET)
+                    assert answer(sock)[0].startswith(b"HTTP/1.1 401 ")
+            if number < 2:
+                before = {each.pid for each in process.instances}
+                process.instances[number].kill()
+                wait_until(lambda: len({each.pid for each in process.instances} | before) > 2)  # noqa: B023
+    finally:
+        assert process.stop() == 0, process.output()
+
+
 def test_the_operations_port(secure: Secure) -> None:
     url = f"https://localhost:{secure.secure_operations_port}"
     answered = httpx.post(url, verify=client_context(), auth=("admin", PASSWORD), json={"operation": "user_info"})

@@ -291,10 +291,11 @@ class NotEnded(AssertionError):
     """What the test waits for does not come."""
 
 def app(
-    directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float = ..., **settings: Any
+    directory: str | Path = ".", *, check: bool = True, now: datetime | float | None = None, patience: float | None = None, **settings: Any
 ) -> Application:
     """Start the application in `directory`; `close` it, or use it as a context manager.
 
     `check`: raise LoadError if a part of it cannot be loaded. `now`: what its clock shows at first, the time by default. `patience`: real seconds that
-    a call may take. `settings`: by their names with `_` for the dots, `http_timeout=5`. Raises TypeError for an unknown setting, ConfigError.
+    a call may take; None: those of the environment, `SVC_TESTING_PATIENCE`, or 10. `settings`: by their names with `_` for the dots, `http_timeout=5`.
+    Raises TypeError for an unknown setting, ConfigError.
     """

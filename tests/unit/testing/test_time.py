@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from svc.testing import Application, NotEnded
+from svc.testing.instance import default_patience
 
 
 def test_the_time_stands_still(shop: Application) -> None:
@@ -96,6 +97,20 @@ def test_what_never_ends_fails_the_test(shop: Application) -> None:
     with pytest.raises(NotEnded, match="what run\\(\\) was given did not come within 10 s"):
         shop.run(asyncio.sleep(20), seconds=10)
     assert shop.get("/Product/").status == 200
+
+
+def test_the_environment_says_how_long_a_call_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, patience in (("0.5", 0.5), ("", 10.0)):
+        monkeypatch.setenv("SVC_TESTING_PATIENCE", value)
+        assert default_patience() == patience
+    monkeypatch.setenv("SVC_TESTING_PATIENCE", "long")
+    with pytest.raises(ValueError, match="SVC_TESTING_PATIENCE is a number of seconds, not 'long'"):
+        default_patience()
+
+
+def test_an_application_has_the_patience_that_it_is_given(shop: Application, svc_app_factory: Any, shop_directory: Path) -> None:
+    assert svc_app_factory(shop_directory, patience=3).instance.patience == 3
+    assert shop.instance.patience == default_patience()
 
 
 def test_a_thread_that_never_ends_fails_the_test(svc_app_factory: Any, shop_directory: Path) -> None:
