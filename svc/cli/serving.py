@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from svc.config.document import Document
     from svc.parent import Link
     from svc.parent.renewal import Renewal
+    from svc.parent.supervisor import Supervisor
     from svc.root.administrator import Administrator, Terminal
     from svc.server import Instance, Server
 
@@ -73,6 +74,7 @@ def serve(
     gc.set_threshold(START_THRESHOLD)  # until the server sets its own: the collector took a sixth of a start
     from svc.errors import ConfigError, Problem
     from svc.parent.renewal import CHECK_VARIABLE, STATE_VARIABLE, Renewal
+    from svc.parent.supervisor import Supervisor
     from svc.root.administrator import take_administrator
     from svc.root.background import python_command
     from svc.root.installation import WrongUser
@@ -87,7 +89,8 @@ def serve(
         if is_check:
             return _check_start(arguments, is_check)
         words = [word for word in sys.orig_argv[1:] if word != "-P"]  # it comes with the command
-        renewal = Renewal([*python_command(), *without_secrets(words)], os.environ, kept)
+        supervisor = Supervisor(os.environ)
+        renewal = Renewal([*python_command(), *without_secrets(words)], {**os.environ, **supervisor.variables}, kept)
         with locked_root(installation_of(arguments), arguments, is_server=True, dev=dev, kept=renewal.lock) as (config, lock):
             renewal.lock = lock.descriptor
             if config.storage.compact_on_start:
@@ -100,7 +103,7 @@ def serve(
             start = _Start(config, terminal, _screen(config) if dev else None, "strict" in arguments.flags, https, on_ready)
             link: Link | None = None
             if not dev or config.instances > 1:
-                outcome = _watch_instances(config, renewal, start)
+                outcome = _watch_instances(config, renewal, supervisor, start)
                 if isinstance(outcome, int):
                     return outcome
                 link = outcome
@@ -130,7 +133,7 @@ def _check_start(arguments: Arguments, state: str) -> int:
     return 0
 
 
-def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | Link:
+def _watch_instances(config: Config, renewal: Renewal, supervisor: Supervisor, start: _Start) -> int | Link:
     """In this process, which becomes the parent: the exit status, when all has ended. In each of the instances that it forks: its link."""
     from svc.logs import Logs
     from svc.parent import Parent
@@ -144,7 +147,12 @@ def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | L
             print(f"svc: {text} (the log cannot be written: {error.strerror})", file=sys.stderr)
 
     return Parent(
-        config.instances, log=log, renewal=renewal, on_ready=start.all_ready, exits_on_restart=bool(os.environ.get("SVC_EXIT_ON_RESTART"))
+        config.instances,
+        log=log,
+        renewal=renewal,
+        on_ready=start.all_ready,
+        exits_on_restart=bool(os.environ.get("SVC_EXIT_ON_RESTART")),
+        supervisor=supervisor,
     ).run()
 
 

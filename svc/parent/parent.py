@@ -32,7 +32,7 @@ from svc.parent.messages import (
 )
 from svc.parent.renewal import Renewal, StartCheck
 from svc.parent.state import MemberState, ParentState
-from svc.parent.supervisor import notify_supervisor
+from svc.parent.supervisor import Supervisor
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 PASSED_ON = (signal.SIGHUP,)
@@ -58,6 +58,7 @@ class Parent:
         renewal: Renewal,
         on_ready: Callable[[int], None] = lambda errors: None,
         exits_on_restart: bool = False,
+        supervisor: Supervisor | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`count`: of instances. `renewal`: how this process executes the program again, and what it had before it did. `on_ready`: called with the number of
@@ -67,8 +68,9 @@ class Parent:
         self._renewal = renewal
         self._on_ready = on_ready
         self._exits_on_restart = exits_on_restart
+        self._supervisor = Supervisor({}) if supervisor is None else supervisor
         self._clock = clock
-        self._sockets = KeptSockets(count)
+        self._sockets = KeptSockets(count, self._supervisor.given)
         self._members: dict[int, Member] = {}  # by process id
         self._lives = [Lives() for _ in range(count)]
         self._numbers: dict[int, int] = {}  # place of an instance here -> its number among all over the data directory
@@ -80,7 +82,7 @@ class Parent:
         self._status = 0
         self._check: StartCheck | None = None
         self._signals: list[int] = []
-        self._watched = clock.monotonic()
+        self._watched = self._signalled = clock.monotonic()
         self._beats_file, self._beats = self._open_beats()
         self._adopt()
 
@@ -109,7 +111,7 @@ class Parent:
             member = Member(each.place, each.generation, each.pid, channel, each.slot, now - each.lived, State(each.state))
             member.beat_at = now
             self._members[each.pid] = member
-        self._sockets.adopt(state.ports, list(self._members))
+        self._sockets.adopt(state.ports, state.given, list(self._members))
 
     def run(self) -> int | Link:
         self._selector = selectors.DefaultSelector()
@@ -160,7 +162,6 @@ class Parent:
             self._said_ready = True
             self._to_renew = list(range(self._count))
             self._set(RENEWING, 1)
-            notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + str(int(self._clock.monotonic() * 1e6)))
             self._renew_next()
         else:
             self._due[0] = self._clock.monotonic()
@@ -170,7 +171,9 @@ class Parent:
         now = self._clock.monotonic()
         if self._signals:
             return 0.0
-        return max(0.0, min([self._watched + WATCH_SECONDS - now, *(due - now for due in self._due.values())]))
+        period = self._supervisor.period
+        dues = [self._watched + WATCH_SECONDS, *self._due.values(), *([] if period is None else [self._signalled + period])]
+        return max(0.0, min(dues) - now)
 
     def _start_due(self) -> Link | None:
         now = self._clock.monotonic()
@@ -313,7 +316,12 @@ class Parent:
             self._said_ready = True
             self._complete()
             self._on_ready(ready[0].errors)
-            notify_supervisor("READY=1")
+            for address in self._sockets.unused:
+                self._log(
+                    "warn",
+                    f"{address} was opened by what has started svc, and no setting of a port and its addresses fits: nobody answers there",
+                )
+            self._supervisor.notify("READY=1")
         elif self._to_renew and self._is_new(self._to_renew[0]) and member.place == self._to_renew[0]:
             self._renew_next()
 
@@ -326,6 +334,7 @@ class Parent:
             self._stop(signal.SIGTERM)
             return
         self._log("notify", "Restarting svc.")
+        self._supervisor.notify(f"RELOADING=1\nMONOTONIC_USEC={int(self._clock.monotonic() * 1e6)}")
         self._tell_all(NotRestarted(None))
         try:
             self._check = self._renewal.begin_check(self._state())
@@ -353,6 +362,7 @@ class Parent:
         self._to_renew.clear()
         self._set(RENEWING, 0)
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
+        self._supervisor.notify(f"READY=1\nSTATUS=not restarted: {reason}")
         self._tell_all(NotRestarted(reason))
 
     def _state(self) -> ParentState:
@@ -362,7 +372,8 @@ class Parent:
             MemberState(each.place, each.generation, each.pid, each.channel.sock.fileno(), each.slot, now - each.started, each.state.value)
             for each in self._members.values()
         ]
-        return ParentState(self._generation, self._numbers, self._beats_file, self._renewal.lock, members, self._sockets.state())
+        sockets = self._sockets
+        return ParentState(self._generation, self._numbers, self._beats_file, self._renewal.lock, members, sockets.state(), sockets.given)
 
     def _renew_next(self) -> None:
         """Start the next one that is of the program before; if another has had to be started there meanwhile, that is it."""
@@ -377,7 +388,7 @@ class Parent:
         self._set(RENEWING, 0)
         self._complete()
         self._log("notify", "svc has been restarted.")
-        notify_supervisor("READY=1")
+        self._supervisor.notify("READY=1\nSTATUS=restarted")
 
     def _complete(self) -> None:
         """All instances have been started."""
@@ -424,7 +435,7 @@ class Parent:
         self._due.clear()
         self._sockets.close()
         if self._stops == 1:
-            notify_supervisor("STOPPING=1")
+            self._supervisor.notify("STOPPING=1")
         for member in self._members.values():
             member.signal(signal.SIGTERM)
 
@@ -489,8 +500,12 @@ class Parent:
         self._stop(signal.SIGTERM)
 
     def _watch(self) -> None:
-        """Look at the beats of the instances that serve."""
+        """Look at the beats of the instances that serve, and give a sign of life."""
         now = self._clock.monotonic()
+        period = self._supervisor.period
+        if period is not None and now - self._signalled >= period and self._is_alive(now):
+            self._signalled = now
+            self._supervisor.notify("WATCHDOG=1")
         if now - self._watched < WATCH_SECONDS:
             return
         was_away = now - self._watched > HANG_SECONDS / 3  # this process was stopped, and perhaps all of them
@@ -508,6 +523,12 @@ class Parent:
                     f"{member} has done nothing for {HANG_SECONDS:.0f} s: it is ended, standard error has the stacks of its threads",
                 )
                 member.signal(signal.SIGABRT)
+
+    def _is_alive(self, now: float) -> bool:
+        """Whether any instance works, or is about to: of one that hangs beside others, or that has just ended, this process takes care."""
+        return bool(self._due) or any(
+            each.state is State.STARTING or now - each.beat_at <= HANG_SECONDS + 2 * ABORT_SECONDS for each in self._members.values()
+        )
 
 
 def _name_of(number: int) -> str:

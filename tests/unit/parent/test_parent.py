@@ -20,6 +20,7 @@ from svc.parent.messages import NotRestarted, Ready, Restart, Retire, Succeed
 from svc.parent.parent import FORK_PAUSE, HANG_SECONDS, Parent
 from svc.parent.renewal import Renewal
 from svc.parent.state import ParentState
+from svc.parent.supervisor import Supervisor
 
 
 class FakeRenewal(Renewal):
@@ -42,18 +43,32 @@ class FakeMember(Member):
         self.signals.append((self.pid, number))
 
 
+class FakeSupervisor(Supervisor):
+    def __init__(self) -> None:
+        super().__init__({})
+        self.heard: list[str] = []
+
+    def notify(self, state: str) -> None:
+        self.heard.append(state)
+
+
 class World:
     """`ends`: those of the instances, by process id, which count from 100."""
 
     def __init__(self, count: int) -> None:
-        self.clock, self.renewal = FakeClock(), FakeRenewal()
+        self.clock, self.renewal, self.supervisor = FakeClock(), FakeRenewal(), FakeSupervisor()
         self.log: list[str] = []
         self.ready: list[int] = []
         self.ends: dict[int, Channel] = {}
         self.signals: list[tuple[int, int]] = []
         self.refuses = False
         self.parent = Parent(
-            count, log=lambda level, text: self.log.append(text), renewal=self.renewal, on_ready=self.ready.append, clock=self.clock
+            count,
+            log=lambda level, text: self.log.append(text),
+            renewal=self.renewal,
+            on_ready=self.ready.append,
+            supervisor=self.supervisor,
+            clock=self.clock,
         )
         self.parent._selector = selectors.DefaultSelector()
         self.parent._fork = self.fork  # type: ignore[method-assign]
@@ -204,18 +219,21 @@ def test_a_process_that_cannot_be_made_is_asked_for_again(world: World) -> None:
     assert world.members()[-1] == (102, 1, 1)
 
 
-def test_one_that_does_nothing_is_ended(world: World) -> None:
-    def seconds(count: int) -> None:
-        for _ in range(count):
-            world.clock.advance(1.0)
-            module.BEAT.pack_into(world.parent._beats, 0, int(world.clock.monotonic()))  # instance 0 lives
-            world.parent._watch()
+def pass_seconds(world: World, count: int, *living: int) -> None:
+    """`living`: slots of instances that beat."""
+    for _ in range(count):
+        world.clock.advance(1.0)
+        for slot in living:
+            module.BEAT.pack_into(world.parent._beats, slot * module.BEAT.size, int(world.clock.monotonic()))
+        world.parent._watch()
 
-    seconds(int(HANG_SECONDS))
+
+def test_one_that_does_nothing_is_ended(world: World) -> None:
+    pass_seconds(world, int(HANG_SECONDS), 0)
     assert world.signals == []
-    seconds(2)
+    pass_seconds(world, 2, 0)
     assert world.signals == [(101, signal.SIGABRT)] and "instance 1 (pid: 101) has done nothing for 30 s" in world.log[-1]
-    seconds(3)
+    pass_seconds(world, 3, 0)
     assert world.signals[-1] == (101, signal.SIGKILL) and all(pid == 101 for pid, _ in world.signals)
 
 
@@ -225,3 +243,33 @@ def test_nobody_hangs_if_the_machine_was_asleep(world: World) -> None:
     world.clock.advance(1.0)
     world.parent._watch()
     assert world.signals == []
+
+
+def test_signs_of_life_as_long_as_any_instance_works(world: World) -> None:
+    world.supervisor.heard.clear()
+    world.supervisor.period = 5.0
+    pass_seconds(world, 60, 0)
+    assert world.supervisor.heard == ["WATCHDOG=1"] * 12
+    pass_seconds(world, 60)  # all of them hang, and are not ended by a signal
+    count = len(world.supervisor.heard)
+    assert count < 12 + 60 / 5
+    pass_seconds(world, 60)
+    assert len(world.supervisor.heard) == count
+    world.ended(100)  # another one takes its place
+    pass_seconds(world, 5)
+    assert len(world.supervisor.heard) == count + 1
+
+
+def test_what_a_supervisor_hears_of_restarts(world: World) -> None:
+    assert world.supervisor.heard == ["READY=1"]
+    world.ends[101].send(Restart())
+    world.parent._read(world.parent._members[101])
+    assert world.supervisor.heard[1].startswith("RELOADING=1\nMONOTONIC_USEC=")
+    world.parent._check = None
+    world.begin_again()
+    world.becomes_ready(102)
+    assert len(world.supervisor.heard) == 2
+    world.becomes_ready(103)
+    assert world.supervisor.heard[2:] == ["READY=1\nSTATUS=restarted"]
+    world.parent._stop(signal.SIGTERM)
+    assert world.supervisor.heard[3:] == ["STOPPING=1"]
