@@ -44,6 +44,7 @@ class Link:
         self._arrived: list[tuple[Message, list[int]]] = []
         self._is_ending = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.begins_restart = is_first and self.is_restarting  # the first of one
 
     def fileno(self) -> int:
         return self._channel.sock.fileno()

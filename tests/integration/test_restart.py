@@ -278,7 +278,9 @@ def test_subscribers_miss_nothing(tmp_path: Path) -> None:
             code = threads.submit(close_code, socket)
             try:
                 restart(process, 1)
+                assert process.operate("set_status", id="maintenance", status="backup").is_success
                 restart(process, 2)
+                assert process.operate("get_status").json()["systemStatus"] == []
             finally:
                 writer.end()
             assert code.result(LIMIT) == 1012
