@@ -119,6 +119,7 @@ def _check_start(arguments: Arguments, state: str) -> int:
     written."""
     import msgspec
 
+    import svc.server  # noqa: F401
     from svc.cli.preparing import read_config
     from svc.errors import ConfigError
     from svc.parent.state import decode_state
@@ -135,6 +136,7 @@ def _check_start(arguments: Arguments, state: str) -> int:
 
 def _watch_instances(config: Config, renewal: Renewal, supervisor: Supervisor, start: _Start) -> int | Link:
     """In this process, which becomes the parent: the exit status, when all has ended. In each of the instances that it forks: its link."""
+    import svc.server  # noqa: F401  # the instances share its memory, and those that follow another are of the same version
     from svc.logs import Logs
     from svc.parent import Parent
 
