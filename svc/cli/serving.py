@@ -83,6 +83,7 @@ def serve(
     is_check = os.environ.pop(CHECK_VARIABLE, "")
     kept = os.environ.pop(STATE_VARIABLE, "")
     renewal: Renewal | None = None
+    link: Link | None = None
     try:
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
@@ -101,16 +102,19 @@ def serve(
             remember(config)
             _log_notes(config)
             start = _Start(config, terminal, _screen(config) if dev else None, "strict" in arguments.flags, https, on_ready)
-            link: Link | None = None
             if not dev or config.instances > 1:
                 outcome = _watch_instances(config, renewal, supervisor, start)
                 if isinstance(outcome, int):
                     return outcome
                 link = outcome
             return _serve_instance(config, apps, administrator, start, link, is_dev=dev)
-    except (AlreadyRunning, ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
+    except (AlreadyRunning, ConfigError, WrongUser, Problem, UsageError) as error:  # a Problem comes from a store that cannot be opened
+        if link is not None:
+            link.failed(str(error))
         if renewal is not None:
             renewal.stop_members()
+        if isinstance(error, UsageError):
+            raise
         return report_failed_start(error, terminal)
 
 
@@ -123,6 +127,7 @@ def _check_start(arguments: Arguments, state: str) -> int:
     from svc.cli.preparing import read_config
     from svc.errors import ConfigError
     from svc.parent.state import decode_state
+    from svc.root.installation import require_database
 
     try:
         decode_state(state)
@@ -130,7 +135,7 @@ def _check_start(arguments: Arguments, state: str) -> int:
         raise ConfigError(
             f"this version of svc cannot go on with the processes of the one that runs, stop that and start this: {error}"
         ) from error
-    read_config(installation_of(arguments), arguments)
+    require_database(read_config(installation_of(arguments), arguments))
     return 0
 
 
@@ -243,6 +248,8 @@ class _Start:
             if not is_json_shown(self.config):
                 print_lines([f"Error: the applications have {counted(self.errors)}; with --strict svc is not started"], self.terminal)
             instance.logger.fatal(f"The applications have {counted(self.errors)}; with --strict svc is not started")
+            if self.link is not None:
+                self.link.failed(f"the applications have {counted(self.errors)}")
             return False
         return True
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -18,6 +19,7 @@ from svc.parent.kept_sockets import KeptPort, KeptSockets
 from svc.parent.link import BEAT, COMPLETED, RENEWING, SLOTS, Link
 from svc.parent.member import Lives, Member, State, die_with_parent
 from svc.parent.messages import (
+    Failed,
     Message,
     NotRestarted,
     Opened,
@@ -99,7 +101,7 @@ class Parent:
 
     def _adopt(self) -> None:
         """Go on with the instances that the program before has left."""
-        state = self._renewal.state
+        state, self._renewal.state = self._renewal.state, None
         if state is None:
             return
         self._generation = state.generation
@@ -253,12 +255,16 @@ class Parent:
         except BlockingIOError:
             return
         except (EOFError, OSError):
-            self._selector.unregister(member.channel.sock)  # it is ending: SIGCHLD tells
+            self._hear_no_more(member)  # it is ending: SIGCHLD tells
             return
         for message, descriptors in arrived:
             for each in descriptors:
                 os.close(each)
             self._hear(member, message)
+
+    def _hear_no_more(self, member: Member) -> None:
+        with suppress(KeyError):
+            self._selector.unregister(member.channel.sock)
 
     def _hear(self, member: Member, message: Message) -> None:
         if isinstance(message, OpenPort):
@@ -273,6 +279,8 @@ class Parent:
             self._sockets.release(member.pid, message.port, message.path)
         elif isinstance(message, Ready):
             self._on_member_ready(member, message)
+        elif isinstance(message, Failed):
+            member.failure = message.text
         elif isinstance(message, Restart):
             self._restart()
 
@@ -451,14 +459,12 @@ class Parent:
             if self._check is not None and pid == self._check.pid:
                 self._on_check_ended(code)
             elif pid in self._members:
+                self._read(self._members[pid])  # what it has said last
                 self._on_ended(self._members.pop(pid), code)
 
     def _on_ended(self, member: Member, code: int) -> None:
         """`code`: its exit status, or the negative number of the signal that ended it."""
-        try:
-            self._selector.unregister(member.channel.sock)
-        except KeyError:
-            pass
+        self._hear_no_more(member)
         member.channel.close()
         self._sockets.leave(member.pid)
         if self._stops:
@@ -470,6 +476,8 @@ class Parent:
                 self._sockets.close_unused()
             return
         how = f"with status {code}" if code >= 0 else f"by {_name_of(-code)}"
+        if member.failure:
+            how += f" ({member.failure})"
         if not self._said_ready and member.place == 0 and member.state is State.STARTING:  # it has said why
             self._fail(code if code >= 0 else SIGNALLED - code, "" if code >= 0 else f"{member} has ended {how} before it served")
         elif self._to_renew and member.state is State.STARTING and member.place == self._to_renew[0] and self._has_other(member):

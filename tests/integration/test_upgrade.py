@@ -93,6 +93,11 @@ FAULTS = {
         ("        instance = self.instance\n        asyncio", "        sys.exit(7)\n        asyncio"),
         "has ended with status 7",
     ),
+    "is older than the data": (
+        "__init__.py",
+        (f'__version__ = "{svc.__version__}"', '__version__ = "0.0.1"'),
+        "is newer than this svc 0.0.1",
+    ),
 }
 
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from svc.clock import FakeClock
 from svc.parent import parent as module
 from svc.parent.channel import Channel, pair
 from svc.parent.link import Link
 from svc.parent.member import Member, State
-from svc.parent.messages import NotRestarted, Ready, Restart, Retire, Succeed
+from svc.parent.messages import Failed, NotRestarted, Ready, Restart, Retire, Succeed
 from svc.parent.parent import FORK_PAUSE, HANG_SECONDS, Parent
 from svc.parent.renewal import Renewal
 from svc.parent.state import ParentState
@@ -198,6 +199,31 @@ def test_a_restart_whose_first_instance_ends_is_given_up(world: World) -> None:
     assert world.heard(100) == world.heard(101) == [NotRestarted(reason)]
     world.ended(101)
     assert world.members(State.STARTING) == [(103, 1, 2)], "the program that is there now"
+
+
+def test_what_one_says_before_it_ends_is_the_reason(world: World) -> None:
+    world.begin_again()
+    world.ends[102].send(Failed("cannot listen on http.port 80"))
+    world.parent._read(world.parent._members[102])
+    world.ended(102, 1)
+    reason = "instance 0 (pid: 102) has ended with status 1 (cannot listen on http.port 80) before it served"
+    assert world.heard(100) == [NotRestarted(reason)] and world.log[-1].endswith(reason)
+
+
+def test_what_was_kept_is_the_parents_once_it_has_taken_it_over(world: World) -> None:
+    """An instance that cannot start would end those that serve."""
+    state = world.parent._state()
+    renewal = FakeRenewal()
+    renewal.state = replace(
+        state, members=[replace(each, channel=os.dup(each.channel)) for each in state.members], beats=os.dup(state.beats)
+    )
+    renewal.beats = renewal.state.beats
+    later = Parent(2, log=lambda level, text: None, renewal=renewal, clock=world.clock)
+    assert renewal.state is None and len(later._members) == 2
+    for member in later._members.values():
+        member.channel.close()
+    later._beats.close()
+    os.close(renewal.beats)
 
 
 def test_a_check_that_cannot_be_started(world: World) -> None:
