@@ -201,6 +201,33 @@ def test_a_restart_whose_first_instance_ends_is_given_up(world: World) -> None:
     assert world.members(State.STARTING) == [(103, 1, 2)], "the program that is there now"
 
 
+def test_one_whose_place_nobody_else_has_is_started_again(world: World) -> None:
+    world.begin_again()
+    world.clock.advance(10)
+    world.ended(100)  # of the program before
+    world.ended(102, 9)
+    assert world.log[-1] == "instance 0 (pid: 102) has ended with status 9; it is started again in 1 s"
+    world.clock.advance(1)
+    world.parent._start_due()
+    world.becomes_ready(103)
+    assert world.members(State.STARTING) == [(104, 1, 2)], "the restart goes on"
+
+
+def test_one_that_cannot_live_is_given_up(world: World) -> None:
+    for pid in range(101, 106):
+        assert not world.parent._stops
+        world.clock.advance(1)
+        world.ended(pid, 3)
+        world.clock.advance(10)
+        world.parent._members[100].beat_at = world.clock.monotonic()
+        if pid < 105:
+            world.parent._start_due()
+            world.becomes_ready(pid + 1)
+            world.parent._members[pid + 1].started = world.clock.monotonic()
+    assert "as those before it as soon as they were started: svc gives up" in world.log[-1]
+    assert world.parent._stops and world.parent._status == 1 and world.signals[-1] == (100, signal.SIGTERM)
+
+
 def test_what_one_says_before_it_ends_is_the_reason(world: World) -> None:
     world.begin_again()
     world.ends[102].send(Failed("cannot listen on http.port 80"))
