@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from svc.server import Instance, Server
 
 
+FIRST_PROCESS = 1  # of a container: the kernel makes it the parent of every orphan, and it gets no signal that it does not handle
 START_THRESHOLD = 200_000  # new objects until the collector runs: a start makes as many that stay, and next to no cycles
 
 
@@ -72,6 +74,10 @@ def serve(
     certificate for this machine and print the address.
     """
     gc.set_threshold(START_THRESHOLD)  # until the server sets its own: the collector took a sixth of a start
+    if os.getpid() == FIRST_PROCESS:
+        from svc.parent.parent import STOPPING
+
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # one that comes now waits for its handler (`svc.parent`) instead of being lost
     from svc.errors import ConfigError, Problem
     from svc.parent.renewal import CHECK_VARIABLE, STATE_VARIABLE, Renewal
     from svc.parent.supervisor import Supervisor
@@ -102,7 +108,7 @@ def serve(
             remember(config)
             _log_notes(config)
             start = _Start(config, terminal, _screen(config) if dev else None, "strict" in arguments.flags, https, on_ready)
-            if not dev or config.instances > 1:
+            if not dev or config.instances > 1 or os.getpid() == FIRST_PROCESS:
                 outcome = _watch_instances(config, renewal, supervisor, start)
                 if isinstance(outcome, int):
                     return outcome

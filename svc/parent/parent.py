@@ -39,6 +39,7 @@ from svc.parent.supervisor import Supervisor
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 PASSED_ON = (signal.SIGHUP,)
 RESTARTING = signal.SIGUSR2
+HANDLED = (*STOPPING, *PASSED_ON, RESTARTING, signal.SIGCHLD)
 FORK_PAUSE = 1.0  # seconds until the system is asked for a process again
 WATCH_SECONDS = 1.0  # between two looks at the beats of the instances
 HANG_SECONDS = 30.0  # without a beat until an instance counts as hung: a commit on a slow disk takes its time
@@ -120,10 +121,9 @@ class Parent:
         woken, waker = socket.socketpair()
         for sock in (woken, waker):
             sock.setblocking(False)
-        handled = (*STOPPING, *PASSED_ON, RESTARTING, signal.SIGCHLD)
-        former = {number: signal.signal(number, self._on_signal) for number in handled}
+        former = {number: signal.signal(number, self._on_signal) for number in HANDLED}
         former_waker = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)  # which the program before has held back (`renewal`)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)  # which the program before has held back
         self._selector.register(woken, selectors.EVENT_READ)
         for member in self._members.values():
             self._selector.register(member.channel.sock, selectors.EVENT_READ, member)
@@ -208,9 +208,11 @@ class Parent:
         gc.freeze()  # the pages of all that is here stay shared: no collection of the child writes to them
         parent = os.getpid()
         here, there = pair()
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # or the handlers of the parent would take those of its child
         try:
             pid = os.fork()
         except OSError:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
             here.close()
             there.close()
             raise
@@ -218,6 +220,7 @@ class Parent:
             die_with_parent(parent)
             here.close()
             return self._become(Channel(there), place, slot)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         there.close()
         now = self._clock.monotonic()
         member = Member(place, self._generation, pid, Channel(here), slot, now)
@@ -233,6 +236,7 @@ class Parent:
             signal.signal(
                 each, _do_nothing
             )  # a terminal sends the first ones to all of its group, and those passed on may come before there is a handler
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         for member in self._members.values():
             member.channel.sock.close()
         self._sockets.give_up()
@@ -360,10 +364,9 @@ class Parent:
 
     def _execute(self) -> str:
         """Go on as the program that is there now. Returns only if that fails, with the reason."""
-        handled = (*STOPPING, *PASSED_ON, RESTARTING)
-        signal.pthread_sigmask(signal.SIG_BLOCK, handled)  # until it has handlers, they wait
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until it has handlers, they wait
         reason = self._renewal.execute(self._state())
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         return reason
 
     def _give_up_restart(self, reason: str) -> None:
