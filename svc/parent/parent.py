@@ -79,6 +79,7 @@ class Parent:
         self._numbers: dict[int, int] = {}  # place of an instance here -> its number among all over the data directory
         self._due: dict[int, float] = {}  # place of an instance -> when it is to be started
         self._to_renew: list[int] = []  # places of the instances that have still to be replaced
+        self._is_to_restart = False  # ... and then once more: that was asked for meanwhile, perhaps with another configuration
         self._generation = 0
         self._said_ready = False
         self._stops = 0
@@ -340,7 +341,10 @@ class Parent:
     # --- restart -------------------------------------------------------------------------------------------------------------------------
 
     def _restart(self) -> None:
-        if self._stops or self._check is not None or self._to_renew:
+        if self._stops or self._check is not None:  # the program that is about to be executed reads the configuration as it is then
+            return
+        if self._to_renew:
+            self._is_to_restart = True
             return
         if self._exits_on_restart:
             self._stop(signal.SIGTERM)
@@ -375,6 +379,12 @@ class Parent:
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
         self._supervisor.notify(f"READY=1\nSTATUS=not restarted: {reason}")
         self._tell_all(NotRestarted(reason))
+        self._restart_again()
+
+    def _restart_again(self) -> None:
+        if self._is_to_restart:
+            self._is_to_restart = False
+            self._restart()
 
     def _state(self) -> ParentState:
         """For the program that this process executes; what it names stays open there."""
@@ -396,10 +406,11 @@ class Parent:
         if self._to_renew:
             self._due[self._to_renew[0]] = self._clock.monotonic()
             return
-        self._set(RENEWING, 0)
+        self._set(RENEWING, int(self._is_to_restart))
         self._complete()
         self._log("notify", "svc has been restarted.")
         self._supervisor.notify("READY=1\nSTATUS=restarted")
+        self._restart_again()
 
     def _complete(self) -> None:
         """All instances have been started."""

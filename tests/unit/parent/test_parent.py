@@ -28,8 +28,10 @@ class FakeRenewal(Renewal):
     def __init__(self) -> None:
         super().__init__(["svc"], {})
         self.fails: OSError | None = None
+        self.checks = 0
 
     def begin_check(self, state: ParentState) -> Any:
+        self.checks += 1
         if self.fails is not None:
             raise self.fails
         return None
@@ -170,6 +172,24 @@ def test_a_restart_replaces_one_after_the_other(world: World) -> None:
     world.ended(100, 0)
     world.ended(101, 0)
     assert world.members() == [(102, 0, 2), (103, 1, 2)]
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_one_that_is_asked_for_meanwhile_follows(world: World, succeeds: bool) -> None:
+    """Its caller may have changed the configuration that the first one has read."""
+    world.begin_again()
+    for _ in range(2):
+        world.ends[101].send(Restart())
+        world.parent._read(world.parent._members[101])
+    assert world.renewal.checks == 0
+    if succeeds:
+        world.becomes_ready(102)
+        world.becomes_ready(103)
+    else:
+        world.ended(102, 9)
+    assert world.renewal.checks == 1 and world.log[-1] == "Restarting svc."
+    is_renewing = bool(module.BEAT.unpack_from(world.parent._beats, module.RENEWING * module.BEAT.size)[0])
+    assert is_renewing == succeeds, "who waits for the second does not take the end of the first for it"
 
 
 def test_one_that_ends_before_its_turn_is_not_started_twice(world: World) -> None:
