@@ -25,7 +25,6 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
-FIRST_PROCESS = 1  # of a container
 CLOSED_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended
 
 
@@ -33,10 +32,6 @@ def main() -> int:
     """The exit status of the command line that this process was given; CLOSED_PIPE, silently, if nothing reads its output any more."""
     _open_standard_streams()
     _forget_current_directory()
-    if os.getpid() == FIRST_PROCESS:
-        from svc.cli.first_process import continue_in_child
-
-        continue_in_child()
     from svc.cli import main as run
 
     try:

@@ -145,6 +145,9 @@ def _served(arguments: Arguments) -> dict[str, Any]:
         name: shown_addresses(addresses)
         for name, addresses in (("addresses", found["addresses"]["applications"]), ("operations", found["addresses"]["operations"]))
     }
+    shown["instances"] = [
+        {**each, **({"uptime": lasting(each["uptime"])} if "uptime" in each else {})} for each in found.get("instances", ())
+    ]
     shown["applications"] = [{name: value for name, value in app.items() if value != []} for app in found["applications"]]
     if found["restartRequired"]:
         shown["restart required"] = found.get("restartReasons", [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from svc.config.document import Document
     from svc.parent import Link
     from svc.parent.renewal import Renewal
+    from svc.parent.supervisor import Supervisor
     from svc.root.administrator import Administrator, Terminal
     from svc.server import Instance, Server
 
 
+FIRST_PROCESS = 1  # of a container: the kernel makes it the parent of every orphan, and it gets no signal that it does not handle
 START_THRESHOLD = 200_000  # new objects until the collector runs: a start makes as many that stay, and next to no cycles
 
 
@@ -71,8 +74,13 @@ def serve(
     certificate for this machine and print the address.
     """
     gc.set_threshold(START_THRESHOLD)  # until the server sets its own: the collector took a sixth of a start
+    if os.getpid() == FIRST_PROCESS:
+        from svc.parent.parent import STOPPING
+
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # one that comes now waits for its handler (`svc.parent`) instead of being lost
     from svc.errors import ConfigError, Problem
     from svc.parent.renewal import CHECK_VARIABLE, STATE_VARIABLE, Renewal
+    from svc.parent.supervisor import Supervisor
     from svc.root.administrator import take_administrator
     from svc.root.background import python_command
     from svc.root.installation import WrongUser
@@ -81,13 +89,15 @@ def serve(
     is_check = os.environ.pop(CHECK_VARIABLE, "")
     kept = os.environ.pop(STATE_VARIABLE, "")
     renewal: Renewal | None = None
+    link: Link | None = None
     try:
         administrator = take_administrator(os.environ, arguments.options)
         erase_secrets()
         if is_check:
             return _check_start(arguments, is_check)
         words = [word for word in sys.orig_argv[1:] if word != "-P"]  # it comes with the command
-        renewal = Renewal([*python_command(), *without_secrets(words)], os.environ, kept)
+        supervisor = Supervisor(os.environ)
+        renewal = Renewal([*python_command(), *without_secrets(words)], {**os.environ, **supervisor.variables}, kept)
         with locked_root(installation_of(arguments), arguments, is_server=True, dev=dev, kept=renewal.lock) as (config, lock):
             renewal.lock = lock.descriptor
             if config.storage.compact_on_start:
@@ -98,16 +108,19 @@ def serve(
             remember(config)
             _log_notes(config)
             start = _Start(config, terminal, _screen(config) if dev else None, "strict" in arguments.flags, https, on_ready)
-            link: Link | None = None
-            if not dev or config.instances > 1:
-                outcome = _watch_instances(config, renewal, start)
+            if not dev or config.instances > 1 or os.getpid() == FIRST_PROCESS:
+                outcome = _watch_instances(config, renewal, supervisor, start)
                 if isinstance(outcome, int):
                     return outcome
                 link = outcome
             return _serve_instance(config, apps, administrator, start, link, is_dev=dev)
-    except (AlreadyRunning, ConfigError, WrongUser, Problem) as error:  # a Problem comes from a store that cannot be opened
+    except (AlreadyRunning, ConfigError, WrongUser, Problem, UsageError) as error:  # a Problem comes from a store that cannot be opened
+        if link is not None:
+            link.failed(str(error))
         if renewal is not None:
             renewal.stop_members()
+        if isinstance(error, UsageError):
+            raise
         return report_failed_start(error, terminal)
 
 
@@ -116,9 +129,11 @@ def _check_start(arguments: Arguments, state: str) -> int:
     written."""
     import msgspec
 
+    import svc.server  # noqa: F401
     from svc.cli.preparing import read_config
     from svc.errors import ConfigError
     from svc.parent.state import decode_state
+    from svc.root.installation import require_database
 
     try:
         decode_state(state)
@@ -126,12 +141,13 @@ def _check_start(arguments: Arguments, state: str) -> int:
         raise ConfigError(
             f"this version of svc cannot go on with the processes of the one that runs, stop that and start this: {error}"
         ) from error
-    read_config(installation_of(arguments), arguments)
+    require_database(read_config(installation_of(arguments), arguments))
     return 0
 
 
-def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | Link:
+def _watch_instances(config: Config, renewal: Renewal, supervisor: Supervisor, start: _Start) -> int | Link:
     """In this process, which becomes the parent: the exit status, when all has ended. In each of the instances that it forks: its link."""
+    import svc.server  # noqa: F401  # the instances share its memory, and those that follow another are of the same version
     from svc.logs import Logs
     from svc.parent import Parent
     from svc.tls.ticket_keys import prepare_contexts
@@ -146,7 +162,12 @@ def _watch_instances(config: Config, renewal: Renewal, start: _Start) -> int | L
 
     prepare_contexts()
     return Parent(
-        config.instances, log=log, renewal=renewal, on_ready=start.all_ready, exits_on_restart=bool(os.environ.get("SVC_EXIT_ON_RESTART"))
+        config.instances,
+        log=log,
+        renewal=renewal,
+        on_ready=start.all_ready,
+        exits_on_restart=bool(os.environ.get("SVC_EXIT_ON_RESTART")),
+        supervisor=supervisor,
     ).run()
 
 
@@ -235,6 +256,8 @@ class _Start:
             if not is_json_shown(self.config):
                 print_lines([f"Error: the applications have {counted(self.errors)}; with --strict svc is not started"], self.terminal)
             instance.logger.fatal(f"The applications have {counted(self.errors)}; with --strict svc is not started")
+            if self.link is not None:
+                self.link.failed(f"the applications have {counted(self.errors)}")
             return False
         return True
 

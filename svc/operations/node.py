@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -117,7 +118,12 @@ class Node:
         from svc.operations.system_information import Machine
 
         settings = self.config.operations_api.sys_info
-        return Machine(self.clock, self.config.root, settings.disk, settings.network)
+        return Machine(self.clock, self.config.root, settings.disk, settings.network, lambda: dict.fromkeys((os.getpid(), self.main_pid)))
+
+    @property
+    def main_pid(self) -> int:
+        """Of the process that signals are for: the parent of this one, or this one."""
+        return os.getpid() if self.status.restarts is None else os.getppid()
 
     @cached_property
     def searches(self) -> SearchCache:
@@ -164,6 +170,14 @@ class Node:
         await siblings.open()
         for answer in await self.ask_others(RECORDS, None):
             self.status.change(answer.value or ())
+        if self.status.restarts is not None and self.status.restarts.begins_restart:
+            self.end_statuses()
+
+    def end_statuses(self) -> None:
+        """They do not survive a restart of the node, in which an instance takes over those of another."""
+        gone = [{"id": record["id"]} for record in self.status.records()]
+        self.status.change(gone)
+        self.tell_others(CHANGES, gone)
 
     async def recover_deployments(self) -> None:
         """Finish or undo what deployments have left, before the applications are loaded. Nothing is to be done where there never was one."""

@@ -5,7 +5,9 @@ The texts are for load balancers and operators: they change nothing in the servi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from svc import __version__
@@ -20,6 +22,7 @@ from svc.operations.status_board import CHANGES, IDS
 
 if TYPE_CHECKING:
     from svc.apps import App
+    from svc.siblings.link import Answer
 
 TOPIC = "operations.get_status"  # how siblings ask
 AVAILABILITY = ("Available", "Unavailable")
@@ -87,7 +90,11 @@ async def _of_all(node: Node) -> dict[str, Any]:
         "componentStatus": _merged([each["componentStatus"] for each in told]),
         "restartRequired": any(each["restartRequired"] for each in told),
         "version": __version__,
-        "uptime": max(round(node.clock.monotonic() - board.started, 3), 0),
+        "uptime": told[0]["uptime"],
+        "pid": node.main_pid,
+        "instances": sorted(
+            [{"number": node.instance, "pid": os.getpid(), "uptime": told[0]["uptime"]}, *map(_instance, answers)], key=itemgetter("number")
+        ),
         "addresses": {name: list(found) for name, found in node.addresses().items()},
         "applications": [_application(app) for app in node.apps],
     }
@@ -99,10 +106,6 @@ async def _of_all(node: Node) -> dict[str, Any]:
             found["restartFailed"] = board.restarts.not_restarted
     if reasons:
         found["restartReasons"] = reasons
-    if answers:
-        silent = {answer.number: answer.error for answer in answers if answer.error is not None}
-        numbers = sorted([node.instance, *(answer.number for answer in answers)])
-        found["instances"] = [{"number": each, **({"error": silent[each]} if each in silent else {})} for each in numbers]
     held = None if board.held_loop is None else board.held_loop.status()
     if held is not None:
         found["heldLoop"] = held
@@ -120,7 +123,14 @@ def own_status(node: Node) -> dict[str, Any]:
         "componentStatus": component_statuses(node.apps, board.started_ms, node.instance),
         "restartRequired": board.restart_required or bool(asking),
         "restartReasons": [*board.restart_reasons, *asking],
+        "uptime": max(round(node.clock.monotonic() - board.started, 3), 0),
     }
+
+
+def _instance(answer: Answer) -> dict[str, Any]:
+    if answer.value is None:
+        return {"number": answer.number, "pid": answer.pid, "error": answer.error}
+    return {"number": answer.number, "pid": answer.pid, "uptime": answer.value["uptime"]}
 
 
 def _merged(told: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -140,13 +150,6 @@ def clear_status(call: Call) -> Any:
     call.node.status.clear(call["id"])
     call.node.tell_others(CHANGES, [{"id": call["id"]}])
     return "Status successfully cleared"
-
-
-def end_statuses(node: Node) -> None:
-    """They do not survive a restart of the node, in which an instance takes over those of another."""
-    gone = [{"id": record["id"]} for record in node.status.records()]
-    node.status.change(gone)
-    node.tell_others(CHANGES, gone)
 
 
 _ID = Field("id", "choice", "Which status: `primary`, `maintenance`, or `availability` for load balancers.", choices=IDS)
@@ -183,16 +186,16 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=get_status,
         fields=(Field("id", "string", "Only this status."),),
         returns=(
-            "`systemStatus`, `componentStatus`, `restartRequired`, `version`, `uptime` (seconds), `addresses` (of the ports for `applications` and"
-            " `operations`), `applications` (for each `name`, `directory`, number of `tables`, `errors`, `warnings`); with `id` that one record."
+            "`systemStatus`, `componentStatus`, `restartRequired`, `version`, `uptime` (seconds), `pid` (of the parent, which signals are for), `instances`"
+            " (for each `number`, `pid`, `uptime`), `addresses` (of the ports for `applications` and `operations`), `applications` (for each `name`,"
+            " `directory`, number of `tables`, `errors`, `warnings`); with `id` that one record."
         ),
         notes=(
             "`restartRequired`: the configuration or an application was changed, and the change takes effect at the next restart; "
             "then `restartReasons` names the changed settings, and the files of each application. "
             "`restarts`: how often it was restarted since its process began; `restarting`: some instances are still to be replaced; "
             "`restartFailed`: why the last restart was given up. "
-            "All of it is of all instances, whichever is asked; where there are several, `instances` has the `number` of each, and an `error` of one that "
-            "does not answer within a second. "
+            "All of it is of all instances, whichever is asked; one that does not answer within a second has an `error` in `instances`. "
             "`heldLoop`, of the one that is asked, once there is something to tell: how often code has kept "
             "all requests waiting for more than 50 ms, `applications` and `service` (svc itself), and in `handlers` which function of which "
             "application, where, how often and for how long. `slowStart`, of a server that had to compile svc and will have to again: a sentence with "
@@ -205,6 +208,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "restartRequired": False,
             "version": "0.1.0",
             "uptime": 93784.2,
+            "pid": 1234,
+            "instances": [{"number": 0, "pid": 1240, "uptime": 93784.2}],
             "addresses": {"applications": ["http://*:9926"], "operations": ["http://127.0.0.1:9925"]},
             "applications": [{"name": "shop", "directory": "/srv/shop", "tables": 3, "errors": [], "warnings": []}],
         },

@@ -28,6 +28,10 @@ class Restarts(Protocol):
         """Instances are still to be replaced."""
 
     @property
+    def begins_restart(self) -> bool:
+        """This is the first instance of one."""
+
+    @property
     def not_restarted(self) -> str | None:
         """Why the last one was given up."""
 

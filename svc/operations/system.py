@@ -17,7 +17,6 @@ from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.job import JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
-from svc.operations.status import end_statuses
 from svc.operations.system_information import PARTS
 from svc.store.record_counts import count_records
 from svc.store.system import SYSTEM
@@ -119,7 +118,9 @@ async def _collect(call: Call, wanted: list[str]) -> dict[str, Any]:
         if "threads" in found:
             found["threads"] += told.get("threads", [{"threadId": answer.number, "name": "http", "error": answer.error}])
         if "svc_processes" in found:
-            found["svc_processes"]["core"] += told.get("svc_processes", [{"pid": answer.pid, "name": "svc", "error": answer.error}])
+            known = {each["pid"] for each in found["svc_processes"]["core"]}  # they have one parent, or several
+            core = told.get("svc_processes", [{"pid": answer.pid, "name": "svc", "error": answer.error}])
+            found["svc_processes"]["core"] += [each for each in core if each["pid"] not in known]
         if "connections" in found.get("network", ()):
             found["network"]["connections"] += told.get("connections", [])
     return found
@@ -152,7 +153,7 @@ async def _collect_own(node: Node, wanted: list[str]) -> dict[str, Any]:
 
 
 def restart(call: Call) -> Any:
-    end_statuses(call.node)
+    call.node.end_statuses()  # without a parent nobody else does
     call.node.restart(False)
     return RESTARTING
 

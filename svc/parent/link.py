@@ -11,7 +11,7 @@ from pathlib import Path
 
 from svc.connection.listening import ListeningSockets, SharedPort
 from svc.parent.channel import Channel
-from svc.parent.messages import Message, NotRestarted, Opened, OpenPath, OpenPort, Ready, Refused, Release, Restart, Retire, Succeed
+from svc.parent.messages import Failed, Message, NotRestarted, Opened, OpenPath, OpenPort, Ready, Refused, Release, Restart, Retire, Succeed
 
 BEAT = struct.Struct("=Q")
 SLOTS = 64  # instances of a generation: the highest number
@@ -44,6 +44,7 @@ class Link:
         self._arrived: list[tuple[Message, list[int]]] = []
         self._is_ending = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.begins_restart = is_first and self.is_restarting  # the first of one
 
     def fileno(self) -> int:
         return self._channel.sock.fileno()
@@ -106,6 +107,10 @@ class Link:
     def ready(self, errors: int, number: int) -> None:
         """The instance serves. `errors`: in its applications. `number`: that it has."""
         self._tell(Ready(errors, number))
+
+    def failed(self, text: str) -> None:
+        """The instance ends, because it cannot serve."""
+        self._tell(Failed(text))
 
     def restart(self) -> None:
         """Have all instances replaced, once the answers under way are sent."""

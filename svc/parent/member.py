@@ -28,7 +28,8 @@ class State(StrEnum):
 class Member:
     """`place`: among those of this parent, from 0. `slot`: of its beats. `started`: monotonic seconds. `beat`, `beat_at`: the last one, and when it was seen.
 
-    `is_aborted`: it has been told to end because it does nothing. `opened`: how often it has opened any port that is free, by name.
+    `is_aborted`: it has been told to end because it does nothing. `failure`: why it ends, as it says. `opened`: how often it has opened any port that is
+    free, by name.
     """
 
     place: int
@@ -42,6 +43,7 @@ class Member:
     beat: int = 0
     beat_at: float = 0.0
     is_aborted: bool = False
+    failure: str = ""
     opened: dict[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
 
     def __str__(self) -> str:

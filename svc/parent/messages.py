@@ -51,6 +51,12 @@ class Ready(msgspec.Struct, tag=True, frozen=True):
     number: int
 
 
+class Failed(msgspec.Struct, tag=True, frozen=True):
+    """To the parent: it ends, because it cannot serve. `text`: why."""
+
+    text: str
+
+
 class Restart(msgspec.Struct, tag=True, frozen=True):
     """To the parent: replace all instances by new ones, with the program and the configuration as they are now."""
 
@@ -81,4 +87,4 @@ class Connection(msgspec.Struct, tag=True, frozen=True):
     peer: str
 
 
-Message = OpenPort | OpenPath | Opened | Refused | Release | Ready | Restart | NotRestarted | Retire | Succeed | Connection
+Message = OpenPort | OpenPath | Opened | Refused | Release | Ready | Failed | Restart | NotRestarted | Retire | Succeed | Connection

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -18,6 +19,7 @@ from svc.parent.kept_sockets import KeptPort, KeptSockets
 from svc.parent.link import BEAT, COMPLETED, RENEWING, SLOTS, Link
 from svc.parent.member import Lives, Member, State, die_with_parent
 from svc.parent.messages import (
+    Failed,
     Message,
     NotRestarted,
     Opened,
@@ -32,11 +34,12 @@ from svc.parent.messages import (
 )
 from svc.parent.renewal import Renewal, StartCheck
 from svc.parent.state import MemberState, ParentState
-from svc.parent.supervisor import notify_supervisor
+from svc.parent.supervisor import Supervisor
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 PASSED_ON = (signal.SIGHUP,)
 RESTARTING = signal.SIGUSR2
+HANDLED = (*STOPPING, *PASSED_ON, RESTARTING, signal.SIGCHLD)
 FORK_PAUSE = 1.0  # seconds until the system is asked for a process again
 WATCH_SECONDS = 1.0  # between two looks at the beats of the instances
 HANG_SECONDS = 30.0  # without a beat until an instance counts as hung: a commit on a slow disk takes its time
@@ -58,6 +61,7 @@ class Parent:
         renewal: Renewal,
         on_ready: Callable[[int], None] = lambda errors: None,
         exits_on_restart: bool = False,
+        supervisor: Supervisor | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`count`: of instances. `renewal`: how this process executes the program again, and what it had before it did. `on_ready`: called with the number of
@@ -67,20 +71,22 @@ class Parent:
         self._renewal = renewal
         self._on_ready = on_ready
         self._exits_on_restart = exits_on_restart
+        self._supervisor = Supervisor({}) if supervisor is None else supervisor
         self._clock = clock
-        self._sockets = KeptSockets(count)
+        self._sockets = KeptSockets(count, self._supervisor.given)
         self._members: dict[int, Member] = {}  # by process id
         self._lives = [Lives() for _ in range(count)]
         self._numbers: dict[int, int] = {}  # place of an instance here -> its number among all over the data directory
         self._due: dict[int, float] = {}  # place of an instance -> when it is to be started
         self._to_renew: list[int] = []  # places of the instances that have still to be replaced
+        self._is_to_restart = False  # ... and then once more: that was asked for meanwhile, perhaps with another configuration
         self._generation = 0
         self._said_ready = False
         self._stops = 0
         self._status = 0
         self._check: StartCheck | None = None
         self._signals: list[int] = []
-        self._watched = clock.monotonic()
+        self._watched = self._signalled = clock.monotonic()
         self._beats_file, self._beats = self._open_beats()
         self._adopt()
 
@@ -97,7 +103,7 @@ class Parent:
 
     def _adopt(self) -> None:
         """Go on with the instances that the program before has left."""
-        state = self._renewal.state
+        state, self._renewal.state = self._renewal.state, None
         if state is None:
             return
         self._generation = state.generation
@@ -109,17 +115,16 @@ class Parent:
             member = Member(each.place, each.generation, each.pid, channel, each.slot, now - each.lived, State(each.state))
             member.beat_at = now
             self._members[each.pid] = member
-        self._sockets.adopt(state.ports, list(self._members))
+        self._sockets.adopt(state.ports, state.given, list(self._members))
 
     def run(self) -> int | Link:
         self._selector = selectors.DefaultSelector()
         woken, waker = socket.socketpair()
         for sock in (woken, waker):
             sock.setblocking(False)
-        handled = (*STOPPING, *PASSED_ON, RESTARTING, signal.SIGCHLD)
-        former = {number: signal.signal(number, self._on_signal) for number in handled}
+        former = {number: signal.signal(number, self._on_signal) for number in HANDLED}
         former_waker = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)  # which the program before has held back (`renewal`)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)  # which the program before has held back
         self._selector.register(woken, selectors.EVENT_READ)
         for member in self._members.values():
             self._selector.register(member.channel.sock, selectors.EVENT_READ, member)
@@ -160,7 +165,6 @@ class Parent:
             self._said_ready = True
             self._to_renew = list(range(self._count))
             self._set(RENEWING, 1)
-            notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + str(int(self._clock.monotonic() * 1e6)))
             self._renew_next()
         else:
             self._due[0] = self._clock.monotonic()
@@ -170,7 +174,9 @@ class Parent:
         now = self._clock.monotonic()
         if self._signals:
             return 0.0
-        return max(0.0, min([self._watched + WATCH_SECONDS - now, *(due - now for due in self._due.values())]))
+        period = self._supervisor.period
+        dues = [self._watched + WATCH_SECONDS, *self._due.values(), *([] if period is None else [self._signalled + period])]
+        return max(0.0, min(dues) - now)
 
     def _start_due(self) -> Link | None:
         now = self._clock.monotonic()
@@ -203,9 +209,11 @@ class Parent:
         gc.freeze()  # the pages of all that is here stay shared: no collection of the child writes to them
         parent = os.getpid()
         here, there = pair()
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # or the handlers of the parent would take those of its child
         try:
             pid = os.fork()
         except OSError:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
             here.close()
             there.close()
             raise
@@ -213,6 +221,7 @@ class Parent:
             die_with_parent(parent)
             here.close()
             return self._become(Channel(there), place, slot)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         there.close()
         now = self._clock.monotonic()
         member = Member(place, self._generation, pid, Channel(here), slot, now)
@@ -228,6 +237,7 @@ class Parent:
             signal.signal(
                 each, _do_nothing
             )  # a terminal sends the first ones to all of its group, and those passed on may come before there is a handler
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         for member in self._members.values():
             member.channel.sock.close()
         self._sockets.give_up()
@@ -250,12 +260,16 @@ class Parent:
         except BlockingIOError:
             return
         except (EOFError, OSError):
-            self._selector.unregister(member.channel.sock)  # it is ending: SIGCHLD tells
+            self._hear_no_more(member)  # it is ending: SIGCHLD tells
             return
         for message, descriptors in arrived:
             for each in descriptors:
                 os.close(each)
             self._hear(member, message)
+
+    def _hear_no_more(self, member: Member) -> None:
+        with suppress(KeyError):
+            self._selector.unregister(member.channel.sock)
 
     def _hear(self, member: Member, message: Message) -> None:
         if isinstance(message, OpenPort):
@@ -270,6 +284,8 @@ class Parent:
             self._sockets.release(member.pid, message.port, message.path)
         elif isinstance(message, Ready):
             self._on_member_ready(member, message)
+        elif isinstance(message, Failed):
+            member.failure = message.text
         elif isinstance(message, Restart):
             self._restart()
 
@@ -313,19 +329,28 @@ class Parent:
             self._said_ready = True
             self._complete()
             self._on_ready(ready[0].errors)
-            notify_supervisor("READY=1")
+            for address in self._sockets.unused:
+                self._log(
+                    "warn",
+                    f"{address} was opened by what has started svc, and no setting of a port and its addresses fits: nobody answers there",
+                )
+            self._supervisor.notify("READY=1")
         elif self._to_renew and self._is_new(self._to_renew[0]) and member.place == self._to_renew[0]:
             self._renew_next()
 
     # --- restart -------------------------------------------------------------------------------------------------------------------------
 
     def _restart(self) -> None:
-        if self._stops or self._check is not None or self._to_renew:
+        if self._stops or self._check is not None:  # the program that is about to be executed reads the configuration as it is then
+            return
+        if self._to_renew:
+            self._is_to_restart = True
             return
         if self._exits_on_restart:
             self._stop(signal.SIGTERM)
             return
         self._log("notify", "Restarting svc.")
+        self._supervisor.notify(f"RELOADING=1\nMONOTONIC_USEC={int(self._clock.monotonic() * 1e6)}")
         self._tell_all(NotRestarted(None))
         try:
             self._check = self._renewal.begin_check(self._state())
@@ -343,17 +368,23 @@ class Parent:
 
     def _execute(self) -> str:
         """Go on as the program that is there now. Returns only if that fails, with the reason."""
-        handled = (*STOPPING, *PASSED_ON, RESTARTING)
-        signal.pthread_sigmask(signal.SIG_BLOCK, handled)  # until it has handlers, they wait
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until it has handlers, they wait
         reason = self._renewal.execute(self._state())
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         return reason
 
     def _give_up_restart(self, reason: str) -> None:
         self._to_renew.clear()
         self._set(RENEWING, 0)
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
+        self._supervisor.notify(f"READY=1\nSTATUS=not restarted: {reason}")
         self._tell_all(NotRestarted(reason))
+        self._restart_again()
+
+    def _restart_again(self) -> None:
+        if self._is_to_restart:
+            self._is_to_restart = False
+            self._restart()
 
     def _state(self) -> ParentState:
         """For the program that this process executes; what it names stays open there."""
@@ -362,7 +393,8 @@ class Parent:
             MemberState(each.place, each.generation, each.pid, each.channel.sock.fileno(), each.slot, now - each.started, each.state.value)
             for each in self._members.values()
         ]
-        return ParentState(self._generation, self._numbers, self._beats_file, self._renewal.lock, members, self._sockets.state())
+        sockets = self._sockets
+        return ParentState(self._generation, self._numbers, self._beats_file, self._renewal.lock, members, sockets.state(), sockets.given)
 
     def _renew_next(self) -> None:
         """Start the next one that is of the program before; if another has had to be started there meanwhile, that is it."""
@@ -374,10 +406,11 @@ class Parent:
         if self._to_renew:
             self._due[self._to_renew[0]] = self._clock.monotonic()
             return
-        self._set(RENEWING, 0)
+        self._set(RENEWING, int(self._is_to_restart))
         self._complete()
         self._log("notify", "svc has been restarted.")
-        notify_supervisor("READY=1")
+        self._supervisor.notify("READY=1\nSTATUS=restarted")
+        self._restart_again()
 
     def _complete(self) -> None:
         """All instances have been started."""
@@ -424,7 +457,7 @@ class Parent:
         self._due.clear()
         self._sockets.close()
         if self._stops == 1:
-            notify_supervisor("STOPPING=1")
+            self._supervisor.notify("STOPPING=1")
         for member in self._members.values():
             member.signal(signal.SIGTERM)
 
@@ -440,14 +473,12 @@ class Parent:
             if self._check is not None and pid == self._check.pid:
                 self._on_check_ended(code)
             elif pid in self._members:
+                self._read(self._members[pid])  # what it has said last
                 self._on_ended(self._members.pop(pid), code)
 
     def _on_ended(self, member: Member, code: int) -> None:
         """`code`: its exit status, or the negative number of the signal that ended it."""
-        try:
-            self._selector.unregister(member.channel.sock)
-        except KeyError:
-            pass
+        self._hear_no_more(member)
         member.channel.close()
         self._sockets.leave(member.pid)
         if self._stops:
@@ -459,6 +490,8 @@ class Parent:
                 self._sockets.close_unused()
             return
         how = f"with status {code}" if code >= 0 else f"by {_name_of(-code)}"
+        if member.failure:
+            how += f" ({member.failure})"
         if not self._said_ready and member.place == 0 and member.state is State.STARTING:  # it has said why
             self._fail(code if code >= 0 else SIGNALLED - code, "" if code >= 0 else f"{member} has ended {how} before it served")
         elif self._to_renew and member.state is State.STARTING and member.place == self._to_renew[0] and self._has_other(member):
@@ -489,8 +522,12 @@ class Parent:
         self._stop(signal.SIGTERM)
 
     def _watch(self) -> None:
-        """Look at the beats of the instances that serve."""
+        """Look at the beats of the instances that serve, and give a sign of life."""
         now = self._clock.monotonic()
+        period = self._supervisor.period
+        if period is not None and now - self._signalled >= period and self._is_alive(now):
+            self._signalled = now
+            self._supervisor.notify("WATCHDOG=1")
         if now - self._watched < WATCH_SECONDS:
             return
         was_away = now - self._watched > HANG_SECONDS / 3  # this process was stopped, and perhaps all of them
@@ -508,6 +545,12 @@ class Parent:
                     f"{member} has done nothing for {HANG_SECONDS:.0f} s: it is ended, standard error has the stacks of its threads",
                 )
                 member.signal(signal.SIGABRT)
+
+    def _is_alive(self, now: float) -> bool:
+        """Whether any instance works, or is about to: of one that hangs beside others, or that has just ended, this process takes care."""
+        return bool(self._due) or any(
+            each.state is State.STARTING or now - each.beat_at <= HANG_SECONDS + 2 * ABORT_SECONDS for each in self._members.values()
+        )
 
 
 def _name_of(number: int) -> str:

@@ -45,7 +45,8 @@ class StartCheck:
 
 
 class Renewal:
-    """`state`: what the program before has left, None at the first start. `lock`, `beats`: descriptors of that, -1 if there are none."""
+    """`state`: what the program before has left, until a parent takes it over; None at the first start. `lock`, `beats`: descriptors of that, -1 if there are
+    none."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], kept: str = "") -> None:
         """`command`, `environment`: of the program. `kept`: the value of STATE_VARIABLE."""
@@ -77,7 +78,8 @@ class Renewal:
             return str(error)
 
     def stop_members(self) -> None:
-        """End the instances that were kept, in an orderly way, and wait for that: nothing will look after them, or must run beside them."""
+        """End the instances that were kept, in an orderly way, and wait for that: nothing will look after them, or must run beside them. Nothing once a parent
+        has taken them over."""
         if self.state is None:
             return
         for member in self.state.members:

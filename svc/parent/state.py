@@ -35,7 +35,7 @@ class PortState(msgspec.Struct, frozen=True):
 
 
 class ParentState(msgspec.Struct, frozen=True):
-    """`numbers`: by place. `beats`, `lock`: descriptors."""
+    """`numbers`: by place. `beats`, `lock`, `given` (sockets of the supervisor, some of them in `ports`): descriptors."""
 
     generation: int
     numbers: dict[int, int]
@@ -43,11 +43,13 @@ class ParentState(msgspec.Struct, frozen=True):
     lock: int
     members: list[MemberState]
     ports: list[PortState]
+    given: list[int] = []
 
     @property
     def descriptors(self) -> Iterator[int]:
         yield self.beats
         yield self.lock
+        yield from self.given
         yield from (member.channel for member in self.members)
         yield from (number for port in self.ports for group in port.sockets for number in group)
 

@@ -227,6 +227,11 @@ class ApplicationPorts:
                 self._said.add(fault)
                 self._warn(fault)
 
+    @property
+    def sockets_in_use(self) -> int:
+        """Connections of `server.socket`."""
+        return sum(server.connections for server in self._sockets)
+
     def sockets(self) -> Iterator[Any]:
         """Those of `server.http` and `server.socket`, and of connections."""
         for ports in self.others:

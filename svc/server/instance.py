@@ -160,7 +160,7 @@ class Instance:
             clock=clock,
             loop=loop,
             logger=self.logger,
-            others=self.application_ports.others,
+            further=self.application_ports,
             link=self._link,
             on_stop=self._on_stop,
         )

@@ -63,6 +63,8 @@ class Server:
                 self._listen()
             except OSError as error:
                 instance.logger.fatal(f"cannot listen on {error.strerror}")
+                if self._link is not None:
+                    self._link.failed(f"cannot listen on {error.strerror}")
                 print(f"Error: cannot listen on {error.strerror}", file=sys.stderr)
                 if (hint := port_hint(error)) is not None:
                     print(hint, file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from svc.clock import Clock
 from svc.logs import Logger
@@ -13,6 +14,16 @@ from svc.server.ports import ServerPorts
 
 DRAIN_SECONDS = 10.0  # for requests in flight after SIGTERM (spec: configuration §6.4)
 _DRAIN_POLL = 0.02  # polling interval of the connections that are still open
+
+
+class FurtherPorts(Protocol):
+    """An `ApplicationPorts`. `others`: live."""
+
+    @property
+    def others(self) -> Sequence[ServerPorts]: ...
+    @property
+    def sockets_in_use(self) -> int:
+        """Connections that code of applications serves by itself."""
 
 
 class Shutdown:
@@ -27,13 +38,12 @@ class Shutdown:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         logger: Logger,
-        others: Sequence[ServerPorts] = (),
+        further: FurtherPorts | None = None,
         on_stop: Callable[[], None] = lambda: None,
         link: Link | None = None,
     ) -> None:
-        """`others`: further ports of applications, live. `on_stop`: called when the end begins.
-        `link`: to the parent process."""
-        self._others = others
+        """`further`: those of applications. `on_stop`: called when the end begins. `link`: to the parent process."""
+        self._further = further
         self._on_stop = on_stop
         self._link = link
         self._application = application
@@ -66,7 +76,8 @@ class Shutdown:
         return self._calls > 0
 
     def retire(self, heir: Heir, limit: float) -> None:
-        """Another instance accepts all connections from now on, and gets those that are idle. End when the others have ended, or after `limit` seconds."""
+        """Another instance accepts all connections from now on, and gets those that are idle. End when the others have ended, or after `limit` seconds; for
+        those that code of applications serves by itself DRAIN_SECONDS, because it does not know of this."""
         if self.has_begun:
             heir.close()
             return
@@ -75,18 +86,19 @@ class Shutdown:
         self._on_stop()
         for each in self._ports:
             each.retire()
-        self._wait_until_taken(heir, self._clock.monotonic() + limit)
+        now = self._clock.monotonic()
+        self._wait_until_taken(heir, now + limit, now + DRAIN_SECONDS)
 
-    def _wait_until_taken(self, heir: Heir, deadline: float) -> None:
+    def _wait_until_taken(self, heir: Heir, deadline: float, sockets_until: float) -> None:
         if self.is_closing:
             return
         heir.take(self._ports)
         for each in self._ports:
             each.connections.send_away()
         self._loop.call_soon(heir.take, self._ports)  # those which that has ended, before the next request of such a client is read
-        is_used = any(each.connections.open for each in self._ports)
-        if is_used and self._clock.monotonic() < deadline:
-            self._loop.call_later(_DRAIN_POLL, self._wait_until_taken, heir, deadline)
+        is_used, now = any(each.connections.open for each in self._ports), self._clock.monotonic()
+        if (is_used and now < deadline) or (now < sockets_until and self._further is not None and self._further.sockets_in_use):
+            self._loop.call_later(_DRAIN_POLL, self._wait_until_taken, heir, deadline, sockets_until)
             return
         heir.close()
         self._logger.notify("Another instance has taken over.")
@@ -95,6 +107,10 @@ class Shutdown:
             self.stop()
         else:
             self._loop.stop()
+
+    @property
+    def _others(self) -> Sequence[ServerPorts]:
+        return () if self._further is None else self._further.others
 
     @property
     def _ports(self) -> tuple[ServerPorts, ...]:

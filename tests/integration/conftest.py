@@ -85,6 +85,8 @@ class Process:
         if forked:
             self.env.setdefault("SVC_TEST_FORKS", fork_server())
         self._words = ["run", *([str(app)] if app else [])]
+        self.wrapper: list[str] = []  # a command that executes the one behind it, if it is not forked
+        self.pass_fds: tuple[int, ...] = ()
         self.process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
@@ -118,8 +120,10 @@ class Process:
             if self._forked:
                 self.process = Forked(self._words, env=self.env, cwd=self.root.parent, stdout=output, stderr=output)
             else:
-                command = [sys.executable, "-m", "svc", *self._words]
-                self.process = subprocess.Popen(command, env=self.env, stdout=output, stderr=output, cwd=self.root.parent)
+                command = [*self.wrapper, sys.executable, "-m", "svc", *self._words]
+                self.process = subprocess.Popen(
+                    command, env=self.env, stdout=output, stderr=output, cwd=self.root.parent, pass_fds=self.pass_fds
+                )
         if self not in Process.started:
             Process.started.append(self)
         deadline = time.monotonic() + START_LIMIT

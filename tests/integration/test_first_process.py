@@ -1,4 +1,4 @@
-"""svc as the first process of a container: it ends with the server, passes signals on, and waits for orphans."""
+"""svc as the first process of a container (PID 1): it ends with the server, gets signals, and waits for orphans."""
 
 from __future__ import annotations
 
@@ -7,70 +7,32 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
-from tests.integration.conftest import PASSWORD, START_LIMIT
+from tests.integration.conftest import LIMIT, PASSWORD, START_LIMIT
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
-# Becomes the parent of the orphans below it, as PID 1 is, and goes on as svc would.
-SUBREAPER = """
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-from svc.cli.first_process import continue_in_child
-continue_in_child()
-exec(sys.argv[1])
+RESOURCES = """
+import os
+import subprocess
+
+from svc import Resource
+
+
+class Orphan(Resource):
+    def post(self, data):
+        subprocess.run(["sh", "-c", "sleep 0.1 & exit 3"])
+        return {"pid": os.getpid()}
 """
-
-
-def start(code: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", SUBREAPER, code], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-
-
-def line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-@pytest.mark.parametrize(("code", "status"), [("sys.exit(0)", 0), ("sys.exit(4)", 4), ("os.kill(os.getpid(), 9)", 128 + 9)])
-def test_it_ends_with_the_status_of_the_server(code: str, status: int) -> None:
-    with start(code) as process:
-        assert process.wait(START_LIMIT) == status
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
-def test_signals_are_passed_on(number: signal.Signals) -> None:
-    code = (
-        f"import signal, time; signal.signal({number:d}, lambda *_: sys.exit(7)); print('ready', flush=True)\nwhile True: time.sleep(0.05)"
-    )
-    with start(code) as process:
-        assert line(process) == "ready"
-        process.send_signal(number)
-        assert process.wait(START_LIMIT) == 7
-
-
-def test_orphans_are_waited_for() -> None:
-    """A process that the server's child leaves behind ends: no zombie stays, and the status of the server's own children is its own."""
-    code = (
-        "import subprocess; child = subprocess.Popen(['sh', '-c', 'sleep 0.1 & exit 3']);"
-        "print(os.getppid(), child.wait(), flush=True); sys.stdin.read(); import time; time.sleep(600)"
-    )
-    with start(code) as process:
-        first, status = line(process).split()
-        assert (int(first), status) == (process.pid, "3")
-        deadline = time.monotonic() + START_LIMIT
-        while len(psutil.Process(process.pid).children(recursive=True)) > 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        process.terminate()
-        assert process.wait(START_LIMIT) == 128 + signal.SIGTERM
 
 
 def may_unshare() -> bool:
@@ -80,27 +42,91 @@ def may_unshare() -> bool:
     )
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
-    place_token_keys(tmp_path / "root")
-    yield tmp_path / "root"
+needs_namespaces = pytest.mark.skipif(not may_unshare(), reason="a process namespace cannot be made here")
 
 
-@pytest.mark.skipif(not may_unshare(), reason="a process namespace cannot be made here")
-def test_a_server_that_is_pid_1(root: Path) -> None:
-    env = {
-        "PATH": os.environ["PATH"], "HOME": str(root.parent), "ROOTPATH": str(root), "HTTP_PORT": str(free_port()), "HTTP_SECUREPORT": "null",
-        "OPERATIONSAPI_NETWORK_PORT": "null", "MQTT_NETWORK_PORT": "null", "MQTT_NETWORK_SECUREPORT": "null", "SVC_ADMIN_PASSWORD": PASSWORD,
-    }  # fmt: skip
-    command = ["unshare", "-pf", "--mount-proc", "--kill-child", sys.executable, "-m", "svc", "run"]
-    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as unshare:
-        deadline = time.monotonic() + START_LIMIT
-        while "successfully started" not in ((root / "log" / "svc.log").read_text() if (root / "log" / "svc.log").exists() else ""):
-            assert unshare.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        [first] = psutil.Process(unshare.pid).children()
-        assert len(first.children()) == 1, "the server is its child"
-        first.send_signal(signal.SIGTERM)
-        assert unshare.wait(START_LIMIT) == 0
-    assert "svc stopped." in (root / "log" / "svc.log").read_text()
-    assert not (root / "svc.pid").exists()
+class Container:
+    """`svc WORD` as PID 1. `first`: as it is seen from outside."""
+
+    def __init__(self, folder: Path, word: str, *words: str) -> None:
+        self.root = folder / "root"
+        place_token_keys(self.root)
+        app = folder / "app"
+        app.mkdir()
+        (app / "resources.py").write_text(RESOURCES)
+        self.port = free_port()
+        env = {
+            "PATH": os.environ["PATH"], "HOME": str(folder), "ROOTPATH": str(self.root), "HTTP_PORT": str(self.port), "HTTP_SECUREPORT": "null",
+            "OPERATIONSAPI_NETWORK_PORT": "null", "MQTT_NETWORK_PORT": "null", "MQTT_NETWORK_SECUREPORT": "null", "SVC_ADMIN_PASSWORD": PASSWORD,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }  # fmt: skip
+        self.output = folder / "output.txt"
+        with self.output.open("wb") as output:
+            command = ["unshare", "-pf", "--mount-proc", "--kill-child", sys.executable, "-m", "svc", word, str(app), *words]
+            self.unshare = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    @property
+    def first(self) -> psutil.Process:
+        (found,) = psutil.Process(self.unshare.pid).children()
+        return found
+
+    def logged(self) -> str:
+        log = self.root / "log" / "svc.log"
+        return (log.read_text() if log.exists() else "") + self.output.read_text()
+
+    def await_start(self, count: int = 1) -> None:
+        wait_until(lambda: self.logged().count("successfully started") >= count or self.unshare.poll() is not None, self.logged)
+        assert self.unshare.poll() is None, self.logged()
+
+    def close(self) -> None:
+        self.unshare.kill()
+        self.unshare.wait()
+
+
+@pytest.fixture(params=["run", "dev"])
+def container(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Container]:
+    found = Container(tmp_path, request.param)
+    yield found
+    found.close()
+
+
+@needs_namespaces
+def test_a_server_that_is_pid_1(container: Container) -> None:
+    container.await_start()
+    first = container.first
+    (instance,) = first.children()
+
+    asked = httpx.post(f"http://127.0.0.1:{container.port}/Orphan/", auth=("admin", PASSWORD), timeout=LIMIT, json={})
+    assert asked.is_success
+    wait_until(lambda: first.children(recursive=True) == [instance])  # no zombie is left
+
+    first.send_signal(signal.SIGUSR2)
+    container.await_start(2)
+    wait_until(lambda: len(first.children()) == 1 and first.children() != [instance])
+    assert container.first == first, "it is the same process"
+
+    first.send_signal(signal.SIGTERM)
+    assert container.unshare.wait(START_LIMIT) == 0
+    assert "svc stopped." in container.logged()
+    assert not (container.root / "svc.pid").exists()
+
+
+@needs_namespaces
+def test_a_signal_that_comes_while_it_starts(tmp_path: Path) -> None:
+    """The kernel gives PID 1 none that has no handler."""
+    container = Container(tmp_path, "run")
+    try:
+        wait_until((container.root / "svc.pid").exists)
+        container.first.send_signal(signal.SIGTERM)
+        assert container.unshare.wait(START_LIMIT) == 0
+    finally:
+        container.close()
+
+
+@needs_namespaces
+def test_the_status_of_one_that_cannot_start(tmp_path: Path) -> None:
+    container = Container(tmp_path, "run", "--HTTP_PORT=loud")
+    try:
+        assert container.unshare.wait(START_LIMIT) == 1
+    finally:
+        container.close()

@@ -15,6 +15,7 @@ import pytest
 
 from svc.root.lock import PID_FILE
 from tests.integration.conftest import LIMIT, Process, authorization
+from tests.support.forked import run_command
 from tests.support.instances import ADMIN, APP, answering, pids, started
 from tests.support.server_hooks import QUICK_HANG
 from tests.support.waiting import wait_until
@@ -41,6 +42,13 @@ def test_they_share_the_ports_and_the_data(tmp_path: Path) -> None:
                 assert first.put(f"/Item/{number}", json={"value": number}).is_success
                 assert second.get(f"/Item/{number}").json()["value"] == number
         assert process.operate("describe_all").status_code == 200
+        found = process.operate("get_status").json()
+        parent = process.process.pid  # type: ignore[union-attr]
+        assert found["pid"] == parent and {each["pid"] for each in found["instances"]} == pids(process)
+        core = process.operate("system_information", attributes=["svc_processes"]).json()["svc_processes"]["core"]
+        assert sorted(each["pid"] for each in core) == sorted([parent, *pids(process)])
+        shown = run_command(["status"], cwd=tmp_path, env=process.env, timeout=LIMIT).stdout
+        assert f"  pid: {parent}\n" in shown and all(f"pid: {pid}\n" in shown for pid in pids(process))
         second_start = Process(process.root, APP)
         with pytest.raises(AssertionError, match="svc is already running"):
             second_start.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import threading
@@ -21,48 +22,16 @@ from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_websocket
 
 from tests.integration.conftest import LIMIT, PASSWORD, Process, authorization
+from tests.support.callers import Callers
 from tests.support.certificates import authority, localhost
 from tests.support.forked import run_command
 from tests.support.instances import ADMIN, answering, await_restart, pids, started
 from tests.support.mqtt_clients import Client
 from tests.support.ports import free_port
+from tests.support.server_hooks import LONG_DRAIN
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
-
-
-class Callers:
-    """Threads that send requests without a pause that matters; half of them over one connection, half with a new one for each."""
-
-    def __init__(self, connect: Callable[[], httpx.Client], count: int = 6) -> None:
-        self.answered: Counter[int] = Counter()
-        self.failed: list[str] = []
-        self._connect = connect
-        self._ends = threading.Event()
-        self._threads = [threading.Thread(target=self._call, args=(number,)) for number in range(count)]
-        for thread in self._threads:
-            thread.start()
-
-    def _call(self, number: int) -> None:
-        client, sent = self._connect(), 0
-        while not self._ends.wait(0.02):
-            if number % 2:
-                client.close()
-                client = self._connect()
-            sent += 1
-            try:
-                answer = client.put(f"/Item/{number}", json={"value": sent}) if number % 3 else client.get("/Who/")
-                self.answered[answer.json()["pid"] if answer.content else 0] += 1
-                if not answer.is_success:
-                    self.failed.append(answer.text)
-            except httpx.HTTPError as error:
-                self.failed.append(repr(error))
-        client.close()
-
-    def end(self) -> None:
-        self._ends.set()
-        for thread in self._threads:
-            thread.join()
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -278,7 +247,9 @@ def test_subscribers_miss_nothing(tmp_path: Path) -> None:
             code = threads.submit(close_code, socket)
             try:
                 restart(process, 1)
+                assert process.operate("set_status", id="maintenance", status="backup").is_success
                 restart(process, 2)
+                assert process.operate("get_status").json()["systemStatus"] == []
             finally:
                 writer.end()
             assert code.result(LIMIT) == 1012
@@ -293,3 +264,89 @@ def test_subscribers_miss_nothing(tmp_path: Path) -> None:
         assert set(lasting.ended) == {0x8B} and all(is_present for is_present, _ in lasting.connected[1:])
         lasting.close()
         writer.close()
+
+
+PORTS = """
+import os
+
+from svc import Resource, server
+
+ports = {}
+
+
+def who(request, next):
+    return {"pid": os.getpid()}
+
+
+async def lines(reader, writer):
+    while line := await reader.readline():
+        writer.write(b"%d %s" % (os.getpid(), line))
+        await writer.drain()
+
+
+ports["http"] = server.http(who, port=0)[0].port
+ports["tcp"] = server.socket(lines, port=0).port
+
+
+class Ports(Resource):
+    def get(self, query=None):
+        return ports
+
+    def post(self, data):
+        return {"port": server.socket(lines, port=data["port"]).port, "pid": os.getpid()}
+"""
+
+
+def said_at(port: int) -> int:
+    """Which process answers at a port of `server.socket`."""
+    with socket.create_connection(("127.0.0.1", port), LIMIT) as sock:
+        sock.sendall(b"hello\n")
+        pid, word = sock.makefile().readline().split()
+        assert word == "hello"
+    return int(pid)
+
+
+def test_ports_of_applications(tmp_path: Path) -> None:
+    """All instances have those that are opened at the start, and no client is refused there."""
+    app = tmp_path / "ports"
+    app.mkdir()
+    (app / "resources.py").write_text(PORTS)
+    with started(tmp_path, 2, app=app, SVC_TEST_HOOK=LONG_DRAIN) as process, ThreadPoolExecutor() as threads:
+        found = [httpx.get(f"{process.url}/Ports/", auth=ADMIN, timeout=LIMIT).json() for _ in range(32)]
+        ports = found[0]
+        assert all(each == ports for each in found)
+        url = f"http://127.0.0.1:{ports['http']}/"
+        before = pids(process)
+        assert {httpx.get(url, timeout=LIMIT).json()["pid"] for _ in range(64)} == before
+        assert {said_at(ports["tcp"]) for _ in range(64)} == before
+        later = free_port()
+        opened = httpx.post(f"{process.url}/Ports/", auth=ADMIN, timeout=LIMIT, json={"port": later}).json()
+        assert {said_at(later) for _ in range(32)} == {opened["pid"]}, "whoever of them the kernel gives a client to"
+
+        held = socket.create_connection(("127.0.0.1", ports["tcp"]), LIMIT)
+        held.sendall(b"before\n")
+        lines = held.makefile()
+        first = int(lines.readline().split()[0])
+        is_over = threading.Event()
+
+        def call() -> set[int]:
+            pids: set[int] = set()
+            while not is_over.wait(0.01):
+                pids |= {said_at(ports["tcp"]), httpx.get(url, timeout=LIMIT).json()["pid"]}
+            return pids
+
+        calling = [threads.submit(call) for _ in range(4)]
+        try:
+            assert process.operate("restart").status_code == 200
+            wait_until(lambda: process.operate("get_status").json().get("restarts") == 1)
+            held.sendall(b"after\n")
+            assert lines.readline() == f"{first} after\n", "it may end what it has begun"
+            lines.close()
+            held.close()
+            await_restart(process, before)
+        finally:
+            is_over.set()
+        assert set().union(*(each.result(LIMIT) for each in calling)) <= before | pids(process)
+        assert said_at(ports["tcp"]) in pids(process)
+        with pytest.raises(ConnectionRefusedError):
+            said_at(later)

@@ -119,7 +119,8 @@ def test_whichever_is_asked_shows_all(servers: Servers) -> None:
     wait_until(lambda: up(0) == up(1) == {"0": 1, "1": 1}, lambda: up(0))
     assert threads(0) == [(0, None), (1, None)] and threads(1) == [(1, None), (0, None)]
     processes = servers.done(0, operation="system_information", attributes=["svc_processes"])["svc_processes"]["core"]
-    assert [row["pid"] for row in processes] == [process.pid for process in servers.processes]
+    first, second = [[process.pid, process.process.pid] for process in servers.processes]  # type: ignore[union-attr]
+    assert [row["pid"] for row in processes] == [*first, *second], "each with its parent"
     servers.done(1, operation="set_status", id="availability", status="Unavailable")
     wait_until(lambda: servers.clients[0].get("/ready").status_code == 503, lambda: "")
     servers.done(0, operation="clear_status", id="availability")

@@ -17,9 +17,9 @@ ADMIN = ("admin", PASSWORD)
 
 
 @contextmanager
-def started(path: Path, count: int, *, forked: bool = True, **env: str) -> Iterator[Process]:
-    """`count` instances of APP below `path`."""
-    process = Process(path / "root", APP, env={"INSTANCES": str(count), **env}, forked=forked).start()
+def started(path: Path, count: int, *, app: Path = APP, **env: str) -> Iterator[Process]:
+    """`count` instances below `path`."""
+    process = Process(path / "root", app, env={"INSTANCES": str(count), **env}).start()
     wait_until(lambda: process.logged().count("successfully started") == count)
     try:
         yield process

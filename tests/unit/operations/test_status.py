@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,8 +178,13 @@ def entry_of(node: OperationsNode, status: str, instance: str, *messages: str) -
 def test_the_status_of_all_instances(node: OperationsNode) -> None:
     node.node.status.settings_changed(["http.port"])
     told = [
-        {"componentStatus": [entry_of(node, "healthy", "1")], "restartRequired": True, "restartReasons": ["http.port", "component shop"]},
-        {"componentStatus": [entry_of(node, "error", "2", "no")], "restartRequired": False, "restartReasons": []},
+        {
+            "componentStatus": [entry_of(node, "healthy", "1")],
+            "restartRequired": True,
+            "restartReasons": ["http.port", "component shop"],
+            "uptime": 3.5,
+        },
+        {"componentStatus": [entry_of(node, "error", "2", "no")], "restartRequired": False, "restartReasons": [], "uptime": 4},
     ]
     answers = [answer(1, told[0]), answer(2, told[1]), answer(3, error=HANGS)]
     node.node.siblings = FakeSiblings(get_status=answers)  # type: ignore[assignment]
@@ -186,7 +193,13 @@ def test_the_status_of_all_instances(node: OperationsNode) -> None:
         {**entry_of(node, "error", "2", "no"), "lastChecked": {"workers": {"1": 5, "2": 5}}},
     ]
     assert found["restartRequired"] is True and found["restartReasons"] == ["http.port", "component shop"]
-    assert found["instances"] == [{"number": 0}, {"number": 1}, {"number": 2}, {"number": 3, "error": HANGS}]
+    assert found["instances"] == [
+        {"number": 0, "pid": os.getpid(), "uptime": found["uptime"]},
+        {"number": 1, "pid": 1001, "uptime": 3.5},
+        {"number": 2, "pid": 1002, "uptime": 4},
+        {"number": 3, "pid": 1003, "error": HANGS},
+    ]
+    assert found["pid"] == os.getpid()  # it has no parent
 
 
 def test_statuses_are_told_to_all_instances(node: OperationsNode, tmp_path: Path) -> None:
@@ -219,3 +232,13 @@ def test_of_two_processes_with_one_number_the_newer_one_stands_for_it(node: Oper
     answers = [answer(1, "new", started=7), answer(1, "old", started=5), answer(0, "in place of this one", started=9)]
     node.node.siblings = FakeSiblings(any=answers)  # type: ignore[assignment]
     assert [each.value for each in node.wait(lambda: node.node.ask_others("operations.any", None))] == ["new"]
+
+
+def test_the_first_instance_of_a_restart_clears_them(node: OperationsNode) -> None:
+    """Those of the others, which still serve, too."""
+    record = StatusBoard(FakeClock()).set("maintenance", "backup")
+    siblings = FakeSiblings(status_records=[answer(1, [record])])
+    node.node.siblings = siblings  # type: ignore[assignment]
+    node.node.status.restarts = SimpleNamespace(begins_restart=True)  # type: ignore[assignment]
+    node.wait(node.node.open_siblings)
+    assert node.node.status.records() == [] and siblings.told == [(CHANGES, [{"id": "maintenance"}])]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from svc.connection.listening import listen_on
 from svc.parent.kept_sockets import KeptSockets
 from tests.support.waiting import wait_until
 
@@ -99,7 +100,7 @@ def test_they_go_on_in_another_program(kept: KeptSockets, tmp_path: Path) -> Non
     kept.open_path("a", str(tmp_path / "socket"))
     copies = [replace(state, sockets=[[os.dup(number) for number in group] for group in state.sockets]) for state in kept.state()]
     later = KeptSockets(3)
-    later.adopt(copies, ["a"])
+    later.adopt(copies, [], ["a"])
     kept.give_up()
     assert (tmp_path / "socket").exists()
     found = later.open_port("b", "http.port", port.port, HOSTS, 0)
@@ -108,3 +109,58 @@ def test_they_go_on_in_another_program(kept: KeptSockets, tmp_path: Path) -> Non
         pass
     later.close()
     assert not (tmp_path / "socket").exists()
+
+
+def given(host: str) -> socket.socket:
+    """As a supervisor has opened it."""
+    (sock,) = listen_on(0, (host,))
+    return sock
+
+
+def is_served(sock: socket.socket) -> bool:
+    """Whether a client that connects waits there."""
+    with socket.create_connection(sock.getsockname()[:2]):
+        try:
+            sock.accept()[0].close()
+        except BlockingIOError:
+            return False
+        return True
+
+
+@pytest.mark.parametrize(("wanted", "opened"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("*", "*"), ("*", "0.0.0.0")])
+def test_a_socket_of_the_supervisor_is_for_all(wanted: str, opened: str) -> None:
+    with given("127.0.0.1") as other, given(opened) as sock:
+        kept = KeptSockets(2, [other, sock])
+        port = kept.open_port("a", "http.port", sock.getsockname()[1], (wanted,), 0)
+        assert port.sockets == [[sock]] and kept.open_port("b", "http.port", port.port, (wanted,), 0) is port
+        assert kept.unused == [f"127.0.0.1 port {other.getsockname()[1]}"]
+        kept.release("a", port.port, "")
+        kept.release("b", port.port, "")
+        assert is_served(sock) and len(kept.unused) == 2, "it is the supervisor's to close"
+        assert kept.open_port("b", "http.port", port.port, (wanted,), 0).sockets == [[sock]]
+        kept.close()
+
+
+def test_an_address_that_the_supervisor_has_not_opened_is_opened() -> None:
+    with given("127.0.0.1") as sock:
+        kept = KeptSockets(2, [sock])
+        first, second = kept.open_port("a", "http.port", sock.getsockname()[1], ("127.0.0.1", "127.0.0.2"), 0).sockets
+        assert first == [sock] and [each.getsockname()[0] for each in second] == ["127.0.0.2"] * 2
+        kept.close()
+
+
+def test_sockets_of_the_supervisor_go_on_in_another_program(tmp_path: Path) -> None:
+    with given("127.0.0.1") as sock, given("127.0.0.1") as unused, socket.socket(socket.AF_UNIX) as path:
+        path.bind(str(tmp_path / "socket"))
+        path.listen()
+        kept = KeptSockets(1, [sock, unused, path])
+        kept.open_port("a", "http.port", sock.getsockname()[1], HOSTS, 0)
+        assert kept.open_path("a", str(tmp_path / "socket")).sockets == [[path]]
+        copies = {number: os.dup(number) for number in kept.given}
+        ports = [replace(state, sockets=[[copies[number] for number in group] for group in state.sockets]) for state in kept.state()]
+        later = KeptSockets(2)
+        later.adopt(ports, list(copies.values()), ["a"])
+        assert [len(group) for state in later.state() for group in state.sockets] == [1, 1] and len(later.unused) == 1
+        kept.give_up()
+        later.close()
+        assert (tmp_path / "socket").exists()

@@ -10,24 +10,28 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from svc.clock import FakeClock
 from svc.parent import parent as module
 from svc.parent.channel import Channel, pair
 from svc.parent.link import Link
 from svc.parent.member import Member, State
-from svc.parent.messages import NotRestarted, Ready, Restart, Retire, Succeed
+from svc.parent.messages import Failed, NotRestarted, Ready, Restart, Retire, Succeed
 from svc.parent.parent import FORK_PAUSE, HANG_SECONDS, Parent
 from svc.parent.renewal import Renewal
 from svc.parent.state import ParentState
+from svc.parent.supervisor import Supervisor
 
 
 class FakeRenewal(Renewal):
     def __init__(self) -> None:
         super().__init__(["svc"], {})
         self.fails: OSError | None = None
+        self.checks = 0
 
     def begin_check(self, state: ParentState) -> Any:
+        self.checks += 1
         if self.fails is not None:
             raise self.fails
         return None
@@ -42,18 +46,32 @@ class FakeMember(Member):
         self.signals.append((self.pid, number))
 
 
+class FakeSupervisor(Supervisor):
+    def __init__(self) -> None:
+        super().__init__({})
+        self.heard: list[str] = []
+
+    def notify(self, state: str) -> None:
+        self.heard.append(state)
+
+
 class World:
     """`ends`: those of the instances, by process id, which count from 100."""
 
     def __init__(self, count: int) -> None:
-        self.clock, self.renewal = FakeClock(), FakeRenewal()
+        self.clock, self.renewal, self.supervisor = FakeClock(), FakeRenewal(), FakeSupervisor()
         self.log: list[str] = []
         self.ready: list[int] = []
         self.ends: dict[int, Channel] = {}
         self.signals: list[tuple[int, int]] = []
         self.refuses = False
         self.parent = Parent(
-            count, log=lambda level, text: self.log.append(text), renewal=self.renewal, on_ready=self.ready.append, clock=self.clock
+            count,
+            log=lambda level, text: self.log.append(text),
+            renewal=self.renewal,
+            on_ready=self.ready.append,
+            supervisor=self.supervisor,
+            clock=self.clock,
         )
         self.parent._selector = selectors.DefaultSelector()
         self.parent._fork = self.fork  # type: ignore[method-assign]
@@ -156,6 +174,24 @@ def test_a_restart_replaces_one_after_the_other(world: World) -> None:
     assert world.members() == [(102, 0, 2), (103, 1, 2)]
 
 
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_one_that_is_asked_for_meanwhile_follows(world: World, succeeds: bool) -> None:
+    """Its caller may have changed the configuration that the first one has read."""
+    world.begin_again()
+    for _ in range(2):
+        world.ends[101].send(Restart())
+        world.parent._read(world.parent._members[101])
+    assert world.renewal.checks == 0
+    if succeeds:
+        world.becomes_ready(102)
+        world.becomes_ready(103)
+    else:
+        world.ended(102, 9)
+    assert world.renewal.checks == 1 and world.log[-1] == "Restarting svc."
+    is_renewing = bool(module.BEAT.unpack_from(world.parent._beats, module.RENEWING * module.BEAT.size)[0])
+    assert is_renewing == succeeds, "who waits for the second does not take the end of the first for it"
+
+
 def test_one_that_ends_before_its_turn_is_not_started_twice(world: World) -> None:
     world.begin_again()
     world.clock.advance(10)
@@ -185,6 +221,58 @@ def test_a_restart_whose_first_instance_ends_is_given_up(world: World) -> None:
     assert world.members(State.STARTING) == [(103, 1, 2)], "the program that is there now"
 
 
+def test_one_whose_place_nobody_else_has_is_started_again(world: World) -> None:
+    world.begin_again()
+    world.clock.advance(10)
+    world.ended(100)  # of the program before
+    world.ended(102, 9)
+    assert world.log[-1] == "instance 0 (pid: 102) has ended with status 9; it is started again in 1 s"
+    world.clock.advance(1)
+    world.parent._start_due()
+    world.becomes_ready(103)
+    assert world.members(State.STARTING) == [(104, 1, 2)], "the restart goes on"
+
+
+def test_one_that_cannot_live_is_given_up(world: World) -> None:
+    for pid in range(101, 106):
+        assert not world.parent._stops
+        world.clock.advance(1)
+        world.ended(pid, 3)
+        world.clock.advance(10)
+        world.parent._members[100].beat_at = world.clock.monotonic()
+        if pid < 105:
+            world.parent._start_due()
+            world.becomes_ready(pid + 1)
+            world.parent._members[pid + 1].started = world.clock.monotonic()
+    assert "as those before it as soon as they were started: svc gives up" in world.log[-1]
+    assert world.parent._stops and world.parent._status == 1 and world.signals[-1] == (100, signal.SIGTERM)
+
+
+def test_what_one_says_before_it_ends_is_the_reason(world: World) -> None:
+    world.begin_again()
+    world.ends[102].send(Failed("cannot listen on http.port 80"))
+    world.parent._read(world.parent._members[102])
+    world.ended(102, 1)
+    reason = "instance 0 (pid: 102) has ended with status 1 (cannot listen on http.port 80) before it served"
+    assert world.heard(100) == [NotRestarted(reason)] and world.log[-1].endswith(reason)
+
+
+def test_what_was_kept_is_the_parents_once_it_has_taken_it_over(world: World) -> None:
+    """An instance that cannot start would end those that serve."""
+    state = world.parent._state()
+    renewal = FakeRenewal()
+    renewal.state = replace(
+        state, members=[replace(each, channel=os.dup(each.channel)) for each in state.members], beats=os.dup(state.beats)
+    )
+    renewal.beats = renewal.state.beats
+    later = Parent(2, log=lambda level, text: None, renewal=renewal, clock=world.clock)
+    assert renewal.state is None and len(later._members) == 2
+    for member in later._members.values():
+        member.channel.close()
+    later._beats.close()
+    os.close(renewal.beats)
+
+
 def test_a_check_that_cannot_be_started(world: World) -> None:
     world.renewal.fails = OSError(errno.ENOSPC, "No space left on device")
     world.ends[101].send(Restart())
@@ -204,18 +292,21 @@ def test_a_process_that_cannot_be_made_is_asked_for_again(world: World) -> None:
     assert world.members()[-1] == (102, 1, 1)
 
 
-def test_one_that_does_nothing_is_ended(world: World) -> None:
-    def seconds(count: int) -> None:
-        for _ in range(count):
-            world.clock.advance(1.0)
-            module.BEAT.pack_into(world.parent._beats, 0, int(world.clock.monotonic()))  # instance 0 lives
-            world.parent._watch()
+def pass_seconds(world: World, count: int, *living: int) -> None:
+    """`living`: slots of instances that beat."""
+    for _ in range(count):
+        world.clock.advance(1.0)
+        for slot in living:
+            module.BEAT.pack_into(world.parent._beats, slot * module.BEAT.size, int(world.clock.monotonic()))
+        world.parent._watch()
 
-    seconds(int(HANG_SECONDS))
+
+def test_one_that_does_nothing_is_ended(world: World) -> None:
+    pass_seconds(world, int(HANG_SECONDS), 0)
     assert world.signals == []
-    seconds(2)
+    pass_seconds(world, 2, 0)
     assert world.signals == [(101, signal.SIGABRT)] and "instance 1 (pid: 101) has done nothing for 30 s" in world.log[-1]
-    seconds(3)
+    pass_seconds(world, 3, 0)
     assert world.signals[-1] == (101, signal.SIGKILL) and all(pid == 101 for pid, _ in world.signals)
 
 
@@ -225,3 +316,33 @@ def test_nobody_hangs_if_the_machine_was_asleep(world: World) -> None:
     world.clock.advance(1.0)
     world.parent._watch()
     assert world.signals == []
+
+
+def test_signs_of_life_as_long_as_any_instance_works(world: World) -> None:
+    world.supervisor.heard.clear()
+    world.supervisor.period = 5.0
+    pass_seconds(world, 60, 0)
+    assert world.supervisor.heard == ["WATCHDOG=1"] * 12
+    pass_seconds(world, 60)  # all of them hang, and are not ended by a signal
+    count = len(world.supervisor.heard)
+    assert count < 12 + 60 / 5
+    pass_seconds(world, 60)
+    assert len(world.supervisor.heard) == count
+    world.ended(100)  # another one takes its place
+    pass_seconds(world, 5)
+    assert len(world.supervisor.heard) == count + 1
+
+
+def test_what_a_supervisor_hears_of_restarts(world: World) -> None:
+    assert world.supervisor.heard == ["READY=1"]
+    world.ends[101].send(Restart())
+    world.parent._read(world.parent._members[101])
+    assert world.supervisor.heard[1].startswith("RELOADING=1\nMONOTONIC_USEC=")
+    world.parent._check = None
+    world.begin_again()
+    world.becomes_ready(102)
+    assert len(world.supervisor.heard) == 2
+    world.becomes_ready(103)
+    assert world.supervisor.heard[2:] == ["READY=1\nSTATUS=restarted"]
+    world.parent._stop(signal.SIGTERM)
+    assert world.supervisor.heard[3:] == ["STOPPING=1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -191,6 +192,24 @@ def test_one_that_is_replaced_stops_when_its_time_is_over(world: World) -> None:
     assert world.loop.stopped
 
 
+def test_one_that_is_replaced_waits_a_while_for_connections_that_code_serves(world: World) -> None:
+    heir, further = FakeHeir(), SimpleNamespace(others=[], sockets_in_use=1)
+    world.shutdown = Shutdown(
+        world.application,  # type: ignore[arg-type]
+        world.operations,  # type: ignore[arg-type]
+        clock=world.clock,
+        loop=world.loop,  # type: ignore[arg-type]
+        logger=world.logger,  # type: ignore[arg-type]
+        further=further,  # type: ignore[arg-type]
+    )
+    world.shutdown.retire(heir, 100.0)  # type: ignore[arg-type]
+    world.loop.run()
+    assert not world.loop.stopped
+    world.clock.advance(DRAIN_SECONDS)
+    world.loop.run()
+    assert world.loop.stopped and heir.closed
+
+
 def test_one_that_stops_is_not_replaced(world: World) -> None:
     heir = FakeHeir()
     world.shutdown.stop()
@@ -206,7 +225,7 @@ def test_further_ports_of_applications_end_with_the_first(world: World) -> None:
         clock=world.clock,
         loop=world.loop,  # type: ignore[arg-type]
         logger=world.logger,  # type: ignore[arg-type]
-        others=[other],  # type: ignore[list-item]
+        further=SimpleNamespace(others=[other], sockets_in_use=0),  # type: ignore[arg-type]
         on_stop=lambda: stopped.append(True),
     )
     other.open.add("request")
