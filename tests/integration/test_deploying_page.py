@@ -22,6 +22,7 @@ import yaml
 from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, START_LIMIT, Process, authorization
+from tests.support.nginx import nginx_command
 from tests.support.pages import Parsed
 from tests.support.ports import free_port
 
@@ -32,23 +33,6 @@ FILES = TOP / "docs" / "deploying"
 PAGE = (TOP / "docs" / "deploying.md").read_text("utf-8")
 BIN = Path(sys.executable).parent
 LIMIT = 120.0  # seconds
-
-NGINX = """
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/site.conf;
-}}
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -112,10 +96,7 @@ def start_nginx(folder: Path, server: Process) -> tuple[list[str], dict[str, str
         ("        proxy_set_header X-Forwarded-Prefix '';\n", prefix),
     )
     site = replaced(site, ("upstream svc {", f"{above}\n\nupstream svc {{"), (whole, whole + part))
-    (folder / "site.conf").write_text(site)
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
-    command = ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
-    return command, dict(os.environ), port, keys / "ca.pem"
+    return nginx_command(folder, site), dict(os.environ), port, keys / "ca.pem"
 
 
 def start_caddy(folder: Path, server: Process) -> tuple[list[str], dict[str, str], int, Path]:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.nginx import nginx_command
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.programs
@@ -55,33 +56,19 @@ def test_a_malformed_chunked_body_behind_a_head_that_decides(server: Process, bo
 
 
 # --- behind a proxy ------------------------------------------------------------------------------------------------------------------
-
-NGINX = """
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    upstream svc {{
-        server 127.0.0.1:{upstream};
-        keepalive 1;
-        keepalive_requests 1000000;
-    }}
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{
-            proxy_pass http://svc;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_request_buffering off;
-        }}
+SITE = """
+upstream svc {{
+    server 127.0.0.1:{upstream};
+    keepalive 1;
+    keepalive_requests 1000000;
+}}
+server {{
+    listen 127.0.0.1:{port};
+    location / {{
+        proxy_pass http://svc;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_request_buffering off;
     }}
 }}
 """
@@ -93,9 +80,7 @@ class Proxy:
     def __init__(self, folder: Path, upstream: int) -> None:
         self.port = free_port()
         self._upstream = upstream
-        configuration = folder / "nginx.conf"
-        configuration.write_text(NGINX.format(folder=folder, upstream=upstream, port=self.port))
-        self._process = subprocess.Popen(["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(configuration)])
+        self._process = subprocess.Popen(nginx_command(folder, SITE.format(upstream=upstream, port=self.port)))
         deadline = time.monotonic() + LIMIT
         while True:
             try:

@@ -20,6 +20,7 @@ from websockets.sync.client import connect
 
 from tests.integration.conftest import LIMIT, PASSWORD, authorization
 from tests.support.mqtt_clients import Client
+from tests.support.nginx import nginx_command
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
 from tests.support.waiting import wait_until
@@ -39,23 +40,6 @@ PORTS = {
     "1893": "second mqtt",
 }
 """What the ports of the page are for."""
-
-NGINX = """
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/site.conf;
-}}
-"""
 
 
 def texts(language: str) -> list[str]:
@@ -148,10 +132,7 @@ def is_listened_at(port: int) -> bool:
 def nginx(reader: Reader, site: str) -> list[str]:
     if shutil.which("nginx") is None:
         pytest.skip("nginx is not installed")
-    folder = reader.directory
-    (folder / "site.conf").write_text(site)
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder))
-    return ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
+    return nginx_command(reader.directory, site)
 
 
 def start_nginx(reader: Reader) -> list[str]:

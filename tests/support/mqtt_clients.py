@@ -111,7 +111,6 @@ class Client:
             properties.SessionExpiryInterval = 0 if clean else 1000
             given = {"clean_start": clean, "properties": properties}
         if port is None:
-            assert isinstance(server, MqttServer)
             port = server.port if transport == "websockets" else server.mqtts_port if tls else server.mqtt_port
         self.client.connect("localhost" if tls else "127.0.0.1", port, 30, **given)
         self.client.loop_start()
