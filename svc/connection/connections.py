@@ -101,10 +101,13 @@ class Connections(SharedState):
         for connection in list(self.open):
             connection.retire()
 
-    def send_away(self) -> None:
-        """Feeds and tunnels are ended, for their clients to come back to another process. To be called again: a connection that is left may begin one."""
-        for lasting in list(self.lasting):
+    def send_away(self) -> bool:
+        """Feeds and tunnels are ended, for their clients to come back to another process. To be called again: a connection that is left may begin one. Returns
+        whether there were any."""
+        found = list(self.lasting)
+        for lasting in found:
             lasting.drain(is_replaced=True)
+        return bool(found)
 
     def give(self) -> Iterator[tuple[socket.socket, str, str]]:
         """Sockets of connections whose peer waits for nothing, with address and scheme: another process goes on with them. The caller closes them."""

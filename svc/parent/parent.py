@@ -377,7 +377,7 @@ class Parent:
         self._to_renew.clear()
         self._set(RENEWING, 0)
         self._log("error", f"svc is not restarted, and goes on as it is: {reason}")
-        self._supervisor.notify(f"READY=1\nSTATUS=not restarted: {reason}")
+        self._supervisor.notify(f"READY=1\nSTATUS=not restarted: {' '.join(reason.split())}")
         self._tell_all(NotRestarted(reason))
         self._restart_again()
 

@@ -93,9 +93,9 @@ class Shutdown:
         if self.is_closing:
             return
         heir.take(self._ports)
-        for each in self._ports:
-            each.connections.send_away()
-        self._loop.call_soon(heir.take, self._ports)  # those which that has ended, before the next request of such a client is read
+        have_ended = [each.connections.send_away() for each in self._ports]
+        if any(have_ended):
+            self._loop.call_soon(heir.take, self._ports)  # those which that has ended, before the next request of such a client is read
         is_used, now = any(each.connections.open for each in self._ports), self._clock.monotonic()
         if (is_used and now < deadline) or (now < sockets_until and self._further is not None and self._further.sockets_in_use):
             self._loop.call_later(_DRAIN_POLL, self._wait_until_taken, heir, deadline, sockets_until)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.integration.conftest import LIMIT, Process
 from tests.support.instances import APP, answering, await_restart, pids
 from tests.support.systemd import Systemd
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
@@ -101,3 +105,33 @@ def test_signs_of_life(tmp_path: Path) -> None:
         await_restart(process, before)
         systemd.heard.clear()
         systemd.await_notice("WATCHDOG=1", 3)
+
+
+@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd is not installed")
+def test_the_program_of_systemd(tmp_path: Path) -> None:
+    """It starts the server when the first client comes, who is answered."""
+    process = Process(tmp_path / "root", APP, env={"INSTANCES": "2", "HTTP_HOST": "127.0.0.1"}, forked=False)
+    variables = [word for name, value in process.env.items() for word in ("-E", f"{name}={value}")]
+    process.wrapper = ["systemd-socket-activate", "-l", f"127.0.0.1:{process.port}", *variables]
+
+    def connect() -> socket.socket | None:
+        try:
+            return socket.create_connection(("127.0.0.1", process.port), LIMIT)
+        except ConnectionRefusedError:
+            return None
+
+    def ask() -> bytes:
+        with wait_until(connect) as client:
+            client.sendall(b"GET /Who/ HTTP/1.0\r\n\r\n")
+            return client.recv(100)
+
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(ask)
+        try:
+            process.start()
+            assert asked.result(LIMIT).startswith(b"HTTP/1.1 401")
+            wait_until(lambda: len(pids(process)) == 2)
+            assert set(answering(process)) <= pids(process)
+            assert process.stop() == 0
+        finally:
+            process.kill()

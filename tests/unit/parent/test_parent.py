@@ -318,6 +318,24 @@ def test_nobody_hangs_if_the_machine_was_asleep(world: World) -> None:
     assert world.signals == []
 
 
+def test_one_that_does_nothing_while_it_is_replaced_is_ended(world: World) -> None:
+    world.begin_again()
+    world.parent._members[102].slot = 2
+    world.becomes_ready(102)
+    pass_seconds(world, int(HANG_SECONDS) + 2, 1, 2, 3)
+    assert world.signals == [(100, signal.SIGABRT)]
+    world.ended(100)
+    assert world.members() == [(101, 1, 1), (102, 0, 2), (103, 1, 2)], "nobody follows it"
+
+
+def test_a_reason_of_several_lines_is_one_for_the_supervisor(world: World) -> None:
+    world.begin_again()
+    world.ends[102].send(Failed("no\nMAINPID=1"))
+    world.parent._read(world.parent._members[102])
+    world.ended(102, 1)
+    assert world.supervisor.heard[-1].split("\n")[0] == "READY=1" and world.supervisor.heard[-1].count("\n") == 1
+
+
 def test_signs_of_life_as_long_as_any_instance_works(world: World) -> None:
     world.supervisor.heard.clear()
     world.supervisor.period = 5.0

@@ -40,10 +40,11 @@ class FakePorts:
         self.feeds: set[str] = set()
         self.stops = self.retired = 0
 
-    def send_away(self) -> None:
+    def send_away(self) -> bool:
         """Connections are left when their feeds have ended."""
-        self.open |= self.feeds
-        self.feeds.clear()
+        found, self.feeds = self.feeds, set()
+        self.open |= found
+        return bool(found)
 
     def retire(self) -> None:
         self.retired += 1
