@@ -5,7 +5,7 @@
     python -m fuzz.consistency --seconds 600 --hang               instances hang, too, until they are replaced
 
 Clients of REST, GraphQL, SQL, operations, MQTT and of code of an application write and read the same records, lists, unique values, parents with
-children, and tables; others follow them over event streams, a live query and a session of MQTT, and move from instance to instance. Meanwhile
+children, and tables; others follow them over event streams, a live query, a WebSocket and a session of MQTT, and move from instance to instance. Meanwhile
 instances are killed, stopped and restarted, the parent is killed, an index comes and goes, an application is deployed. Afterwards
 
 - `svc check` finds nothing;
@@ -13,7 +13,8 @@ instances are killed, stopped and restarted, the parent is killed, an index come
   searches that may have found it and what is stored in the end included. So can lists that are written as a whole, unique values, tables
   and the version of the application;
 - each acknowledged write is in the log once, one without outcome at most once, a refused one not at all;
-- each follower was sent each event, in order, once; over MQTT some of the last may have come again with a new connection;
+- each follower with a position was sent each event, in order, once; over MQTT some of the last may have come again with a new connection;
+- a live query, and a WebSocket, which begin anew with each connection, have made what is stored of their events;
 - searches find through the indexes what a scan finds.
 
 The seed decides what clients and faults do, not how they meet: a failure prints the history that nothing explains, and the directory stays.

@@ -84,6 +84,11 @@ class Client(threading.Thread):
         register = self.item()
         return register, self.value(register)
 
+    def several(self) -> list[tuple[Register, Record]]:
+        """Records of one call."""
+        found = self.source.sample(self.items_in(self.group()), self.source.randint(1, 3))
+        return [(register, self.value(register)) for register in found]
+
     def named_list(self) -> tuple[str, int]:
         """Name and length."""
         number = self.source.randrange(LISTS)
@@ -109,8 +114,9 @@ class Client(threading.Thread):
 
 class Rest(Client):
     actions: ClassVar = {
-        "put": 10, "patch": 8, "delete": 3, "get": 10, "create": 4, "post": 3, "swap": 6, "remove": 2, "sweep": 1, "find": 4, "put_list": 3, "delete_list": 1,
-        "get_list": 5, "take": 4, "free": 3, "look": 3, "family": 3, "child": 6, "child_read": 3, "end_family": 1, "release": 2,
+        "put": 10, "patch": 8, "delete": 3, "get": 10, "create": 4, "post": 3, "swap": 6, "remove": 2, "put_several": 2, "sweep": 1, "find": 4,
+        "put_list": 3, "delete_list": 1, "get_list": 5, "take": 4, "free": 3, "look": 3, "family": 3, "child": 6,
+        "child_read": 3, "end_family": 1, "release": 2,
     }  # fmt: skip
 
     def __init__(self, *arguments: Any) -> None:
@@ -181,6 +187,12 @@ class Rest(Client):
                 return {register: self.expect(answer, 204, 412).status == 204}
 
             self.attempt({register: Action("swap" if value else "remove", value, found.json()["n"])}, send)
+
+    def put_several(self) -> None:
+        several = self.several()
+        body = [{"id": key, **body_of(value)} for (_, key), value in several]
+        effects = {register: Action("put", value) for register, value in several}
+        self.attempt(effects, lambda: self.done(self.http.ask("PUT", "/Item/", body), 204))
 
     def sweep(self) -> None:
         group = self.group()
@@ -385,11 +397,6 @@ class Operations(Client):
         "describe_table": 3,
         "drop_table": 1,
     }
-
-    def several(self) -> list[tuple[Register, Record]]:
-        """Records of one call."""
-        found = self.source.sample(self.items_in(self.group()), self.source.randint(1, 3))
-        return [(register, self.value(register)) for register in found]
 
     def change(self, operation: str, action: str, done: str | None) -> None:
         several = self.several()

@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 import paho.mqtt.client as paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
 
 from fuzz.consistency.transport import AUTHORIZATION
 from tests.integration.conftest import PASSWORD
 from tests.support.waiting import wait_until
 
 SILENCE = 40.0  # seconds after which a stream without even a comment is given up: an instance is stopped
+LOOK = 1.0  # seconds after which a follower that gets nothing looks whether it is over
 STAY = 150  # events at most before a follower moves by itself
 AGAIN = 2_000  # entries at most that come again
 PAUSE = 0.05  # seconds between two tries to connect
@@ -194,6 +197,45 @@ class LiveFollower(StreamFollower):
         expected = sorted((n for n in last.values() if n), reverse=True)[:20]
         found = [value["n"] for _, value in self.rows]
         return None if found == expected else f"{found} instead of {expected}"
+
+
+class SocketFollower(Follower):
+    """Of a WebSocket, which begins with the current records, in the order of their keys (spec: realtime §1). `state`: what its events make of them."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.state: dict[str, int] = {}
+
+    def follow(self, most: int) -> None:
+        most += len(self.state)
+        address = f"ws://127.0.0.1:{self.port_of('http')}/Item/"
+        with (
+            contextlib.suppress(OSError, WebSocketException),
+            connect(address, additional_headers={"Authorization": AUTHORIZATION}) as wire,
+        ):
+            self.state = {}
+            while most and not self.is_over.is_set():
+                most -= 1
+                with contextlib.suppress(TimeoutError):
+                    event = json.loads(wire.recv(LOOK))
+                    self.events += 1
+                    if event["type"] == "put":
+                        self.state[event["id"]] = event["value"]["n"]
+                    elif event["type"] == "delete":
+                        self.state.pop(event["id"], None)
+
+    def has_seen(self, n: int) -> bool:
+        return self.state.get("mark") == n
+
+    def problem(self, entries: Sequence[Entry]) -> str | None:
+        last = {entry.key: entry.n for entry in entries}
+        expected = {key: n for key, n in last.items() if n is not None}
+        wrong = [
+            f"{key}: {self.state.get(key)} instead of {expected.get(key)}"
+            for key in {*self.state, *expected}
+            if self.state.get(key) != expected.get(key)
+        ]
+        return "; ".join(wrong) or None
 
 
 class SessionFollower(Follower):

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.consistency.clients import Client, Code, GraphQL, Mqtt, Operations, Rest, Sql
-from fuzz.consistency.followers import Follower, LiveFollower, SessionFollower, StreamFollower
+from fuzz.consistency.followers import Follower, LiveFollower, SessionFollower, SocketFollower, StreamFollower
 from fuzz.consistency.history import RELEASE, Recorder
 from fuzz.consistency.servers import Faults, Servers
 from fuzz.consistency.verify import Found, check_files, check_followers, check_histories, check_log, check_searches
 from tests.support.waiting import wait_until
 
 KINDS: Sequence[type[Client]] = (Rest, Rest, GraphQL, Sql, Operations, Code, Mqtt)
+FOLLOWERS: Sequence[type[Follower]] = (StreamFollower, StreamFollower, LiveFollower, SocketFollower, SessionFollower)
 FAULTS = "kill_instance", "pause_instance", "restart", "kill_in_restart", "kill_parent", "change_schema", "deploy", "kill_in_deploy"
 SHOWN = 20  # problems
 
@@ -75,7 +76,7 @@ class Run:
 
     def _begin(self) -> None:
         seed = self.plan.seed
-        for number, kind in enumerate((StreamFollower, StreamFollower, LiveFollower, SessionFollower)):
+        for number, kind in enumerate(FOLLOWERS):
             self.followers.append(kind(f"{kind.__name__}-{number}", seed, self._port_of(f"follower {number}")))
         for number, client in enumerate(self.plan.clients):
             self.clients.append(client(number, seed, self.recorder, self._port_of(f"client {number}")))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.consistency.followers import Entry, LiveFollower, SessionFollower, StreamFollower
+from fuzz.consistency.followers import Entry, LiveFollower, SessionFollower, SocketFollower, StreamFollower
 
 ENTRIES = [Entry(2, "a", 11), Entry(4, "b", 12), Entry(5, "a", None), Entry(9, "a", 13)]
 """Of the log, behind the record that is there at the beginning."""
@@ -66,4 +66,13 @@ def test_live_queries(rows: list[int], is_right: bool) -> None:
     for place, n in enumerate(rows):
         follower.take({"type": "enter", "id": str(n), "value": {"n": n}, "index": place})
     follower.take({"type": "leave", "id": "gone", "value": None, "index": 0})
+    assert (follower.problem(ENTRIES) is None) is is_right
+
+
+@pytest.mark.parametrize(
+    "state, is_right", [({"a": 13, "b": 12}, True), ({"a": 13}, False), ({"a": 11, "b": 12}, False), ({"a": 13, "b": 12, "c": 1}, False)]
+)
+def test_web_sockets(state: dict[str, int], is_right: bool) -> None:
+    follower = SocketFollower("follower", 1, lambda kind: 0)
+    follower.state = state
     assert (follower.problem(ENTRIES) is None) is is_right
