@@ -209,9 +209,10 @@ class SocketFollower(Follower):
     def follow(self, most: int) -> None:
         most += len(self.state)
         address = f"ws://127.0.0.1:{self.port_of('http')}/Item/"
-        with (
+        login = {"Authorization": AUTHORIZATION}
+        with (  # what it has not read when it leaves is not waited for
             contextlib.suppress(OSError, WebSocketException),
-            connect(address, additional_headers={"Authorization": AUTHORIZATION}) as wire,
+            connect(address, additional_headers=login, close_timeout=LOOK) as wire,
         ):
             self.state = {}
             while most and not self.is_over.is_set():
