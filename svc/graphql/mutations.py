@@ -115,14 +115,11 @@ class MutationRun:
         return writes
 
     def _settle(self, writes: StoreTransaction) -> None:
-        """Take over what is known since the writes are applied: the keys that were assigned; and whether there was a record that is deleted, for others may
-        have deleted it in the same turn."""
+        """Take over what is known since the writes are applied: the keys that were assigned, and whether there were records that are deleted."""
         for written, key in zip(self._created, writes.with_assigned([written.key for written in self._created]), strict=True):
             written.key = key
-        expected = [written for written in self._deleted if written.existed]
-        if len(expected) > writes.deleted:
-            for written in expected:
-                written.existed = written.key not in writes.skipped
+        for written in self._deleted:
+            written.existed = written not in writes.skipped
         self._created, self._deleted = [], []
 
     def _located(self, problem: Problem) -> Problem:
@@ -148,7 +145,8 @@ class MutationRun:
         if issubclass(resource, TableResource):
             if change.verb != "delete" and not isinstance(data, dict):
                 raise ClientError(f"The input of {change.name} is an object with the attributes of a record", code="BAD_VALUE")
-            written.existed = change.verb == "delete" and transaction.get_raw(resource.table, target.id) is not None
+            if change.verb == "delete" and not is_plain_table(resource):
+                written.existed = transaction.get_raw(resource.table, target.id) is not None
         try:
             if is_plain_table(resource):
                 self._collect(change, cast(type[TableResource], resource), target, data, written, transaction)
@@ -187,7 +185,7 @@ class MutationRun:
             data.pop(resource.table.primary_key, None)
             resource.patch_in(writes, target, data, request)
         else:
-            writes.delete(resource.table, target.id, cast(Precondition | None, request.precondition))
+            writes.delete(resource.table, target.id, cast(Precondition | None, request.precondition), mark=written)
 
     async def _call(self, change: Change, target: RequestTarget, data: Any, written: MutationInput) -> None:
         """A change that code of an application carries out. From what a handler returns is selected; where it returns nothing, the record is read."""

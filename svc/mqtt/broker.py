@@ -201,6 +201,11 @@ class Broker:
             found = self._opening[client_id] = asyncio.Lock()
         return found
 
+    def _is_opening(self, client_id: str) -> bool:
+        """Whether the client is coming back: a session of it that is in memory goes on, unless another process has it by then (`_find`)."""
+        lock = self._opening.get(client_id)
+        return lock is not None and lock.locked()
+
     def write(self, transaction: Transaction, on_done: Callable[[Problem | None], None]) -> None:
         """Write to the system database; `on_done` is called when it is on the disk, with None, or with why it is not."""
         try:
@@ -421,7 +426,7 @@ class Broker:
             if not (session.is_settled or session.is_broken):
                 await asyncio.wait_for(settled.wait(), SECONDS)
         self.wills.client_is_back(client_id, ends_session=ends)
-        if session is not None and session.link is None:
+        if session is not None and session.link is None and not self._is_opening(client_id):
             if ends or not session.expiry:
                 self._forget(session)
             elif self.sessions.get(client_id) is session:
@@ -461,9 +466,8 @@ class Broker:
 
     def _drop(self, session: Session) -> None:
         """All of a session without a connection is on the disk: it need not be in memory."""
-        lock = self._opening.get(session.client_id)
-        if lock is not None and lock.locked():
-            return  # its client is coming back
+        if self._is_opening(session.client_id):
+            return
         if session.link is None and self.sessions.get(session.client_id) is session:
             self._remove(session.client_id)
 

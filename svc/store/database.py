@@ -254,14 +254,18 @@ class Database:
         return self._references.get(table.name, ())
 
     def define_table(self, definition: TableDefinition, *, only_new: bool = False, proof: DefinitionProof | None = None) -> Table:
-        """Make a table, or give it a new definition (spec: schema-and-store §7). Commits, and what the turn has written before it. `only_new`: a table that is
-        there, perhaps made by another process just now, stays what it is.
+        """Make a table, or give it a new definition (spec: schema-and-store §7). If it is another one it commits, and what the turn has written before
+        it. `only_new`: a table that is there, perhaps made by another process just now, stays what it is.
 
         Indexes of a table with many records are built in the background; until then they are not `ready`. `proof`: that values can be unique; without it
         all of them are read here (`unique_proof`).
         Raises SchemaError for a change that is refused; NoSpace or StoreFailure if it cannot be stored; Unproved if the proof does not hold any more.
         """
         check_definition(definition)
+        self.snapshot()  # what others have made by now
+        known = self.tables.get(definition.name)
+        if known is not None and known.definition == definition:
+            return known  # without the writer, which another process may have for long
         former: Table | None = None
         try:
             with self._changing() as writer:

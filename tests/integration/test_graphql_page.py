@@ -205,7 +205,7 @@ def header_fields_are_sent_and_not_stored(page: Page, server: Process) -> None:
 def without_a_login_the_page_says_how_to_log_in(page: Page, server: Process) -> None:
     assert post(page, "/logout") == 200
     start(page, server)
-    assert "nothing here that you may see" in page.evaluate(RESULT)
+    page.until(f"{RESULT}.includes('nothing here that you may see')")
     write(page, "{ Brand { id } }")
     page.evaluate("document.querySelector('.graphiql-query-editor .CodeMirror').CodeMirror.performLint()")  # as after half a second
     run(page, "Must login")

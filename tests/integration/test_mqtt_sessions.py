@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import svc.testing
 from svc.mqtt.rows import KINDS
+from svc.mqtt.session import Session
+from svc.mqtt.taking_over import Claim
 from svc.protocol import mqtt_properties as p
 from svc.protocol.mqtt_packets import V3, V5, Ack, Publish
 from svc.store.side_rows import scan_rows
@@ -262,6 +265,42 @@ def test_a_stored_session_is_its_users(app: Application) -> None:
         with pytest.raises(AssertionError, match="0x85"):
             app.mqtt("s", user="thing", clean=clean)
     assert app.mqtt("s", **LASTS).session_present
+
+
+def test_a_client_comes_back_while_another_process_asks_for_it(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That one is killed before it has the session. Here it is given up, and opened again as soon as it is on the disk."""
+    broker, loop = broker_of(app), app._instance.loop
+    first = app.mqtt("s", **LASTS)
+    assert first.subscribe("Sensor/#", 1) == 1
+    asked: list[asyncio.Task[bool]] = []
+
+    async def enter(claim: Claim, username: str | None, *, ends: bool) -> bool:
+        session, stored = broker.sessions["s"], asyncio.Event()
+        value = {"client_id": "s", "user": username, "ends": False, "turn": 0, "owner": "another"}
+        asked.append(loop.create_task(broker.give_up(value)))
+        await asyncio.sleep(0)
+        go_on = session.on_settled
+
+        def on_settled(session: Session) -> None:
+            stored.set()
+            go_on(session)
+
+        session.on_settled = on_settled
+        await stored.wait()
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Claim, "enter", enter)
+        second = app.mqtt("s", **LASTS)
+    app._instance.rest()
+    assert [task.result() for task in asked] == [True]
+    assert second.session_present
+    app.put("/Sensor/a", {"temperature": 1})
+    assert [message.topic for message in second.take()] == ["Sensor/a"]
+    second.cancel()
+    third = app.mqtt("s", **LASTS)
+    app.put("/Sensor/b", {"temperature": 1})
+    assert [message.topic for message in third.take()] == ["Sensor/b"], "what it has subscribed to is on the disk"
 
 
 def test_wills_are_published_after_a_crash(app: Application) -> None:

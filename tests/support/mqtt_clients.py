@@ -74,7 +74,6 @@ class Client:
         self.connected: list[tuple[bool, int]] = []
         self.ended: list[int] = []
         self.subscribed: dict[int, list[int]] = {}
-        self.unsubscribed: dict[int, list[int]] = {}
         self.published: dict[int, int] = {}
         self.changed = threading.Condition()
         kind: dict[str, Any] = {} if version == paho.MQTTv5 else {"clean_session": clean}
@@ -88,9 +87,6 @@ class Client:
         self.client.on_disconnect = lambda c, u, flags, reason, found: self.note(self.ended.append, reason.value)
         self.client.on_subscribe = lambda c, u, mid, reasons, found: self.note(
             self.subscribed.update, {mid: [each.value for each in reasons]}
-        )
-        self.client.on_unsubscribe = lambda c, u, mid, reasons, found: self.note(
-            self.unsubscribed.update, {mid: [each.value for each in reasons]}
         )
         self.client.on_publish = lambda c, u, mid, reason, found: self.note(self.published.update, {mid: reason.value})
 
@@ -130,12 +126,6 @@ class Client:
         assert mid is not None
         self.until(lambda: mid in self.subscribed)
         return self.subscribed[mid]
-
-    def unsubscribe(self, filter: str) -> list[int]:
-        _, mid = self.client.unsubscribe(filter)
-        assert mid is not None
-        self.until(lambda: mid in self.unsubscribed)
-        return self.unsubscribed[mid]
 
     def publish(self, topic: str, payload: Any, qos: int, retain: bool = False) -> int:
         info = self.client.publish(topic, payload, qos, retain)

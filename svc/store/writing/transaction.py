@@ -110,7 +110,7 @@ class Transaction:
         self.deleted = 0  # records that the last `apply` removed
         self.failed_at: int | None = None  # the number of the write that the last `apply` has failed with; None: it is not known
         self.failed_key = b""  # the encoded key of that write; empty: it has none
-        self.skipped: list[Key] = []  # by the last `apply`, in order: see `insert`, `update`, `delete`
+        self.skipped: list[Any] = []  # by the last `apply`, in order: see `insert`, `update`, `delete`
         self.databases: tuple[Database, ...] = ()  # that the last `apply` wrote to
         self.user = user
         self.operation = operation  # one of log.OPERATIONS, for the log
@@ -203,9 +203,11 @@ class Transaction:
         changes = {name: value for name, value in changes.items() if name != table.primary_key}
         return self._collect(PATCH, table, self._key(table, key), changes, None, expires_at, decide, adds=True)
 
-    def delete(self, table: Table, key: Key, precondition: Precondition | None = None) -> None:
-        """Remove the record if there is one; if not, the key is `skipped`."""
+    def delete(self, table: Table, key: Key, precondition: Precondition | None = None, *, mark: object = None) -> None:
+        """Remove the record if there is one; if not, the key is `skipped`, or what is given as `mark`."""
         self._collect(DELETE, table, key, None, precondition, None)
+        if mark is not None:
+            self._writes[-1].id = mark
 
     def delete_stored(self, table: Table, stored: bytes, raw: bytes, found: RemovalReason | None = None) -> None:
         """The same for a record that a scan has found; of it no more than the key is kept. `found`: if it is to stay when it has changed since."""

@@ -36,7 +36,7 @@ class Write(msgspec.Struct, gc=False):
     kind: int  # PUT, PATCH, DELETE, MESSAGE, INVALIDATE, INSERT, UPDATE, FETCHED
     table: Table
     key: bytes  # encoded, whole; of records, b"" until they are given a key: see `assign_keys`
-    id: Key | None  # the same decoded; None where it is not needed
+    id: Any  # the same decoded; None where it is not needed; of a deletion what is noted if there is nothing
     data: dict[str, Any] | None
     precondition: Precondition | None
     expires_at: float | None = None

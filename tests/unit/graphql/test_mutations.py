@@ -31,6 +31,7 @@ type Checked @table { id: ID @primaryKey  n: Int  owner: String }
 
 RESOURCES = """
 import asyncio
+from contextvars import Context
 from svc import Abort, ClientError, Resource, Response, tables
 
 
@@ -70,6 +71,20 @@ class Unread(tables.Item):
         if self.get_id() == "gone":
             raise ClientError("gone", 404)
         raise ZeroDivisionError
+
+
+class Meanwhile(Resource):
+    # Somebody else, who writes or deletes an item.
+
+    def allow_update(self, user, data, target=None, context=None):
+        return True
+
+    async def put(self, data, target=None):
+        async def write():
+            await (tables.Item.put(data["id"], {"name": "meanwhile"}) if data["there"] else tables.Item.delete(data["id"]))
+
+        await asyncio.get_running_loop().create_task(write(), context=Context())
+        return {"id": "m"}
 
 
 class Echo(Resource):
@@ -144,6 +159,16 @@ def test_all_or_nothing(shop: Shop) -> None:
     assert (status, body["errors"][0]["extensions"]["code"]) == (400, "VALIDATION")
     assert record(shop, "/Other/b") is None
     assert shop.ask('mutation { create_Item(input: {id: "a"}) { id } }', accept=OLDER)[0] == 200
+
+
+def test_whether_there_was_a_record_is_decided_where_it_is_deleted(shop: Shop) -> None:
+    """Others may have written or deleted it since it was asked for. Of several with one key it is each its own."""
+    for there in (True, False):
+        assert there or shop.app.put("/Item/late", {}).status == 204
+        other = f'put_Meanwhile(id: "m", input: {{id: "late", there: {str(there).lower()}}}) {{ id }}'
+        data = shop.data(f'mutation {{ delete_Item(id: "late") delete_Group(id: "late") {other} again: delete_Item(id: "late") }}')
+        assert data == {"delete_Item": there, "delete_Group": False, "put_Meanwhile": {"id": "m"}, "again": False}
+        assert shop.app.get("/Item/late").status == 404
 
 
 def test_later_changes_see_the_earlier(shop: Shop) -> None:

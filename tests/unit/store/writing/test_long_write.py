@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -894,6 +895,9 @@ def test_who_cannot_wait_for_another_process_is_told_so(store: Store, seats: Tab
     assert other.try_acquire_exclusive()
     with pytest.raises(StoreFailure, match="for too long"):
         put(store, seats, "A")
+    assert seats.database.define_table(seats.definition) is seats, "a start beside others need not write what they have written"
+    with pytest.raises(StoreFailure, match="for too long"):
+        seats.database.define_table(replace(seats.definition, sealed=True))
     other.close()
     put(store, seats, "A")
     store.commit_turn()
