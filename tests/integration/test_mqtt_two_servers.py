@@ -120,10 +120,10 @@ SHARED = "$share/workers/Sensor/#"
 COUNT = 60
 
 
-def publish(writer: Client, first: int, count: int = COUNT) -> set[str]:
+def publish(writer: Client, first: int, count: int = COUNT, qos: int = 1) -> set[str]:
     names = {f"Sensor/{number}" for number in range(first, first + count)}
     for name in sorted(names):
-        writer.publish(name, b'{"temperature":1}', 1)
+        writer.publish(name, b'{"temperature":1}', qos)
     return names
 
 
@@ -138,13 +138,13 @@ def test_a_message_goes_to_one_member_of_all(servers: list[MqttServer], qos: int
     sent: set[str] = set()
     for number, server in enumerate(servers):
         writer = Client(server, "writer")
-        sent |= publish(writer, number * COUNT)
+        sent |= publish(writer, number * COUNT, qos=2)
         writer.close()
     alone.expect(2 * COUNT)
     wait_until(lambda: sum(len(member.messages) for member in members) >= 2 * COUNT)
     members[0].client.unsubscribe(SHARED)  # while it receives others
     writer = Client(servers[0], "writer")
-    last = publish(writer, 2 * COUNT, 20)
+    last = publish(writer, 2 * COUNT, 20, qos=2)
     alone.expect(2 * COUNT + 20)
     wait_until(lambda: sum(len(member.messages) for member in members) >= 2 * COUNT + 20)
     got = [topic for member in members for topic in topics(member)]
