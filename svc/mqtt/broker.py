@@ -59,7 +59,6 @@ SESSIONS = 100_000  # beyond, none is taken that lasts longer than its connectio
 NO_SUBSCRIPTION = 0x11
 OPENING = 5.0  # seconds that code of an application has to say whether a client that comes back may go on to read a table
 LONGEST_ID = 1024  # characters of a client id
-CLEANING = 3600.0  # seconds between two looks for rows of sessions that have ended
 
 ANOTHER_USERS = "the session of this client id is another user's"
 
@@ -128,8 +127,9 @@ class Broker:
         self.listeners = listeners
         self.payloads = payloads
         self.addresses = Addresses(resources)
-        self.stored = StoredSessions(directory.store, self.wall, self.spawn, siblings.identity)
-        self.is_alive = siblings.is_alive
+        self.is_alive: Callable[[str], bool] = siblings.is_alive
+        self.stored = StoredSessions(directory.store, self.wall, self.spawn, siblings.identity, lambda owner: self.is_alive(owner))
+        self.siblings = siblings
         self.claims = Claims(siblings)
         self.publishing = Publishing(self.addresses, payloads, reactor.loop, self.report, self.stored.rows_of, self.stored.system)
         self.largest = options.max_packet_size
@@ -146,7 +146,6 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._to_note: deque[Callable[[], None]] = deque()
-        self._next_cleaning = self.now() + CLEANING
         self._slice_end = 0.0
 
     def report(self, error: BaseException) -> None:
@@ -517,11 +516,12 @@ class Broker:
             self._to_note.extend(
                 session.write_positions for session in self.sessions.values() if session.changed and session.link is not None
             )
-            self._to_note.extend(group.note for group in self.groups.values())
+            self._to_note.extend(group.sweep for group in self.groups.values())
             self._note_some()
-        if now >= self._next_cleaning:
-            self._next_cleaning = now + CLEANING
-            self.spawn(self._run("cleaning up sessions", self.stored.remove_unknown_rows()))
+
+    def clean(self) -> None:
+        """Remove what is left of sessions that have ended. One of the processes does that."""
+        self.spawn(self._run("cleaning up sessions", self.stored.remove_unknown_rows()))
 
     def _note_some(self) -> None:
         """Write how far clients have got, for a slice; the rest in the next turn."""
@@ -604,6 +604,27 @@ class Broker:
         transaction = self.stored.store.begin()
         self.stored.put(transaction, session)
         self.write(transaction, on_done)
+
+    # --- shared subscriptions of several processes ---------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> str:
+        return self.stored.identity
+
+    async def share(self, name: str) -> bool:
+        """Another process is about to have members of a shared subscription (`shared.ENTER`)."""
+        group = self.groups.get(name)
+        return group is None or await group.claim()
+
+    def freed(self, name: str) -> None:
+        """Another process has left messages of a shared subscription to others (`shared.FREE`)."""
+        group = self.groups.get(name)
+        if group is not None:
+            group.give()
+
+    def sibling_left(self) -> None:
+        for group in list(self.groups.values()):
+            group.someone_left()
 
     # --- for code of applications --------------------------------------------------------------------------------------------------------
 

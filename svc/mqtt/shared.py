@@ -1,117 +1,176 @@
-"""Shared subscriptions: each message of `$share/<group>/<filter>` goes to one of the members (spec: mqtt §4; MQTT 5 §4.8.2).
+"""Shared subscriptions: each message of `$share/<group>/<filter>` goes to one of the members (spec: mqtt §4, §7; MQTT 5 §4.8.2).
 
-A group has one source for all its members, and gives each event to the next of them that has room. What a member has not acknowledged at QoS 1 when its
-connection ends is given to another; what is under way at QoS 2 stays with its session. How far a group has got, which lasts as long as one of its members'
-sessions, is a row of `$mqtt`: `g`, then 16 bytes of a hash of its name and filter.
+A group has one source in each process that has members, and gives each event to the next of them that has room. What a member has not acknowledged at QoS 1
+when its connection ends is given to another; what is under way at QoS 2 stays with its session. How far a group has got is a row of `$mqtt` (`group_rows`).
+
+    alone      no other process has members: what is given is noted about once a second, if the sessions of members last
+    claiming   perhaps others have: a message is given when the row that says so is on the disk. Each process takes those that are meant for it, and the
+               others when nobody has taken them for a while
+
+A process in which a group begins asks all others to claim from now on, and begins when they have noted how far they have got. Of one that hangs counts what
+it has noted. What a process had taken that has ended is `open` again.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from hashlib import sha256
+from collections.abc import Callable
 from typing import Any, Protocol
-
-import msgspec
 
 from svc.errors import NotFound, Problem
 from svc.http.event_pump import HIGH_WATER
 from svc.loop import contained
 from svc.mqtt.code_sources import decides_reading, makes_events
 from svc.mqtt.delivery import SENT_TYPES, Delivery, DeliveryParts, request_for
+from svc.mqtt.group_rows import ENTER, FREE, GroupRow, decode_group, encode_group, group_key
 from svc.mqtt.session import Flight, Session, SessionDelivery
 from svc.protocol.mqtt_packets import Subscription
 from svc.protocol.mqtt_topics import SHARE, split_share
 from svc.realtime.changes import View
 from svc.realtime.event import EndReason
 from svc.realtime.subscription import Subscription as Source
+from svc.siblings import Siblings
 from svc.store import Database
 from svc.store.side_rows import SideRows
 from svc.store.writing.applied_batch import OnDone
 
-GROUP = b"g"
 BATCH = 64  # events taken at a time
-
-
-class GroupRow(msgspec.Struct, gc=False, array_like=True):
-    """`name`: `$share/<group>/<filter>`. `given`: LSN up to which everything was given out; `open`: LSNs of those at QoS 1 that were not acknowledged.
-    `members`: numbers of the sessions that last, by client id."""
-
-    name: str
-    given: int
-    open: list[int]
-    members: dict[str, bytes]
-
-
-_encode_row = msgspec.msgpack.Encoder().encode
-_decode_row = msgspec.msgpack.Decoder(GroupRow).decode
-
-
-def group_key(name: str) -> bytes:
-    return GROUP + sha256(name.encode()).digest()[:16]
-
-
-def decode_group(data: bytes) -> GroupRow:
-    return _decode_row(data)
-
-
-def encode_group(row: GroupRow) -> bytes:
-    return _encode_row(row)
+GRACE = 0.1  # seconds after which a message is taken that is meant for another process
+SECONDS = 2.0  # for which a process that hangs is waited for
 
 
 class GroupParts(DeliveryParts, Protocol):
-    """What groups share: the broker. `groups`: by name."""
+    """What groups share: the broker. `groups`: by name. `identity`: of this process."""
 
     groups: dict[str, SharedGroup]
+    siblings: Siblings
+    is_alive: Callable[[str], bool]
 
+    @property
+    def identity(self) -> str: ...
     def rows_of(self, database: Database) -> SideRows: ...
     def is_session(self, client_id: str, number: bytes) -> bool: ...
     def report(self, error: BaseException) -> None: ...
+    def spawn(self, work: Any) -> None: ...
 
 
 class SharedGroup:
-    """`name`: `$share/<group>/<filter>`. `members`: those with a connection, the next one first. `lasting`: numbers of the sessions that last, by client id."""
+    """`name`: `$share/<group>/<filter>`. `members`: those with a connection here, the next one first. `lasting`: numbers of the sessions that last, by client
+    id, as far as they are known here. `is_claiming`: see above."""
 
     def __init__(self, name: str, parts: GroupParts, first: SharedMember) -> None:
         self.name = name
         self._parts = parts
         self._database = first.table.database
+        self._table = first.table
         self._request = request_for(first.found, None, keeps_all=True)
         self._request.check_rights = False
         self._realtime = first.realtime
         self._source: Source | None = None
-        self._again: deque[Any] = deque()  # events whose members have left, to be given out first
+        self._again: deque[Any] = deque()  # events that are taken, to be given out first
         self._queue: deque[Any] = deque()  # others
         self._open: dict[int, None] = {}  # LSNs of messages at QoS 1 that are not acknowledged
         self._is_giving = False
         self.members: dict[SharedMember, None] = {}
         self.lasting: dict[str, bytes] = {}
-        self._given = self._given_before = first.start
-        self._open_before: set[int] = set()
-        self._written = b""
-        self._restore()
+        self._kept: dict[str, bytes | None] = {}  # changes of `lasting` that are not stored
+        self._given = first.start
+        self._is_known = False  # a row of this group was read, or it has begun anew
+        self._noted: tuple[Any, ...] = ()
+        self.is_claiming = parts.siblings.has_others
+        self._is_entering = False
+        self._has_entered = not self.is_claiming
+        self._is_new_to_others = False  # it is to be noted how far it has got here, where others begin
+        self._taking: list[Any] = []  # events, until it is on the disk that they are taken
+        self._is_taking = False
+        self._takes_all = False
+        self._released: set[int] = set()  # LSNs of those that others are to have
+        self._begins_at = 0  # LSN behind which `_queue` and the source have everything
+        self._is_cut = False  # the log did not reach back to that
+        self._later: asyncio.TimerHandle | None = None
+        if self._has_entered:
+            self._restore()
 
     def _restore(self) -> None:
-        data = self._database.snapshot().get(group_key(self.name), None, self._database.mqtt_rows)
-        row = None if data is None else decode_group(data)
-        if data is not None and row is not None and row.name == self.name:
-            self._written = data
-            self.lasting = {client_id: number for client_id, number in row.members.items() if self._parts.is_session(client_id, number)}
-            if self.lasting:
-                self._given = self._given_before = row.given
-                self._open_before = set(row.open)
+        """Begin where the group has got."""
+        row = self._stored()
+        self._given = row.given
+        self.lasting = {**row.members, **self.lasting}
+        if not self.is_claiming:
+            events = [self._recall(lsn) for lsn in row.open]
+            self._again.extend(event for event in events if event is not None)
+            if row.is_needed:
+                self._noted = (row.given, tuple(row.open))
+
+    def _stored(self) -> GroupRow:
+        return self._read(self._database.snapshot().get(group_key(self.name), None, self._database.mqtt_rows))
+
+    def _read(self, data: bytes | None) -> GroupRow:
+        """The row of this group: without what has died, and another one if it is of a group that has ended."""
+        row = None if data is None else decode_group(bytes(data))
+        if row is not None and row.name == self.name:
+            row.release_dead(self._parts.is_alive)
+            if not self._is_known and not row.weights:
+                row.members = {each: number for each, number in row.members.items() if self._parts.is_session(each, number)}
+            if row.is_needed or self._is_known:
+                self._is_known = True
+                return row
+        self._is_known = True
+        return GroupRow(self.name, self._given, [], {}, {}, {})
 
     # --- members -------------------------------------------------------------------------------------------------------------------------
 
     def join(self, member: SharedMember) -> None:
         """A member has a connection. Raises Problem."""
+        if not self._has_entered:
+            self.members[member] = None
+            if not self._is_entering:
+                self._is_entering = True
+                self._parts.spawn(self._enter())
+            return
         if self._source is None:
-            log, txn = self._database.log, self._database.snapshot()
-            newest = log.newest_lsn(txn)
-            position = min([self._given, *(lsn - 1 for lsn in self._open_before)])
-            self._request.after = min(max(position, log.first_lsn(txn) - 1), newest)
-            self._source = self._realtime.subscribe(self._request)
-            self._source.on_ready = self.give
+            self._open_source()
         self.members[member] = None
+        if self.is_claiming:
+            self.note()
+
+    async def _enter(self) -> None:
+        """Begin beside other processes."""
+        await self._parts.siblings.ask(ENTER, self.name, SECONDS)
+        self._is_entering = False
+        self._has_entered = True
+        try:
+            self._restore()
+            if self.members:
+                self._open_source()
+        except Problem as problem:
+            self._parts.report(problem)
+        self.note(self._left)
+
+    async def claim(self) -> bool:
+        """Another process is about to have members. Returns when it is on the disk how far the group has got here."""
+        if not self.is_claiming:
+            self._note_position()
+            self.is_claiming = self._is_new_to_others = True
+        if self._has_entered:
+            noted = asyncio.Event()
+            self.note(lambda problem: noted.set())
+            await noted.wait()
+        return True
+
+    def _open_source(self) -> None:
+        log, txn = self._database.log, self._database.snapshot()
+        oldest = log.first_lsn(txn) - 1
+        self._is_cut = self._given < oldest
+        self._request.after = self._begins_at = min(max(self._given, oldest), log.newest_lsn(txn))
+        self._source = self._realtime.subscribe(self._request)
+        self._source.on_ready = self.give
+
+    def _close_source(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
 
     def leave(self, member: SharedMember, flights: list[Flight]) -> None:
         """It has none any more. `flights`: what it has not acknowledged at QoS 1, for others."""
@@ -120,21 +179,32 @@ class SharedGroup:
         del self.members[member]
         for flight in flights:
             self._open.pop(flight.lsn, None)
-        self._again.extendleft(flight.event for flight in reversed(flights))
-        if self.members:
+        if self.is_claiming:
+            self._released.update(flight.lsn for flight in flights)
+        else:
+            self._again.extendleft(flight.event for flight in reversed(flights))
+        if not self._has_entered:
+            return
+        if self.members and not self.is_claiming:
             self.give()
             return
-        self.note(self._drop)
-        source, self._source = self._source, None
-        if source is not None:
-            source.close()
+        self.note(self._left)
+        if self.members:
+            return
+        self._close_source()
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         self._queue.clear()
-        self._given_before = self._given
 
-    def _drop(self, problem: Problem | None) -> None:
-        """Where it has got is on the disk: it need not be in memory."""
-        if not self.members and self._parts.groups.get(self.name) is self:
-            del self._parts.groups[self.name]
+    def _left(self, problem: Problem | None) -> None:
+        """Where it has got is on the disk."""
+        if self.is_claiming:
+            self._parts.siblings.tell(FREE, self.name)
+        if self.members:
+            self.give()
+        elif self._parts.groups.get(self.name) is self:
+            del self._parts.groups[self.name]  # it need not be in memory
 
     def keep(self, client_id: str, number: bytes | None) -> None:
         """The session of a client lasts, and has subscribed; or with None: it has not any more."""
@@ -142,47 +212,93 @@ class SharedGroup:
             self.lasting.pop(client_id, None)
         else:
             self.lasting[client_id] = number
+        self._kept[client_id] = number
         self.note()
+
+    # --- its row -------------------------------------------------------------------------------------------------------------------------
 
     def note(self, on_done: OnDone | None = None) -> None:
         """Write how far it has got, if it is to last. `on_done`: called when that is on the disk."""
-        rows = self._parts.rows_of(self._database)
+        if not self._has_entered:
+            return  # when it has
+        if not self.is_claiming:
+            self._note_position()
+            if not (self.lasting or self._noted):
+                self._kept.clear()
+                if on_done is not None:
+                    on_done(None)
+                return
+        noted = self._state()
+        if noted == self._noted and not (self._kept or self._released or on_done):
+            return
+        self._noted = noted if self.lasting or self.is_claiming else ()
+        self._parts.rows_of(self._database).update(group_key(self.name), self._noting, on_done)
+
+    def _note_position(self) -> None:
         source = self._source
         if self._queue:
             self._given = self._queue[0].change.lsn - 1
         elif source is not None and source.ended is None:
             self._given = source.resume_after or self._given
-        if self.lasting:
-            left = sorted({*self._open, *self._open_before, *(event.change.lsn for event in self._again)})
-            data = encode_group(GroupRow(self.name, self._given, left, self.lasting))
-            if data != self._written or on_done is not None:
-                self._written = data
-                rows.put(group_key(self.name), data, on_done)
-            return
-        if self._written:
-            self._written = b""
-            rows.delete(group_key(self.name))
-        if on_done is not None:
-            on_done(None)
+
+    def _state(self) -> tuple[Any, ...]:
+        """What the row has of this process."""
+        return (0 if self.is_claiming else self._given, tuple(self._own()))
+
+    def _own(self) -> list[int]:
+        """LSNs of what this process has taken."""
+        return sorted({*self._open, *(event.change.lsn for event in (*self._again, *self._taking))})
+
+    def _noting(self, data: bytes | None) -> bytes | None:
+        identity = self._parts.identity
+        row = self._read(data)
+        for client_id, number in self._kept.items():
+            if number is None:
+                row.members.pop(client_id, None)
+            else:
+                row.members[client_id] = number
+        self._kept.clear()
+        if row.weights.keys() - {identity}:
+            self.is_claiming = True  # also if this process has not heard of others because it was stopped
+        elif not self.is_claiming or self._is_new_to_others:
+            row.given, row.open = self._given, []
+        self._is_new_to_others = False
+        row.open = sorted({*row.open, *self._released})
+        self._released.clear()
+        row.taken[identity] = self._own()
+        if not self.members:
+            row.release(identity)
+            if self.is_claiming:
+                self._again.clear()
+        elif self.is_claiming:
+            row.weights[identity] = sum(member.is_ready for member in self.members)
+        self.lasting = row.members
+        return encode_group(row)
 
     # --- messages ------------------------------------------------------------------------------------------------------------------------
 
     def give(self) -> None:
         """Give out what there is, as long as a member has room."""
-        if self._is_giving:
+        if self._is_giving or not self._has_entered:
             return
         self._is_giving = True
         touched: dict[SharedMember, None] = {}
         is_noted = False
         try:
-            while self._again or self._queue or self._fill():
+            while self._again or (not self.is_claiming and (self._queue or self._fill())):
                 member = self._next()
                 if member is None:
                     break
-                event = self._again.popleft() if self._again else self._take()
-                if event is not None:
+                event = self._again.popleft() if self._again else self._queue.popleft()
+                if event.type in SENT_TYPES:
                     touched[member] = None
                     is_noted |= self._give_to(member, event) == 2
+            if self.is_claiming and self.members:
+                if self._again:
+                    self._released.update(event.change.lsn for event in self._again)
+                    self._again.clear()
+                    is_noted = True
+                self._look()
         except BaseException as error:
             self._parts.report(contained(error))
         finally:
@@ -196,13 +312,12 @@ class SharedGroup:
         source = self._source
         if source is None:
             return False
-        self._queue.extend(source.take(BATCH))
-        if not self._queue and source.ended is EndReason.TOO_SLOW:  # the log was cut: go on with what is left of it
-            self._source = None
-            source.close()
-            for member in list(self.members):
-                self.join(member)
-        return bool(self._queue)
+        found = source.take(BATCH)
+        self._queue.extend(found)
+        if not found and source.ended is EndReason.TOO_SLOW:  # the log was cut: go on with what is left of it
+            self._close_source()
+            self._open_source()
+        return bool(found)
 
     def _next(self) -> SharedMember | None:
         for member in list(self.members):
@@ -211,16 +326,6 @@ class SharedGroup:
             if member.is_ready:
                 return member
         return None
-
-    def _take(self) -> Any:
-        """The next event; None: it is not sent, or was given out before the source was opened."""
-        event = self._queue.popleft()
-        lsn = event.change.lsn
-        if lsn <= self._given_before:
-            if lsn not in self._open_before:
-                return None
-            self._open_before.discard(lsn)
-        return event if event.type in SENT_TYPES else None
 
     def _give_to(self, member: SharedMember, event: Any) -> int:
         """Returns the QoS."""
@@ -236,6 +341,106 @@ class SharedGroup:
     def acknowledged(self, lsn: int) -> None:
         """A message at QoS 1 is."""
         self._open.pop(lsn, None)
+
+    def _recall(self, lsn: int) -> Any:
+        """The event of an entry of the log; None: it is gone."""
+        txn = self._database.snapshot()
+        entry = self._database.log.get(txn, lsn)
+        if entry is None or entry.table_number != self._table.number:
+            return None
+        hub = self._realtime.hub
+        return hub.change(self._table, entry, txn).event(hub.view(self._request, None))
+
+    # --- beside other processes ----------------------------------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """About once a second."""
+        self.note()
+        if self.is_claiming:
+            self.give()
+
+    def someone_left(self) -> None:
+        """A process has ended, which may have had members."""
+        if self.is_claiming:
+            self._takes_all = True
+            self.give()
+
+    def _look(self) -> None:
+        """See what nobody has taken yet; take of it what is for this process."""
+        if self._is_taking:
+            return
+        row = self._stored()
+        self._given = row.given
+        self._drop_taken(row)
+        while len(self._queue) < BATCH and self._fill():
+            self._drop_taken(row)
+        left = {*row.open, *(event.change.lsn for event in self._queue)}
+        if not left or not self._room():
+            return
+        if self._takes_all or any(row.is_for(lsn, self._parts.identity) for lsn in left):
+            self._is_taking = True
+            self._parts.rows_of(self._database).update(group_key(self.name), self._take, self._taken)
+        elif self._later is None:
+            self._later = self._parts.loop.call_later(GRACE, self._take_rest)
+
+    def _take_rest(self) -> None:
+        self._later = None
+        self.someone_left()
+
+    def _drop_taken(self, row: GroupRow) -> None:
+        opened = {*row.open}
+        self._queue = deque(event for event in self._queue if event.change.lsn > row.given or event.change.lsn in opened)
+
+    def _room(self) -> int:
+        """How many messages its members can take."""
+        return min(sum(member.room for member in list(self.members) if member.is_ready), BATCH)
+
+    def _take(self, data: bytes | None) -> bytes | None:
+        identity, room = self._parts.identity, self._room()
+        row = self._read(data)
+        if not self.members or (row.given < self._begins_at and not self._is_cut):
+            return data  # another process has begun behind what is known here: see `_taken`
+        self._drop_taken(row)
+        held = {event.change.lsn: event for event in self._queue}
+        row.given = max([row.given, *held])
+        opened = {*row.open, *held}
+        for lsn in sorted(opened):
+            if len(self._taking) >= room:
+                break
+            if self._takes_all or row.is_for(lsn, identity):
+                event = held[lsn] if lsn in held else self._recall(lsn)
+                opened.discard(lsn)
+                if event is not None:
+                    self._taking.append(event)
+        self._queue = deque(event for lsn, event in held.items() if lsn in opened)
+        self._takes_all = False
+        row.open = sorted(opened)
+        row.taken[identity] = self._own()
+        row.weights[identity] = min(sum(member.is_ready for member in self.members), room - len(self._taking))
+        self.lasting = row.members
+        self._noted = self._state()
+        return encode_group(row)
+
+    def _taken(self, problem: Problem | None) -> None:
+        """What was taken is on the disk, or nothing is."""
+        taking, self._taking = self._taking, []
+        self._is_taking = False
+        if problem is not None:
+            self._queue.extendleft(reversed(taking))
+            return  # until it is swept
+        self._again.extend(taking)
+        if not self.members:
+            self._released.update(event.change.lsn for event in taking)
+            self._again.clear()
+            self.note(self._left)
+            return
+        given = self._stored().given
+        if given < self._begins_at and not self._is_cut:
+            self._given = given
+            self._queue.clear()
+            self._close_source()
+            self._open_source()
+        self.give()
 
 
 class SharedMember(Delivery):
@@ -292,6 +497,12 @@ class SharedMember(Delivery):
             self._view = hub.view(request_for(self.found, user, keeps_all=True), user)
             self._view_of = (user, hub.generation)
         return self._view
+
+    @property
+    def room(self) -> int:
+        """How many messages it can take, if it is ready."""
+        sent = self._session.sent
+        return sent.window - len(sent) if self.subscription.qos else BATCH
 
     @property
     def is_ready(self) -> bool:

@@ -13,10 +13,11 @@ from typing import Any
 
 from svc.errors import PreconditionFailed
 from svc.mqtt.delivery import Delivery
+from svc.mqtt.group_rows import GROUP, decode_group, encode_group
 from svc.mqtt.publishing import Sender
 from svc.mqtt.rows import KINDS, NUMBER_BYTES, Position, SentRow, read_position, read_received, read_sent
 from svc.mqtt.session import Flight, Session, SessionRows
-from svc.mqtt.shared import GROUP, GroupParts, SharedGroup, decode_group, delivery_of, encode_group
+from svc.mqtt.shared import GroupParts, SharedGroup, delivery_of
 from svc.protocol.mqtt_exchanges import ReceivedExchanges
 from svc.protocol.mqtt_packets import Subscription, Will
 from svc.protocol.mqtt_properties import WILL, encode_properties, read_properties
@@ -35,13 +36,19 @@ class StoredSessions:
     """Of one server. `identity`: of this process, in the records of sessions and wills whose clients have come to it."""
 
     def __init__(
-        self, store: Store, wall: Callable[[], float], spawn: Callable[[Coroutine[Any, Any, None]], object], identity: str
+        self,
+        store: Store,
+        wall: Callable[[], float],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        identity: str,
+        is_alive: Callable[[str], bool],
     ) -> None:
-        """`wall`: seconds since the epoch. `spawn`: runs a coroutine."""
+        """`wall`: seconds since the epoch. `spawn`: runs a coroutine. `is_alive`: whether the process of an identity lives."""
         self.identity = identity
         self.store = store
         self._wall = wall
         self._spawn = spawn
+        self._is_alive = is_alive
         self._rows: dict[Database, SideRows] = {}
         self.live_groups: Mapping[str, SharedGroup] = {}  # shared subscriptions that have members now, by name
 
@@ -111,16 +118,18 @@ class StoredSessions:
             yield
         for database in self._databases():
             for key, data in list(scan_rows(database, database.snapshot(), GROUP)):
-                row = decode_group(data)
-                members = {client_id: number for client_id, number in row.members.items() if self.is_session(client_id, number)}
-                if row.name in self.live_groups:
-                    continue
-                if not members:
-                    self.rows_of(database).delete(key)
-                elif members != row.members:
-                    row.members = members
-                    self.rows_of(database).put(key, encode_group(row))
+                if self._without_ended(bytes(data)) != data:
+                    self.rows_of(database).update(key, self._without_ended)
                 yield
+
+    def _without_ended(self, data: bytes | None) -> bytes | None:
+        """The row of a group without sessions and processes that have ended."""
+        if data is None:
+            return None
+        row = decode_group(data)
+        row.release_dead(self._is_alive)
+        row.members = {client_id: number for client_id, number in row.members.items() if self.is_session(client_id, number)}
+        return encode_group(row)
 
     def is_session(self, client_id: str, number: bytes) -> bool:
         """Whether a session lasts."""

@@ -27,6 +27,7 @@ from svc.listeners.upgrade_chain import UpgradeChain
 from svc.logs import AccessLog
 from svc.logs.core import SectionLog
 from svc.messages import Request, Response
+from svc.mqtt.group_rows import ENTER, FREE
 from svc.mqtt.listeners import ClientListeners
 from svc.mqtt.taking_over import TAKE_OVER
 from svc.prepared import PreparedRequests
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from svc.graphql.endpoint import GraphQLEndpoint
     from svc.mqtt.broker import Broker
     from svc.mqtt.link import Link
+
+CLEANING = 3600.0  # seconds between two looks for rows of sessions of MQTT that have ended
 
 
 class ApplicationInterfaces:
@@ -85,6 +88,7 @@ class ApplicationInterfaces:
         self.socket_endpoints: dict[str, SocketEndpoint] = {}
         self._mqtt_listeners = ClientListeners(reactor.loop)
         self._has_begun = False
+        self._next_cleaning = reactor.clock.monotonic() + CLEANING
 
     @cached_property
     def graphql(self) -> GraphQLEndpoint:
@@ -141,7 +145,9 @@ class ApplicationInterfaces:
         """Before they ask, or end."""
         self.siblings.answer(TAKE_OVER, lambda value: self.mqtt.give_up(value))
         self.siblings.on_lead.append(self._take_up)
-        self.siblings.on_left.append(lambda identity: self._take_up())
+        self.siblings.on_left.append(self._sibling_left)
+        self.siblings.answer(ENTER, lambda name: self.mqtt.share(name) if "mqtt" in self.__dict__ else True)
+        self.siblings.answer(FREE, lambda name: self.mqtt.freed(name) if "mqtt" in self.__dict__ else None)
 
     def begin(self) -> None:
         """Requests may come: what sessions of MQTT have left is taken up."""
@@ -161,6 +167,21 @@ class ApplicationInterfaces:
         """About once a second."""
         if "mqtt" in self.__dict__:
             self.mqtt.sweep(now)
+        if now >= self._next_cleaning:
+            self._next_cleaning = now + CLEANING
+            self._clean()
+
+    def _clean(self) -> None:
+        """One of the processes does that for all."""
+        if self.siblings.is_leader:
+            databases = [database for database in self._store.databases.values() if not database.is_dropped]
+            if any(database.snapshot().stat(database.mqtt_rows)["entries"] for database in databases):
+                self.mqtt.clean()
+
+    def _sibling_left(self, identity: str) -> None:
+        self._take_up()
+        if "mqtt" in self.__dict__:
+            self.mqtt.sibling_left()
 
     def configure(self, applications: Sequence[App]) -> None:
         """Take over what the configurations of applications say."""

@@ -7,6 +7,7 @@ that write (`Transaction.mqtt`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,11 @@ from svc.store.writing.applied_batch import AppliedBatch, OnDone
 
 if TYPE_CHECKING:
     from svc.store.database import Database
+
+logger = logging.getLogger("svc.store")
+
+Update = Callable[[bytes | None], bytes | None]
+"""The row in place of that which is stored; None: there is none."""
 
 MQTT_ROWS = {b"r": 11, b"o": 11, b"p": 9, b"g": 17}
 """Kinds of rows (`mqtt.rows`, `mqtt.shared`), and the size of their keys."""
@@ -30,6 +36,7 @@ class SideRows:
         self._database = database
         self._spawn = spawn
         self._rows: dict[bytes, bytes | None] = {}
+        self._updates: list[tuple[bytes, Update]] = []
         self._told: list[OnDone] = []
         self._is_waiting = False
 
@@ -40,8 +47,16 @@ class SideRows:
     def delete(self, key: bytes, on_done: OnDone | None = None) -> None:
         self._set(key, None, on_done)
 
+    def update(self, key: bytes, change: Update, on_done: OnDone | None = None) -> None:
+        """Change a row with the turn, by what is stored then: also by other processes. It is called in the write transaction, behind `put` and `delete`."""
+        self._updates.append((key, change))
+        self._add(on_done)
+
     def _set(self, key: bytes, value: bytes | None, on_done: OnDone | None) -> None:
         self._rows[key] = value
+        self._add(on_done)
+
+    def _add(self, on_done: OnDone | None) -> None:
         if on_done is not None:
             self._told.append(on_done)
         if not self._is_waiting:
@@ -61,10 +76,10 @@ class SideRows:
         try:
             await store.write_when_free(lambda: (database,), self._write)
         except Problem as problem:
-            store.undone(self._take()[1], problem)
+            store.undone(self._take()[2], problem)
         finally:
             self._is_waiting = False
-            if self._rows:
+            if self._rows or self._updates:
                 store.late_rows[self] = None
 
     def _write(self) -> None:
@@ -73,9 +88,9 @@ class SideRows:
         try:
             store.open_writers((database,), wait=False)
         except Problem as problem:
-            store.undone(self._take()[1], problem)
+            store.undone(self._take()[2], problem)
             return
-        rows, batch = self._take()
+        rows, updates, batch = self._take()
         child = None
         try:
             child = database.env.child()
@@ -85,6 +100,22 @@ class SideRows:
                     child.delete(key, b"", handle)
                 else:
                     child.put(key, value, True, True, False, handle)
+            is_changed = bool(rows)
+            for key, change in updates:
+                before = child.get(key, None, handle)
+                before = None if before is None else bytes(before)
+                value = _changed(change, before)
+                if value == before:
+                    continue
+                is_changed = True
+                if value is None:
+                    child.delete(key, b"", handle)
+                else:
+                    child.put(key, value, True, True, False, handle)
+            if not is_changed:
+                child.abort()
+                store.applied(batch)
+                return
             database.env.commit_child(child)
         except (LmdbError, Problem) as error:
             if child is not None:
@@ -93,10 +124,20 @@ class SideRows:
             return
         store.applied(batch)
 
-    def _take(self) -> tuple[dict[bytes, bytes | None], AppliedBatch]:
-        rows, told = self._rows, self._told
-        self._rows, self._told = {}, []
-        return rows, AppliedBatch(self._database, told)
+    def _take(self) -> tuple[dict[bytes, bytes | None], list[tuple[bytes, Update]], AppliedBatch]:
+        rows, updates, told = self._rows, self._updates, self._told
+        self._rows, self._updates, self._told = {}, [], []
+        return rows, updates, AppliedBatch(self._database, told)
+
+
+def _changed(change: Update, before: bytes | None) -> bytes | None:
+    try:
+        return change(before)
+    except (LmdbError, Problem):
+        raise
+    except Exception:  # a defect, which is not to undo what others write
+        logger.exception("a row of MQTT could not be changed")
+        return before
 
 
 def scan_rows(database: Database, txn: Txn, prefix: bytes, *, behind: bytes = b"") -> Iterator[tuple[bytes, bytes]]:

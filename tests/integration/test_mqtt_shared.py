@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import svc.testing
-from svc.mqtt.shared import GROUP
+from svc.mqtt.group_rows import GROUP
 from svc.protocol import mqtt_properties as p
 from svc.protocol.mqtt_packets import V3, Ack, Publish
 from svc.store.side_rows import scan_rows

@@ -56,6 +56,10 @@ class FakeSiblings:
         self.functions: dict[str, Callable[[Any], Any]] = {}
         self.hangs = False
 
+    @property
+    def has_others(self) -> bool:
+        return bool(self._world.others(self))
+
     def is_alive(self, identity: str) -> bool:
         return identity in self._world.processes
 
