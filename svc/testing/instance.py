@@ -54,11 +54,11 @@ class Instance:
         settings: Mapping[str, Any],
         *,
         check: bool = True,
-        now: float | None = None,
+        clock: FakeClock | None = None,
         patience: float = PATIENCE,
         root: Path | None = None,
     ) -> None:
-        """`now`: what the clock shows, in seconds since the epoch. `root`: one that is there, and stays; None: one of its own."""
+        """`clock`: None: one that shows the time of now. `root`: one that is there, and stays; None: one of its own."""
         self.directory = directory
         self.patience = patience
         self.logs: list[LogEntry] = []
@@ -79,7 +79,7 @@ class Instance:
                 root = base / "root"
                 place_root(root)
             config = make_config(root, settings)
-            self.clock = FakeClock(wall=SYSTEM_CLOCK.wall() if now is None else now)
+            self.clock = FakeClock(wall=SYSTEM_CLOCK.wall()) if clock is None else clock
             self.loop = WireLoop(self.clock)
             undo.callback(self._close_loop)
             options = InstanceOptions(
