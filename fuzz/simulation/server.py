@@ -9,8 +9,8 @@ import os
 import random
 import shutil
 from base64 import b64encode
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,8 +28,8 @@ NOT_COPIED = ("lock.mdb", "reserve")  # what is of the processes that use a data
 
 _own_process = os.getpid
 
-Moment = Literal["between turns", "before the commit", "in the commit", "after the commit", "at the start"]
-MOMENTS: tuple[Moment, ...] = ("between turns", "before the commit", "in the commit", "after the commit", "at the start")
+Moment = Literal["between turns", "before the commit", "in the commit", "after the commit", "at the start", "at the end"]
+MOMENTS: tuple[Moment, ...] = ("between turns", "before the commit", "in the commit", "after the commit", "at the start", "at the end")
 
 
 class TickingClock(FakeClock):
@@ -102,7 +102,11 @@ class CrashableServer:
     def crash(self, moment: Moment, draw: random.Random, on_crash: Callable[[], None]) -> None:
         """At `moment`, in the next turn that has one; else after it. `on_crash`: called then; what clients are sent from then on is lost."""
         copy = self._copy(on_crash)
-        if moment not in ("between turns", "at the start"):
+        if moment == "at the end":  # in order
+            on_crash()
+            with self._still():
+                self.instance.close()
+        elif moment not in ("between turns", "at the start"):
             with _Commits(copy, moment, 1, draw):
                 self.run(1)
         copy.take()
@@ -124,12 +128,19 @@ class CrashableServer:
         self.instance = self._open(clock)
         self.at_rest = self.in_use()
 
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """The clock does not tick."""
+        clock = self.clock
+        tick, clock.tick = clock.tick, 0.0
+        yield
+        clock.tick = tick
+
     def in_use(self) -> dict[str, int]:
         """What a server must give back, behind the turns that are due. (One that finds that it has worked for long leaves its end to the next.)"""
         instance = self.instance
-        tick, self.clock.tick = self.clock.tick, 0.0
-        self.run(math.inf)
-        self.clock.tick = tick
+        with self._still():
+            self.run(math.inf)
         return {
             "tasks": len(asyncio.all_tasks(instance.loop)),
             "snapshots": sum(database.env.open_snapshots() for database in instance.server.store.databases.values()),
