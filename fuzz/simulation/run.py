@@ -174,7 +174,7 @@ class Simulation:
         self.server.run(self._draw.randint(1, 4))
 
     def _pass_time(self) -> None:
-        self.server.run(inf, self._draw.choice((0.001, 0.02, 0.5, 2.0, 40.0)))
+        self.server.run(inf, self._draw.choice((0.001, 0.01, 0.02, 0.1, 0.5, 1.0, 2.0, 40.0)))
 
     def _reload(self) -> None:
         """The application with another schema perhaps; requests go on meanwhile."""
@@ -278,13 +278,11 @@ class Simulation:
                 each.read_all()
                 while each.waiting:
                     each.send_piece()
-            self.server.run(inf)
+            for seconds in (0.0, 0.1, SECONDS):
+                if seconds < SECONDS or any(each.operation is not None for each in self._askers):
+                    self.server.run(inf, seconds)
             if not any(each.waiting for each in self._everyone):
-                if any(each.operation is not None for each in self._askers):
-                    self.server.run(inf, SECONDS)
-                self.server.run(inf, 0.1)
-                if not any(each.waiting for each in self._everyone):
-                    return
+                return
         raise Violation("there is no rest")
 
     def _compare(self) -> State:
