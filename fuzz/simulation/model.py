@@ -7,9 +7,9 @@ queries over many records too. No world left is a violation. A reading that othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 State = tuple[Any, ...]  # of each key: (number, group, stock), None without a record
 World = tuple[State, frozenset[tuple[int, Any]]]
@@ -21,12 +21,22 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`apply(state)`: the state afterwards, and the outcome that the client is told. `writes`: whether the state can be another."""
+    """`apply(state)`: the state afterwards, and the outcome that the client is told. `writes`: whether the state can be another.
+
+    `find(state)`: of an operation that looks for records first; what it has found is then `apply`'s second argument. Others may write in between.
+    """
 
     number: int
     shown: str
-    apply: Callable[[State], tuple[State, Any]]
+    apply: Callable[..., tuple[State, Any]]
     writes: bool = True
+    find: Callable[[State], Hashable] | None = None
+
+
+class Found(NamedTuple):
+    """In place of the outcome of an operation that has only looked."""
+
+    what: Hashable
 
 
 class Model:
@@ -56,7 +66,7 @@ class Model:
             if operation.number in given:
                 if given[operation.number] == outcome:
                     found.add((state, done - {(operation.number, outcome)}))
-            else:
+            elif operation.find is None:
                 after, told = operation.apply(state)
                 if told == outcome:
                     found.add((after, done))
@@ -93,18 +103,29 @@ class Model:
         writes = [operation for operation in self._open.values() if operation.writes]
         while waiting:
             state, done = waiting.pop()
-            numbers = {number for number, _ in done}
+            given = dict(done)
             for operation in writes:
-                if operation.number not in numbers:
-                    after, outcome = operation.apply(state)
-                    world = after, done | {(operation.number, outcome)}
-                    if world not in found:
-                        found.add(world)
-                        waiting.append(world)
+                world = _after(operation, state, done, given.get(operation.number))
+                if world is not None and world not in found:
+                    found.add(world)
+                    waiting.append(world)
         return found
 
     def _shown_open(self) -> str:
         return ", ".join(operation.shown for operation in self._open.values()) or "nothing"
+
+
+def _after(operation: Operation, state: State, done: frozenset[tuple[int, Any]], given: Any) -> World | None:
+    """The world after the next part of the operation; None if all of it is done. `given`: its outcome, Found, or None before it."""
+    if type(given) is Found:
+        after, outcome = operation.apply(state, given.what)
+        return after, done - {(operation.number, given)} | {(operation.number, outcome)}
+    if given is not None:
+        return None
+    if operation.find is not None:
+        return state, done | {(operation.number, Found(operation.find(state)))}
+    after, outcome = operation.apply(state)
+    return after, done | {(operation.number, outcome)}
 
 
 def _shown(states: set[State]) -> str:

@@ -447,7 +447,8 @@ class Reloader:
         for name in [name for name in self._waiting if name not in directories]:
             del self._waiting[name]
             self._listener.current(name)
-        await self._watch()
+        if self._task is not None:
+            await self._watch()
         return failed
 
     # --- what is watched -----------------------------------------------------------------------------------------------------------------

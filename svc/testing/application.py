@@ -9,6 +9,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from svc.api.results import Items
+from svc.clock import FakeClock
 from svc.testing.instance import FAR, Instance, LoadError
 from svc.testing.records import LogEntry
 from svc.testing.requests import Callers, CallOptions, Requests, Wire
@@ -284,4 +285,5 @@ def app(
     if not any((path / name).exists() for name in PARTS):
         raise LoadError(f"{path} holds no application: it has neither {' nor '.join(PARTS)}")
     wall = now.timestamp() if isinstance(now, datetime) else now
-    return Application(Instance(path, settings, check=check, now=wall, patience=patience))
+    clock = None if wall is None else FakeClock(wall=wall)
+    return Application(Instance(path, settings, check=check, clock=clock, patience=patience))

@@ -65,11 +65,11 @@ class Instance:
         settings: Mapping[str, Any],
         *,
         check: bool = True,
-        now: float | None = None,
+        clock: FakeClock | None = None,
         patience: float | None = None,
         root: Path | None = None,
     ) -> None:
-        """`now`: what the clock shows, in seconds since the epoch. `root`: one that is there, and stays; None: one of its own."""
+        """`clock`: None: one that shows the time of now. `root`: one that is there, and stays; None: one of its own."""
         self.directory = directory
         self.patience = patience = default_patience() if patience is None else patience
         self.logs: list[LogEntry] = []
@@ -90,7 +90,7 @@ class Instance:
                 root = base / "root"
                 place_root(root)
             config = make_config(root, settings)
-            self.clock = FakeClock(wall=SYSTEM_CLOCK.wall() if now is None else now)
+            self.clock = FakeClock(wall=SYSTEM_CLOCK.wall()) if clock is None else clock
             self.loop = WireLoop(self.clock)
             undo.callback(self._close_loop)
             options = InstanceOptions(

@@ -2,50 +2,114 @@
 
 from __future__ import annotations
 
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Container, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fuzz.simulation import run
+from fuzz.simulation import run as run_module
+from fuzz.simulation import server
+from fuzz.simulation.entropy import seeded
+from fuzz.simulation.forks import Failure, rounds
 from fuzz.simulation.model import Model, Operation, State, Violation, replaced
-from fuzz.simulation.run import Simulation, simulate
-from svc.testing.prepared import copy_root
+from fuzz.simulation.requests import KEYS
+from fuzz.simulation.run import Simulation
+from fuzz.simulation.server import BEGINNING, META_PAGES, PAGE, torn
+from fuzz.simulation.shrinking import shrunk
+from svc.testing.prepared import prepare_root
 
-SEEDS = range(1, 5)
-STEPS = 150
+pytestmark = pytest.mark.programs
+
+LIMIT = 300.0  # seconds
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "fuzz.simulate", *arguments], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_the_same_seed_is_the_same_run_to_the_byte() -> None:
-    first = simulate(7, STEPS)
-    assert simulate(7, STEPS) == first
-    assert simulate(8, STEPS).digest != first.digest
+    first, again = (re.findall("digest [0-9a-f]{64}", run("--seed", "14", "--seeds", "1")) for _ in range(2))
+    assert first == again and len(first) == 1
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_seeds(seed: int) -> None:
+def test_seeds() -> None:
     """`python -m fuzz.simulate` tries more."""
-    result = simulate(seed, STEPS)
-    assert result.requests and result.crashes
+    counted = run("--seed", "0", "--seeds", "60")
+    assert re.search(r"60 seeds", counted) and re.search(r"[1-9]\d* crashes", counted) and "0 rounds failed" in counted
 
 
-def test_a_server_that_loses_a_write_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The write is answered, and the files are those of before."""
+@pytest.fixture
+def simulation(tmp_path: Path) -> Iterator[Simulation]:
+    prepare_root(BEGINNING)
+    with seeded(3):
+        made = Simulation(tmp_path)
+        made.begin(3)
+        yield made
+        made.server.close()
 
-    def ask_and_lose(simulation: Simulation, steps: int) -> None:
-        server = simulation.server
-        simulation._do(0, simulation._rest)
-        kept = server._base / "kept"
-        copy_root(server.instance.server.config.root, kept)
-        while not any(state != (None,) * len(run.KEYS) for state in simulation._model.states):
-            simulation._do(0, simulation._ask)
-            simulation._do(0, simulation._rest)
-        monkeypatch.setattr("fuzz.simulation.server.copy_root", lambda source, root: copy_root(kept, root))
-        simulation._do(1, simulation._crash)
-        simulation._do(2, simulation._rest)
 
-    monkeypatch.setattr(Simulation, "run", ask_and_lose)
+def test_a_server_that_loses_a_write_is_found_out(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The write is answered, and the databases are those of before."""
+    draws = (random.Random(number) for number in range(1000))
+    simulation._do(0, next(draws), simulation._rest)
+    kept = tmp_path / "kept"
+    shutil.copytree(simulation.server._databases, kept, ignore=shutil.ignore_patterns("lock.mdb"))
+    while not any(state != (None,) * len(KEYS) for state in simulation._model.states):
+        simulation._do(0, next(draws), simulation._ask)
+        simulation._do(0, next(draws), simulation._rest)
+
+    def take(copy: Any, torn: object = None) -> None:
+        if not copy.is_taken:
+            copy.is_taken = True
+            copy._on_copy()
+            shutil.copytree(kept, copy._target)
+
+    monkeypatch.setattr(server._Copy, "take", take)
+    monkeypatch.setattr(run_module, "MOMENTS", ("between turns",))
+    simulation._do(1, next(draws), simulation._crash)
     with pytest.raises(Violation, match="the table at rest"):
-        simulate(3, 0)
+        simulation._do(2, next(draws), simulation._rest)
+
+
+def test_a_server_that_keeps_something_is_found_out(simulation: Simulation) -> None:
+    held = simulation.server.instance.server.store.databases["data"].env
+    txn = held.hold_snapshot(is_private=True)
+    with pytest.raises(Violation, match="'snapshots': 1"):
+        simulation._do(0, random.Random(0), simulation._end)
+    held.release_snapshot(txn)
+
+
+def test_a_torn_commit_has_pages_of_both_and_the_meta_pages_of_before() -> None:
+    def pages(*content: bytes) -> bytes:
+        return b"".join(each * PAGE for each in content)
+
+    before, after = pages(b"M", b"m", b"a", b"b"), pages(b"M", b"n", b"a", b"c", b"d")
+    found = {torn(before, after, random.Random(number)) for number in range(200)}
+    assert found == {pages(b"M", b"m", b"a", second, third) for second in (b"b", b"c") for third in (b"\0", b"d")}
+    assert META_PAGES == 2
+
+
+def test_seeds_come_in_rounds() -> None:
+    assert list(rounds(17, 1)) == [range(10, 18)]
+    assert list(rounds(8, 5)) == [range(10), range(10, 13)]
+
+
+def test_a_failure_is_shown_with_the_steps_that_it_needs() -> None:
+    class FakeTemplate:
+        def run(self, seeds: range, steps: int, left_out: Container[int]) -> None:
+            if 3 not in left_out and 21 not in left_out:
+                raise Failure(seeds[-1], f"without {left_out}", [])
+
+    failure, left_out = shrunk(FakeTemplate(), Failure(14, "first", []), 30, frozenset())  # type: ignore[arg-type]
+    assert left_out == frozenset(range(30)) - {3, 21} and failure.text == f"without {left_out}"
 
 
 # --- the model
@@ -120,3 +184,21 @@ def test_after_a_crash_a_write_under_way_is_there_or_not_for_good() -> None:
     done(model, get(2), (None,))
     with pytest.raises(Violation):
         model.hold(("a",), "the table")
+
+
+def test_an_operation_that_looks_first_may_miss_what_comes_meanwhile() -> None:
+    """But what it has found and is there no more, or has changed, it does not count."""
+    model = Model(2)
+    done(model, put(1, "old"))
+
+    def remove(state: State, found: frozenset[int]) -> tuple[State, Any]:
+        gone = {place for place in found if state[place] is not None}
+        return tuple(None if place in gone else each for place, each in enumerate(state)), len(gone)
+
+    removal = Operation(
+        2, "remove all", remove, find=lambda state: frozenset(place for place, each in enumerate(state) if each is not None)
+    )
+    model.begin(removal)
+    done(model, put(3, "new", 1))
+    model.end(removal, 1)
+    assert model.states == {(None, "new")}

@@ -53,7 +53,7 @@ class FakeWatcher:
 class World:
     """An application in a root of components, whose files are watched."""
 
-    def __init__(self, app: Application, *, reloads_code: bool, patience: Patience = AT_ONCE) -> None:
+    def __init__(self, app: Application, *, reloads_code: bool, patience: Patience = AT_ONCE, watches: bool = True) -> None:
         self.app = app
         self.node = app.node
         self.directory = app.node.app.directory
@@ -73,8 +73,9 @@ class World:
         )
         self.node.applications.on_loaded = self.reloader.on_loaded
         self.watcher: FakeWatcher = self.reloader._watcher  # type: ignore[assignment]
-        self.node.run(self.reloader.open([]))
-        self.node.run(self.reloader._watch())
+        if watches:
+            self.node.run(self.reloader.open([]))
+            self.node.run(self.reloader._watch())
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -398,6 +399,15 @@ def test_a_restart_in_place_loads_what_waits(service: World) -> None:
     assert service.waiting == {"blog": ["removed"]} and service.answer("/Post/") == []
     service.node.run(service.reloader.reload_all())
     assert service.waiting == {} and service.app.ask("GET", "/Post/")[0] == 404
+
+
+def test_a_restart_in_place_where_nothing_is_watched_does_not_begin_to(app: Application) -> None:
+    """As in tests of applications: a thread and descriptors were left."""
+    world = World(app, reloads_code=False, watches=False)
+    world.write("helpers.py", "text = 'two'\n")
+    assert world.node.run(world.reloader.reload_all()) == []
+    assert world.answer("/Greeting/") == "two" and world.watcher.directories == []
+    world.close()
 
 
 def test_a_restart_in_place_of_a_broken_version_keeps_the_one_before(service: World) -> None:
