@@ -12,6 +12,7 @@ import svc.testing
 from svc.mqtt.group_rows import GROUP
 from svc.protocol import mqtt_properties as p
 from svc.protocol.mqtt_packets import V3, Ack, Publish
+from svc.siblings import Siblings
 from svc.store.side_rows import scan_rows
 from svc.testing.application import Application
 from svc.testing.mqtt import MqttClient
@@ -228,6 +229,18 @@ def test_a_group_whose_sessions_have_ended_begins_anew(app: Application) -> None
     assert group_rows(app) == 1
     app.clock.advance(3700)
     assert group_rows(app) == 0, "the second has ended too"
+
+
+def test_one_process_removes_what_is_left(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = app.mqtt("brief", clean=False, properties={p.SESSION_EXPIRY: 60})
+    client.subscribe(SHARED, 1)
+    client.cancel()
+    with monkeypatch.context() as leads_not:
+        leads_not.setattr(Siblings, "is_leader", property(lambda siblings: False))
+        app.clock.advance(3700)
+        assert group_rows(app) == 1
+    app.clock.advance(3700)
+    assert group_rows(app) == 0
 
 
 def test_each_sees_what_it_may(app: Application) -> None:
