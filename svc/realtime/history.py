@@ -30,10 +30,10 @@ from svc.query.planner import plan_query
 from svc.realtime.changes import Change
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.log.entries import NOTES, REMOVALS
+from svc.store.log.entries import MESSAGE, NOTES, REMOVALS
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.keys import encode_key, is_hashed, storage_key
-from svc.store.values.records import is_partial, lsn_of, version_of
+from svc.store.values.records import encode_payload, is_partial, lsn_of, raw_payload, version_of
 
 if TYPE_CHECKING:
     from svc.query.plan import AnyRows
@@ -44,6 +44,7 @@ STEP = 16  # records or entries between two readings of the clock
 LOG_BATCH = 200  # log entries read at a time
 COALESCE_ENTRIES = 2000  # log entries within which events of one record are coalesced
 MAX_SORTED_KEYS = 100_000  # keys found through an index that are sorted; if there are more, the table is scanned in key order
+NOTHING = encode_payload(None)
 MAX_PAST_EVENTS = 1000  # events found by reading backwards (spec: realtime §1 rule 5)
 
 Pairs = Iterator[tuple[bytes, bytes]]  # stored key, raw record
@@ -463,7 +464,7 @@ class LogReplay:
 
     def wants(self, entry: LogEntry, txn: Txn) -> bool:
         """Whether an entry that the target covers is later than what was sent."""
-        return self._is_new(entry) or self._is_gone(entry, txn)
+        return (self._is_new(entry) and not self._is_overtaken(entry, txn)) or self._is_gone(entry, txn)
 
     def _collect(self, txn: Txn, key: bytes | None, events: list[tuple[Change, int] | None], end: float) -> bool:
         """Read the next entries, and append (change, number of events it replaces) to `events`; True at the end of the log."""
@@ -499,6 +500,13 @@ class LogReplay:
             if room <= 0 or subscription.now() >= end:
                 break
         return False
+
+    def _is_overtaken(self, entry: LogEntry, txn: Txn) -> bool:
+        """Whether it says that nothing is there, where a record has come since: that may have been sent as a current one."""
+        if entry.kind != MESSAGE or not (self._parts or self.tells_removals) or entry.value is None or raw_payload(entry.value) != NOTHING:
+            return False
+        raw = self._subscription.table.read(storage_key(entry.key), txn)
+        return raw is not None and lsn_of(raw) > entry.lsn
 
     def _is_gone(self, entry: LogEntry, txn: Txn) -> bool:
         return self.tells_removals and entry.kind in REMOVALS and self._subscription.table.read(storage_key(entry.key), txn) is None

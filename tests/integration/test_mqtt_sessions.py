@@ -378,3 +378,26 @@ def test_sessions_leave_nothing_to_the_collector(app: Application) -> None:
         assert held() == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("crashes", [True, False])
+def test_a_deletion_of_nothing_does_not_come_behind_the_record_that_came_after_it(app: Application, qos: int, crashes: bool) -> None:
+    """The current records are sent again, and then what has happened since it subscribed: which is older than they are."""
+    app.put("/Sensor/a", {"temperature": 1})
+    app.put("/Sensor/b", {"temperature": 1})
+    options = {"clean": False, "properties": {p.SESSION_EXPIRY: 1000, p.RECEIVE_MAXIMUM: 1}}
+    client = app.mqtt("s", acknowledges=False, **options)
+    client.subscribe("Sensor/#", qos)
+    writer = app.mqtt("w")
+    for name in ("made", "never"):
+        assert writer.publish(f"Sensor/{name}", b"", 1, retain=True) == 0
+    app.put("/Sensor/made", {"temperature": 2})
+    assert [each.topic for each in client.take()] == ["Sensor/a"]
+    client.cancel()
+    if crashes:
+        crash(app)
+    client = app.mqtt("s", **LASTS)
+    told = {each.topic: each.payload for each in client.take()}
+    assert told.keys() == {"Sensor/a", "Sensor/b", "Sensor/made", "Sensor/never"}
+    assert told["Sensor/never"] == b"" and b"2" in told["Sensor/made"]
