@@ -22,9 +22,9 @@ import yaml
 from websockets.sync.client import connect
 
 from tests.integration.conftest import PASSWORD, START_LIMIT, Process, authorization
-from tests.support.nginx import nginx_command
 from tests.support.pages import Parsed
 from tests.support.ports import free_port
+from tests.support.proxies import NGINX, nginx_command
 
 pytestmark = pytest.mark.programs
 
@@ -74,7 +74,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 
 def start_nginx(folder: Path, server: Process) -> tuple[list[str], dict[str, str], int, Path]:
-    if shutil.which("nginx") is None:
+    if NGINX is None:
         pytest.skip("nginx is not installed")
     port, plain, keys = free_port(), free_port(), server.root / "keys"
     site = replaced(

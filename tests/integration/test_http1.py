@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import time
@@ -15,8 +14,8 @@ import psutil
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
-from tests.support.nginx import nginx_command
 from tests.support.ports import free_port
+from tests.support.proxies import NGINX, nginx_command
 
 pytestmark = pytest.mark.programs
 
@@ -109,7 +108,7 @@ def proxy(server: Process, tmp_path: Path) -> Iterator[Proxy]:
     proxy.stop()
 
 
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_plain_and_odd_requests_share_a_connection_of_a_proxy(server: Process, proxy: Proxy) -> None:
     """Each is read as what it is, whatever came before it from other clients."""
     with httpx.Client(base_url=f"http://127.0.0.1:{proxy.port}", auth=("admin", PASSWORD), timeout=LIMIT) as client:

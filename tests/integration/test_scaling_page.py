@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,9 +19,9 @@ from websockets.sync.client import connect
 
 from tests.integration.conftest import LIMIT, PASSWORD, authorization
 from tests.support.mqtt_clients import Client
-from tests.support.nginx import nginx_command
 from tests.support.ports import free_port
 from tests.support.prepared import place_token_keys
+from tests.support.proxies import HAPROXY, NGINX, nginx_command
 from tests.support.waiting import wait_until
 from tests.support.walkthrough import blocks
 
@@ -108,7 +107,7 @@ class Reader:
     @contextmanager
     def running(self, command: list[str], use: str) -> Iterator[None]:
         """A program that listens on a port, until the end."""
-        output = self.directory / f"{command[0]}.txt"
+        output = self.directory / f"{Path(command[0]).name}.txt"
         with output.open("ab") as file, subprocess.Popen(command, env=self.env, cwd=self.directory, stdout=file, stderr=file) as process:
             try:
                 wait_until(lambda: process.poll() is not None or is_listened_at(self.port(use)))
@@ -130,7 +129,7 @@ def is_listened_at(port: int) -> bool:
 
 
 def nginx(reader: Reader, site: str) -> list[str]:
-    if shutil.which("nginx") is None:
+    if NGINX is None:
         pytest.skip("nginx is not installed")
     return nginx_command(reader.directory, site)
 
@@ -141,11 +140,11 @@ def start_nginx(reader: Reader) -> list[str]:
 
 
 def start_haproxy(reader: Reader) -> list[str]:
-    if shutil.which("haproxy") is None:
+    if HAPROXY is None:
         pytest.skip("haproxy is not installed")
     [text] = texts("haproxy")
     (reader.directory / "haproxy.cfg").write_text(reader.local(text))
-    return ["haproxy", "-db", "-f", str(reader.directory / "haproxy.cfg")]
+    return [HAPROXY, "-db", "-f", str(reader.directory / "haproxy.cfg")]
 
 
 @pytest.fixture
