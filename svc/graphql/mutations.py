@@ -118,8 +118,9 @@ class MutationRun:
         """Take over what is known since the writes are applied: the keys that were assigned, and whether there were records that are deleted."""
         for written, key in zip(self._created, writes.with_assigned([written.key for written in self._created]), strict=True):
             written.key = key
+        skipped = set(map(id, writes.skipped))  # there may be thousands
         for written in self._deleted:
-            written.existed = written not in writes.skipped
+            written.existed = id(written) not in skipped
         self._created, self._deleted = [], []
 
     def _located(self, problem: Problem) -> Problem:
