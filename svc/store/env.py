@@ -70,6 +70,9 @@ _UNKNOWN = -1  # in place of a transaction id: none is equal to it, nor comes af
 BUSY_LIMIT = 10.0  # seconds to stop the thread at most until another process' long write is done
 _BUSY_PAUSE = 0.002  # polling interval, seconds
 MOST_YIELDED = 100  # times that a long writer is put off for another process, which may have been stopped
+HEAD_START = (
+    10  # times that it is put off behind a change of the stores, which others cannot follow while it is held: their loops would stop
+)
 
 
 T = TypeVar("T")
@@ -144,6 +147,7 @@ class Environment:
         "_dirty",
         "_env",
         "_gate",
+        "_head_start",
         "_held",
         "_held_newest",
         "_helper",
@@ -188,6 +192,7 @@ class Environment:
         self.holder: Holder | None = None  # of the long writer
         self.caches_are_behind = False  # a long write is being entered into them
         self._dirty = False
+        self._head_start = 0  # how often the next long writer is still put off
         self._last_long = 0  # id of the last long writer of this process, until another begins
         self._yielded = 0  # how often that was put off
         self._is_behind = False  # the snapshot is older than a commit of ours
@@ -467,14 +472,27 @@ class Environment:
                 return
             if not wait:
                 raise WriterBusy(self)
+            if self._acquire_blocking():
+                return
+        except OSError as error:
+            raise self._problem(error) from error
+        raise StoreFailure("Another process has been writing to the database for too long, try again later")
+
+    def _acquire_blocking(self) -> bool:
+        """Stop the thread until another process has ended its long write, which ends early if it can; False if that takes too long."""
+        announces = not self._gate.is_announced
+        if announces:
+            self._gate.announce()
+        try:
             pause = Event()
             for _ in range(int(BUSY_LIMIT / _BUSY_PAUSE)):
                 pause.wait(_BUSY_PAUSE)
                 if self._gate.acquire_shared():
-                    return
-        except OSError as error:
-            raise self._problem(error) from error
-        raise StoreFailure("Another process has been writing to the database for too long, try again later")
+                    return True
+        finally:
+            if announces:
+                self._gate.withdraw()
+        return False
 
     def is_open_to_writers(self, *, announces: bool = False) -> bool:
         """Whether no other process holds a long writer. `announces`: if one does, its next one lets a writer of this process go first; then call `withdraw`."""
@@ -560,12 +578,16 @@ class Environment:
         self.holder = holder
 
     def begin_long(self) -> bool:
-        """Begin the long writer; False if another process is writing, or is to write before the second long writer in a row: ask again soon."""
+        """Begin the long writer; False if another process is writing, or is to open new stores, or to write before the second long writer in a row:
+        ask again soon."""
         try:
+            if self._head_start and self.has_siblings():
+                self._head_start -= 1
+                return False
             if self._last_long and self._yielded < MOST_YIELDED and self._gate.is_awaited() and self.last_commit() == self._last_long:
                 self._yielded += 1
                 return False
-            self._last_long = self._yielded = 0
+            self._last_long = self._yielded = self._head_start = 0
             if not self._gate.try_acquire_exclusive():
                 return False
             if self._helper is None:
@@ -648,6 +670,7 @@ class Environment:
                 except lmdb.NotFoundError:
                     handles.append(None)
             txn.commit()
+            self._head_start = HEAD_START
         except lmdb.Error as error:
             raise self._problem(error) from error
         finally:
@@ -665,6 +688,7 @@ class Environment:
         except lmdb.Error as error:
             raise self._problem(error) from error
         self._dirty = True
+        self._head_start = HEAD_START
         return handle
 
     def remove_store(self, handle: Handle) -> None:

@@ -41,8 +41,8 @@ class Volume:
         self._allocate = space_reserve._allocate
         monkeypatch.setattr(space_reserve, "_allocate", self.allocate)
 
-    def allocate(self, path: Path, size: int) -> None:
+    def allocate(self, path: Path, size: int, done: int = 0) -> None:
         more = size - (path.stat().st_blocks * 512 if path.exists() else 0)
         if more > self.room:
             raise OSError(errno.ENOSPC, "No space left on device")
-        self._allocate(path, size)
+        self._allocate(path, size, done)

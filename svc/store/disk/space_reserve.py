@@ -55,7 +55,7 @@ class SpaceReserve:
             return
         try:
             if not has_tail:
-                _allocate(self._path / "data.mdb", wanted)
+                _allocate(self._path / "data.mdb", wanted, self._allocated)
                 self._allocated = wanted
                 has_tail = True
             _allocate(self._path / RESERVE_FILE, RESERVE_BYTES + (used >> _RESERVE_SHARE))
@@ -83,10 +83,10 @@ class SpaceReserve:
             log.error("database %s: its reserve cannot be used: %s", self._path, error)
 
 
-def _allocate(path: Path, size: int) -> None:
-    """Have this many bytes of the file on the volume; it is made if it is missing. Raises OSError."""
+def _allocate(path: Path, size: int, done: int = 0) -> None:
+    """Have this many bytes of the file on the volume, of which the first `done` are; it is made if it is missing. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_fallocate(descriptor, 0, size)
+        os.posix_fallocate(descriptor, done, size - done)  # the system looks at each part of it
     finally:
         os.close(descriptor)

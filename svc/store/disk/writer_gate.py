@@ -39,13 +39,13 @@ class WriterGate:
         "_has_intent",
         "_has_place",
         "_intent",
-        "_is_announced",
         "_is_exclusive",
         "_shared",
         "_turn",
         "_wait",
         "_waiting",
         "_writer",
+        "is_announced",
     )
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +62,7 @@ class WriterGate:
         self._waiting: SimpleQueue[Callable[[], object] | None] | None = None  # who wants a place, for the thread
         self._shared = 0  # how often `acquire_shared` has succeeded
         self._has_place = False
-        self._is_announced = False
+        self.is_announced = False  # between `announce` and `withdraw`
         self._has_intent = False
         self._is_exclusive = False
 
@@ -92,17 +92,17 @@ class WriterGate:
 
     def announce(self) -> None:
         """Writers of turns wait here, from now on until `withdraw`."""
-        self._is_announced = self._is_announced or _lock(self._wait, LOCK_SH)
+        self.is_announced = self.is_announced or _lock(self._wait, LOCK_SH)
 
     def withdraw(self) -> None:
         """Harmless if nothing was announced."""
-        if self._is_announced:
-            self._is_announced = False
+        if self.is_announced:
+            self.is_announced = False
             flock(self._wait, LOCK_UN)
 
     def is_awaited(self) -> bool:
         """Whether another process has announced writers."""
-        if self._is_announced:  # it cannot be told
+        if self.is_announced:  # it cannot be told
             return False
         is_free = _lock(self._wait, LOCK_EX)
         if is_free:
@@ -155,7 +155,7 @@ class WriterGate:
                 os.close(descriptor)
         self._intent = self._writer = self._turn = self._wait = -1
         self._shared = 0
-        self._has_intent = self._is_exclusive = self._has_place = self._is_announced = False
+        self._has_intent = self._is_exclusive = self._has_place = self.is_announced = False
 
 
 def _wait_for_place(descriptor: int, waiting: SimpleQueue[Callable[[], object] | None]) -> None:

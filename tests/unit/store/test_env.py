@@ -3,6 +3,8 @@
 import errno
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 
 from svc.errors import NoSpace, StoreFailure
 from svc.store.disk.faults import store_problem
-from svc.store.env import Environment, Handle
+from svc.store.disk.writer_gate import WriterGate
+from svc.store.env import HEAD_START, Environment, Handle
 
 pytestmark = pytest.mark.programs
 
@@ -243,6 +246,45 @@ def test_stores_that_are_new_here_are_opened_on_the_way(env: Environment, handle
         env.release()
     assert len(found) == 1 and found[0] is not None
     assert env.snapshot().get(b"a", db=found[0]) == b"1"
+
+
+def test_who_stops_until_a_long_writer_has_ended_says_so(env: Environment, handle: Handle) -> None:
+    """A load makes way then, instead of stopping the loop for a whole batch."""
+    other = WriterGate(env.path)
+    assert other.try_acquire_exclusive()
+
+    def make_way() -> None:
+        while not other.is_awaited():
+            time.sleep(0.001)
+        other.release_exclusive()
+
+    thread = threading.Thread(target=make_way)
+    thread.start()
+    found = env.open_stores(["things"])
+    thread.join()
+    assert found[0] is not None
+    assert not other.is_awaited()
+    other.close()
+
+
+def test_others_open_new_stores_before_a_long_writer_begins(env: Environment, handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Environment, "has_siblings", lambda self: True)
+    holder = Patient()
+    for first in (HEAD_START, 0):
+        env.hold(holder)
+        for _ in range(first):
+            assert not env.begin_long()
+        assert env.begin_long()
+        env.abort_long()
+        env.release()
+    env.writer()
+    env.create_store("others")
+    env.commit()
+    monkeypatch.undo()
+    env.hold(holder)
+    assert env.begin_long(), "there is nobody to wait for"
+    env.abort_long()
+    env.release()
 
 
 class Patient:
