@@ -23,7 +23,7 @@ from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, MESSAGE, PATCH, PU
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.keys import encode_key
 from svc.store.values.records import encode
-from tests.support.wire import INCARNATION, NODE, Row, made_log, received, sent, transactions_in
+from tests.support.wire import INCARNATION, NODE, made_log, received, sent, transactions_in
 
 TABLE = TableDefinition("Item", attributes=(Attribute("id", "ID", primary_key=True), Attribute("stock", "Int", indexed=True)))
 
