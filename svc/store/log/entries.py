@@ -65,15 +65,15 @@ FORMAT_WITH_TRACE = 2
 FORMAT_WITH_MESSAGE = 3
 PACKED = 4  # added to one of these
 _NO_TRACE = bytes(TRACE_ID_BYTES)
-_USER, _VALUE, _IMAGE, _COPY = 1, 2, 4, 8
+HAS_USER, HAS_VALUE, _IMAGE, _COPY = 1, 2, 4, 8
 _PAGE = 4096  # bytes; of systems with larger pages no more is packed than this says
 _PAGE_HEADER = 16
 IN_LEAF = 2022  # bytes of the largest entry that shares a page: half of one, without its header, that of the entry, and the LSN
 PACK_TO = 1 << 16  # bytes of value and image that are packed, in 0.2 ms, and the most that a frame may unpack to
 _LEVELS = -6, 1  # tried in this order: what repeats itself, then also how often each byte is there. For 4 kB 6 to 11, and 10 to 23 us
-_HEADER = Layout(">BBBBIQQddBBHHII")
+HEADER = Layout(">BBBBIQQddBBHHII")
 TABLE = Layout(">I")
-_pack_header, _unpack_header, HEADER_SIZE = _HEADER.pack, _HEADER.unpack_from, _HEADER.size
+_pack_header, _unpack_header, HEADER_SIZE = HEADER.pack, HEADER.unpack_from, HEADER.size
 TABLE_OFFSET = 4
 _NOTED = 1 << 31  # in the number of a table: see `note_key`
 _WHOLE_KEY = 495
@@ -142,12 +142,12 @@ def encode_entry(entry: LogEntry) -> bytes:
     if user is None:
         user_name = b""
     else:
-        flags = _USER
+        flags = HAS_USER
         user_name = user.encode()
     if value is None:
         value = b""
     else:
-        flags |= _VALUE
+        flags |= HAS_VALUE
     if image is None:
         image = b""
     else:
@@ -192,14 +192,14 @@ def entry_encoder(
 ) -> Callable[[bytes, int, bytes, tuple[str, ...], bytes | None], bytes]:
     """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time."""
     table_name, node_name, user_name = table.encode(), node.encode(), b"" if user is None else user.encode()
-    flags = _VALUE | (0 if user is None else _USER)
+    flags = HAS_VALUE | (0 if user is None else HAS_USER)
     names_between = table_name + node_name + user_name
     sizes = len(table_name), len(node_name), len(user_name)
     names_of: dict[tuple[str, ...], bytes] = {}
     entry_format, trace = (FORMAT, b"") if trace_id is None else (FORMAT_WITH_TRACE, trace_id)
 
     def head(flags: int, previous: int) -> bytes:
-        return _HEADER.pack(entry_format, kind, flags, operation, table_number, transaction, previous, wall_ms, version, *sizes, 0, 0, 0)[
+        return HEADER.pack(entry_format, kind, flags, operation, table_number, transaction, previous, wall_ms, version, *sizes, 0, 0, 0)[
             :_SIZES_OFFSET
         ]
 
@@ -274,28 +274,35 @@ def _records_end(data: bytes) -> int:
 def decode_head(lsn: int, data: bytes) -> LogEntry:
     """`decode_entry` for those who need neither value nor image: if these are packed, they are None, and may be damaged."""
     if PACKED < data[0] <= PACKED | FORMAT_WITH_MESSAGE:
-        data = b"".join((bytes((data[0] & ~PACKED, data[1], data[2] & _USER)), data[3 : _value_at(data)], data[_records_end(data) :]))
+        data = b"".join((bytes((data[0] & ~PACKED, data[1], data[2] & HAS_USER)), data[3 : _value_at(data)], data[_records_end(data) :]))
     return decode_entry(lsn, data)
+
+
+def open_entry(lsn: int, data: bytes) -> tuple[bytes, int, bytes | None, bytes | None]:
+    """An encoded entry of any format for those who read its parts by `HEADER`: (the same, not packed; where its image ends; trace id; what a message of
+    MQTT said). Raises as `decode_entry`.
+    """
+    if PACKED < data[0] <= PACKED | FORMAT_WITH_MESSAGE:
+        data = _unpack(lsn, data)
+    if data[0] == FORMAT:
+        return data, len(data), None, None
+    if data[0] == FORMAT_WITH_TRACE:
+        end = len(data) - TRACE_ID_BYTES
+        return data, end, data[end:], None
+    if data[0] == FORMAT_WITH_MESSAGE:
+        message_at = len(data) - 4 - int.from_bytes(data[-4:])
+        end = message_at - TRACE_ID_BYTES
+        trace = data[end:message_at]
+        return data, end, None if trace == _NO_TRACE else trace, data[message_at:-4]
+    raise StoreFailure(f"The transaction log holds an entry of format {data[0]}: it was written by a newer version")
 
 
 def decode_entry(lsn: int, data: bytes) -> LogEntry:
     """The entry that `encode_entry` made. Raises StoreFailure for a format this version does not know, and if a packed one is damaged."""
-    message = None
-    if data[0] == FORMAT:
-        end, trace = len(data), None
-    elif data[0] == FORMAT_WITH_TRACE:
-        end = len(data) - TRACE_ID_BYTES
-        trace = data[end:]
-    elif data[0] == FORMAT_WITH_MESSAGE:
-        message_at = len(data) - 4 - int.from_bytes(data[-4:])
-        end = message_at - TRACE_ID_BYTES
-        message = data[message_at:-4]
-        if (trace := data[end:message_at]) == _NO_TRACE:
-            trace = None
-    elif PACKED < data[0] <= PACKED | FORMAT_WITH_MESSAGE:
-        return decode_entry(lsn, _unpack(lsn, data))
+    if data[0] == FORMAT:  # saves most a call
+        end, trace, message = len(data), None, None
     else:
-        raise StoreFailure(f"The transaction log holds an entry of format {data[0]}: it was written by a newer version")
+        data, end, trace, message = open_entry(lsn, data)
     (
         _,
         kind,
@@ -328,10 +335,10 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
         table_number,
         data[key_at:names_at],
         kind,
-        data[user_at:key_at].decode() if flags & _USER else None,
+        data[user_at:key_at].decode() if flags & HAS_USER else None,
         data[node_at:user_at].decode(),
         previous,
-        data[value_at:image_at] if flags & _VALUE else None,
+        data[value_at:image_at] if flags & HAS_VALUE else None,
         _decode_names(data[names_at:value_at]),
         data[image_at:end] if flags & _IMAGE else None,
         operation,
@@ -349,7 +356,7 @@ def is_entry_of_copy(data: bytes) -> bool:
     """Whether an encoded entry wrote a copy of what a source has."""
     if data[0] & PACKED:
         return bool(data[2] & _COPY)
-    return bool(data[2] & _VALUE and data[_value_at(data)] & IS_COPY)
+    return bool(data[2] & HAS_VALUE and data[_value_at(data)] & IS_COPY)
 
 
 def key_of(data: bytes) -> bytes:

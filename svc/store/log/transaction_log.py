@@ -177,6 +177,20 @@ class TransactionLog:
         rows = [(int.from_bytes(packed), data) for packed, data in islice(cursor.iternext(), count)]
         return rows if len(rows) == count and rows[-1][0] == self.last_lsn else None
 
+    def read_encoded(self, txn: Txn, lsn: int, look: int) -> tuple[list[tuple[int, bytes]], bool]:
+        """(LSN, encoded entry) of the next `look` entries from this LSN on, of fewer if they are large; and whether those were all."""
+        rows: list[tuple[int, bytes]] = []
+        cursor = txn.cursor(self._entries)
+        if not cursor.set_range(_pack_lsn(lsn)):
+            return rows, True
+        room = _READ_BYTES
+        for packed, data in islice(cursor.iternext(), look):
+            rows.append((int.from_bytes(packed), data))
+            room -= len(data)
+            if room < 0:
+                break
+        return rows, rows[-1][0] >= self.newest_lsn(txn)
+
     def kind_of(self, txn: Txn, lsn: int) -> int:
         """The kind of the entry with this LSN, 0 if it is not there any more."""
         data = txn.get(_pack_lsn(lsn), None, self._entries)
