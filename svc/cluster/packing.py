@@ -30,6 +30,9 @@ _unpack_header = HEADER.unpack_from
 
 class LogPacker:
     """`node`: the name by which the log has this node. `left_out`: numbers of the tables whose entries are not sent; it may change, and is asked of each entry.
+    `batch`: bytes of transactions from which on a message is full; `chunk`: of entries that a message has at most.
+
+    If a message could not be published, go on with a new one: what had to be defined is no longer known here.
 
     Not sent either: what other nodes have written, copies of what a source has, expiry (each node's clock does that), moves (`relocate`).
     """
