@@ -55,9 +55,12 @@ class Taken(Enum):
 
 
 class Delivery(msgspec.Struct, gc=False):
-    """What a message, or the last chunk of several, brings. `last_lsn`: up to which everything has been applied then."""
+    """What a message, or the last chunk of several, brings: definitions, or transactions. Neither: of what it covers, only the end was not known.
 
-    definitions: dict[str, bytes]  # see `wire.Body`
+    `last_lsn`: up to which everything has been applied then.
+    """
+
+    definitions: dict[str, bytes]  # see `wire.Body`. They may come again after a restart
     transactions: list[RemoteTransaction]  # whose LSNs are behind what had been applied; may be none
     last_lsn: int
 
@@ -94,14 +97,17 @@ class Assembler:
         if head.chunk:
             return self._take_chunk(head, data)
         self._parts = None  # of one whose sender did not come to its end
-        applied = self.applied
-        if head.last_lsn < applied or head.previous < head.last_lsn == applied:
+        if head.last_lsn < self.applied:
             return Taken.KNOWN
-        if head.previous > applied:
-            raise Gap(f"The message follows LSN {head.previous}, and {applied} was applied last")
+        if head.previous > self.applied:
+            raise Gap(f"The message follows LSN {head.previous}, and {self.applied} was applied last")
         body, _ = decode_body(data)
         if body.piece or body.left:
             raise WireError("A piece of an entry came outside of a chunk")
+        if bool(body.definitions) == bool(body.transactions):
+            raise WireError("The message has neither transactions nor definitions, or both")
+        if head.last_lsn == self.applied and not body.definitions:
+            return Taken.KNOWN
         last = head.previous
         for transaction in body.transactions:
             _check_head(transaction)
@@ -109,8 +115,6 @@ class Assembler:
             if not last < transaction.lsn <= transaction.last_lsn <= head.last_lsn or not transaction.entries:
                 raise WireError("The transactions of the message do not follow each other")
             last = transaction.last_lsn
-        if not body.transactions and head.previous != head.last_lsn:
-            raise WireError("The message says that it has transactions, and has none")
         return self._deliver(body.definitions, body.transactions, head.last_lsn)
 
     def _deliver(self, definitions: dict[str, bytes], transactions: list[RemoteTransaction], last_lsn: int) -> Delivery:
@@ -129,7 +133,7 @@ class Assembler:
             raise Gap(f"The chunk follows LSN {head.previous}, and {self.applied} was applied last")
         body, size = decode_body(data)
         transaction = _of_chunk(head, body)
-        if transaction.lsn <= self.applied if transaction is not None else head.previous < self.applied:
+        if transaction is not None and transaction.lsn <= self.applied:
             return Taken.KNOWN
         if head.chunk == 1:
             parts = _Parts(head, transaction)
@@ -149,7 +153,7 @@ class Assembler:
         definitions = {name: b"".join(found) for name, found in parts.definitions.items()}
         whole = parts.transaction
         if whole is None:
-            return self._deliver(definitions, [], head.last_lsn)
+            return Taken.KNOWN if head.last_lsn < self.applied else self._deliver(definitions, [], head.last_lsn)
         assert transaction is not None
         whole.last_lsn = transaction.last_lsn
         if not whole.entries:
@@ -201,9 +205,9 @@ class Assembler:
 
 def _of_chunk(head: Head, body: Body) -> RemoteTransaction | None:
     """The transaction of which it is a part; None: definitions alone."""
+    if bool(body.definitions) == bool(body.transactions) or (body.definitions and (body.piece or body.left)):
+        raise WireError("The chunk has neither a transaction nor definitions, or both")
     if not body.transactions:
-        if head.last_lsn != head.previous or body.piece or body.left:
-            raise WireError("The chunk has no transaction")
         return None
     transaction, *others = body.transactions
     _check_head(transaction)

@@ -10,13 +10,14 @@ Entries are read as the log has them: their parts are cut out, and nothing is de
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Raw
 
 from svc.cluster.wire import BATCH, CHUNK, Message, encode_body, encode_entry
-from svc.store.log.entries import FORMAT, HAS_USER, HAS_VALUE, HEADER, HEADER_SIZE, INVALIDATE, open_entry
+from svc.store.log.entries import FORMAT, FORMATS, HAS_USER, HAS_VALUE, HEADER, HEADER_SIZE, INVALIDATE, open_entry
 from svc.store.values.records import IS_COPY
 
 Row = tuple[int, bytes]
@@ -29,22 +30,30 @@ _unpack_header = HEADER.unpack_from
 
 class LogPacker:
     """`node`: the name by which the log has this node. `left_out`: numbers of the tables whose entries are not sent; it may change, and is asked of each entry.
+    `batch`: bytes of transactions from which on a message is full; `chunk`: of entries that a message has at most.
 
-    `definitions`: of tables that the receivers may not have yet, by name. What is in it goes with the next message, and is taken out: it is filled by the
-    caller, again if a message could not be published.
+    If a message could not be published, go on with a new one: what had to be defined is no longer known here.
 
     Not sent either: what other nodes have written, copies of what a source has, expiry (each node's clock does that), moves (`relocate`).
     """
 
     def __init__(self, node: str, incarnation: bytes, *, left_out: Container[int] = (), batch: int = BATCH, chunk: int = CHUNK) -> None:
-        self.definitions: dict[str, bytes] = {}
         self._node = node.encode()
         self._incarnation = incarnation
         self._left_out = left_out
         self._batch_bytes = batch
         self._chunk_bytes = chunk
         self._tables: dict[bytes, str] = {}
+        self._definitions: deque[tuple[int, dict[str, bytes]]] = deque()  # that have to be sent
         self._begin(0)
+
+    def define(self, lsn: int, definitions: Mapping[str, bytes]) -> None:
+        """These tables have become what is said here when this was the newest LSN: send that before what is behind it. LSNs do not fall from call to call.
+
+        A receiver that has applied more than this LSN is taken to know it. So one that begins, and does not know what was sent, says all its definitions twice:
+        as of 0, for what has not been published, and as of the newest LSN, for receivers that have more than the engine.
+        """
+        self._definitions.append((lsn, dict(definitions)))
 
     def _begin(self, previous: int) -> None:
         self._previous = previous  # L of the message before
@@ -56,29 +65,25 @@ class LogPacker:
         self._size = 0  # bytes of these
         self._chunk = 0  # chunks of it that have been made
 
-    def messages(self, rows: Iterable[Row | None], previous: int) -> Iterator[Message | None]:
+    def messages(self, rows: Iterable[Row | None], previous: int, after: int = 0) -> Iterator[Message | None]:
         """Messages with the transactions in `rows`, in order: each as soon as it is full, and the rest at the end. So the last row ends a transaction.
 
-        `rows`: the log behind the message whose L is `previous`, or behind a later LSN up to which nothing was to be sent. A None among them is handed on: the
-        caller wants its turn. The rows may come from several snapshots: what is committed stays. At most a chunk and an entry are held, whatever a
+        `rows`: the log behind the message whose L is `previous`, or behind `after`, a later LSN up to which nothing is left to be sent. A None among them is
+        handed on: the caller wants its turn. They may come from several snapshots: what is committed stays. At most a chunk and an entry are held, whatever a
         transaction has. Raises StoreFailure if the log is damaged.
         """
         self._begin(previous)
         node, left_out, tables, limit = self._node, self._left_out, self._tables, self._chunk_bytes
         reading = 0  # the transaction of the row before
-        lsn = before = previous
+        lsn = before = max(previous, after)
         for row in rows:
             if row is None:
                 yield None
                 continue
             last = lsn
             lsn, data = row
-            if data[0] == FORMAT:
-                trace = mqtt = None
-            else:
-                data, _, trace, mqtt = open_entry(lsn, data)
             (
-                _,
+                entry_format,
                 kind,
                 flags,
                 operation,
@@ -98,11 +103,17 @@ class LogPacker:
                 reading = transaction
                 if self._head is not None:
                     yield from self._end_transaction(last)
-                before = last
+                before = max(last, transaction - 1)  # that what is between was removed is no reason to say less
             node_at = HEADER_SIZE + at
             user_at = node_at + node_size
             if kind > INVALIDATE or not number or number in left_out or data[node_at:user_at] != node:
+                if entry_format not in FORMATS:
+                    open_entry(lsn, data)  # raises
                 continue
+            if entry_format == FORMAT:
+                trace = mqtt = None
+            else:  # the lengths in the header are those of the opened one
+                data, _, trace, mqtt = open_entry(lsn, data)
             key_at = user_at + user_size
             names_at = key_at + key_size
             value_at = names_at + names_size
@@ -119,6 +130,8 @@ class LogPacker:
                 entry = (*entry, mqtt)
                 size += len(mqtt)
             if self._head is None:
+                if self._definitions:
+                    yield from self._define(before)
                 user = data[user_at:key_at].decode() if flags & HAS_USER else None
                 self._head = (transaction, version, wall_ms, user, operation, trace)
                 self._before = before
@@ -130,8 +143,9 @@ class LogPacker:
                 self._size += size
         if self._head is not None:
             yield from self._end_transaction(lsn)
-        if self._batch or self.definitions:
-            yield from self._end_batch(lsn)
+        if self._batch:
+            yield self._end_batch(lsn)
+        yield from self._define(lsn)
 
     def _remember(self, name: bytes) -> str:
         if len(self._tables) >= _NAMES:
@@ -142,40 +156,32 @@ class LogPacker:
     def _end_transaction(self, lsn: int) -> Iterable[Message]:
         """The transaction that is being read ends with this LSN."""
         assert self._head is not None
-        made: Iterable[Message] = ()
+        made: list[Message] = []
         if self._chunk:
-            made = (self._make_chunk(lsn),)
+            made.append(self._make_chunk(lsn))
             self._chunk = 0
         else:
             if self._batch and self._batch_size + self._size > self._batch_bytes:
-                made = self._end_batch(self._before)
+                made.append(self._end_batch(self._before))
             first, *others = self._head
             self._batch.append((first, lsn, *others, self._entries))
             self._batch_size += self._size
             if self._batch_size >= self._batch_bytes:
-                made = (*made, *self._end_batch(lsn))
+                made.append(self._end_batch(lsn))
         self._head, self._entries, self._size = None, [], 0
         return made
 
-    def _end_batch(self, lsn: int) -> list[Message]:
-        """The transactions that have come together, if any, and changed definitions."""
-        made: list[Message] = []
-        if sum(map(len, self.definitions.values())) > self._batch_bytes or not self._batch:
-            made += self._make_definitions()
-        if self._batch:
-            made.append(Message(lsn, self._previous, self._incarnation, body=encode_body(self.definitions, self._batch)))
-            self._previous = lsn
-            self._batch, self._batch_size = [], 0
-            self.definitions.clear()
+    def _end_batch(self, lsn: int) -> Message:
+        """The transactions that have come together; they are all up to this LSN."""
+        made = Message(lsn, self._previous, self._incarnation, body=encode_body({}, self._batch))
+        self._previous = lsn
+        self._batch, self._batch_size = [], 0
         return made
 
     def _make_room(self, entry: tuple[Any, ...], size: int) -> Iterator[Message]:
         """The transaction becomes several chunks, or has one more of them, before this entry; and more for the entry if it is larger than one itself."""
-        if not self._chunk:
-            if self._batch:
-                yield from self._end_batch(self._before)
-            if sum(map(len, self.definitions.values())) > self._batch_bytes:
-                yield from self._make_definitions()
+        if self._batch:
+            yield self._end_batch(self._before)
         if self._entries:
             yield self._make_chunk()
         if self._size + size <= self._chunk_bytes:
@@ -191,20 +197,27 @@ class LogPacker:
         assert self._head is not None
         first, *others = self._head
         self._chunk += 1
-        body = encode_body(self.definitions, [(first, last_lsn, *others, self._entries)], piece, left)
+        body = encode_body({}, [(first, last_lsn, *others, self._entries)], piece, left)
         made = Message(last_lsn or self._previous, self._previous, self._incarnation, self._chunk, self._chunk if last_lsn else 0, body)
         self._previous = made.last_lsn
-        self.definitions.clear()
-        self._entries, self._size = [], _TRANSACTION_MARGIN + len(others[2] or "") * 4
+        self._entries, self._size = [], _TRANSACTION_MARGIN
         return made
 
-    def _make_definitions(self) -> Iterator[Message]:
-        """Messages with changed definitions alone, in chunks if they do not fit into one: the parts of a definition are joined."""
-        taken, self.definitions = self.definitions, {}
+    def _define(self, lsn: int) -> Iterator[Message]:
+        """The definitions that have come up to this LSN, in messages of their own, behind the transactions up to it. Parts of one are joined."""
+        due: dict[str, bytes] = {}
+        while self._definitions and self._definitions[0][0] <= lsn:
+            due |= self._definitions.popleft()[1]
+        if not due:
+            return
+        if self._batch:
+            yield self._end_batch(lsn)
         size = self._chunk_bytes
-        parts = [{name: data[at : at + size]} for name, data in taken.items() for at in range(0, len(data) or 1, size)]
-        if sum(map(len, taken.values())) <= size:
-            parts = [taken]
+        parts = [due]
+        if sum(map(len, due.values())) > size:
+            parts = [{name: data[at : at + size]} for name, data in due.items() for at in range(0, len(data) or 1, size)]
         for number, part in enumerate(parts, 1):
-            chunk, chunks = (number, number if number == len(parts) else 0) if len(parts) > 1 else (0, 0)
-            yield Message(self._previous, self._previous, self._incarnation, chunk, chunks, encode_body(part, ()))
+            last = number == len(parts)
+            chunk, chunks = (number, number if last else 0) if len(parts) > 1 else (0, 0)
+            yield Message(lsn if last else self._previous, self._previous, self._incarnation, chunk, chunks, encode_body(part, ()))
+        self._previous = lsn

@@ -25,7 +25,7 @@ INCARNATION_BYTES = 8
 COMPRESS_ABOVE = 600  # bytes of a body: a smaller one would save less than it costs
 BATCH = 1 << 16  # bytes of whole transactions that share a message, about
 CHUNK = 1 << 19  # bytes of entries in one message, which the engine's limit of 1 MiB has room for
-MAX_BODY = 1 << 20  # bytes, unpacked. Senders stay below CHUNK + BATCH
+MAX_BODY = 1 << 20  # bytes, unpacked. Senders stay about below CHUNK
 MAX_NAMES = 1 << 23  # bytes of the names of attributes in an entry that comes in pieces: as strings they take up to 30 times as many
 MAX_LSN = (1 << 63) - 1
 _LEVEL = 1  # of Zstandard
@@ -70,8 +70,8 @@ _FORMAT_TEXT = str(FORMAT)
 
 
 class Body(msgspec.Struct, array_like=True, gc=False):
-    """`definitions`: name of a table -> its definition, for those that have changed since the message before: the receiver makes a table that it does not have,
-    and adds attributes and indexes that its own lacks, before it applies the transactions. What it has beside stays.
+    """Either `transactions`, or `definitions`: name of a table -> its definition, for those that have changed. Before it applies what follows the receiver
+    makes a table that it does not have, and adds attributes and indexes that its own lacks; what that has beside stays. It may see one again.
 
     `piece`: of an entry that is larger than a chunk, its encoded bytes or the next of them; `left`: how many of them are in the chunks to come.
     """

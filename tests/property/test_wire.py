@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from operator import itemgetter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +19,8 @@ batches = st.sampled_from((1, 300, 1_000, 1 << 16))
 chunks = st.sampled_from((150, 400, 2_000, 1 << 19))
 
 
-def pack(rows: list[Row], previous: int, batch: int, chunk: int, definitions: dict[str, bytes] | None = None) -> list[Message]:
+def pack(rows: list[Row], previous: int, batch: int, chunk: int) -> list[Message]:
     packer = LogPacker(NODE, INCARNATION, left_out=LEFT_OUT, batch=batch, chunk=chunk)
-    packer.definitions.update(definitions or {})
     return [message for message in packer.messages(rows, previous) if message is not None]
 
 
@@ -78,17 +78,42 @@ def test_repeated_reordered_and_missing_messages(seed: int, count: int, batch: i
     assert got == wanted
 
 
-@given(seeds, batches, chunks, st.dictionaries(st.text(max_size=5), st.binary(max_size=2_000), max_size=3))
-def test_definitions_come_first_and_whole(seed: int, batch: int, chunk: int, definitions: dict[str, bytes]) -> None:
-    rows = made_log(random.Random(seed), 4, 600)
-    packer = LogPacker(NODE, INCARNATION, left_out=LEFT_OUT, batch=batch, chunk=chunk)
-    packer.definitions.update(definitions)
-    messages = list(packer.messages(rows, 0))
-    assert not packer.definitions
-    found = [each for each in received(messages) if isinstance(each, Delivery)]
-    assert transactions_in(found) == sent(rows)
-    assert (found[0].definitions if found else {}) == definitions
-    assert not any(each.definitions for each in found[1:])
+@given(seeds, st.integers(1, 10), batches, chunks, st.data())
+def test_definitions_come_before_what_is_behind_them(seed: int, count: int, batch: int, chunk: int, data: st.DataObject) -> None:
+    """To one who reads from the beginning, and to one who has applied a part when the sender has to pack again."""
+    rows = made_log(random.Random(seed), count, 600)
+    newest = rows[-1][0]
+    changes = sorted(
+        data.draw(st.lists(st.tuples(st.integers(0, newest), st.dictionaries(st.text(max_size=5), st.binary(max_size=700))), max_size=3)),
+        key=itemgetter(0),
+    )
+    runs = []
+    for options in ((batch, chunk), (data.draw(batches), data.draw(chunks))):
+        packer = LogPacker(NODE, INCARNATION, left_out=LEFT_OUT, batch=options[0], chunk=options[1])
+        for lsn, definitions in changes:
+            packer.define(lsn, definitions)
+        runs.append([message for message in packer.messages(rows, 0) if message is not None])
+    first = runs[0][: data.draw(st.integers(0, len(runs[0])))]
+    got: list[Delivery] = []
+    assembler = Assembler(INCARNATION, 0)
+    for number, run in enumerate((first, runs[1])):
+        if number:
+            assembler = Assembler(INCARNATION, assembler.applied)
+        for message in run:
+            found = assembler.take(message.headers(), message.body)
+            if isinstance(found, Delivery):
+                got.append(found)
+    assert transactions_in(got) == sent(rows)
+    known: dict[str, bytes] = {}
+    for each in got:
+        known |= each.definitions
+        for transaction in each.transactions:
+            wanted: dict[str, bytes] = {}
+            for lsn, definitions in changes:
+                if lsn < transaction.lsn:
+                    wanted |= definitions
+            assert known.items() >= wanted.items()
+    assert known == {name: value for _, definitions in changes for name, value in definitions.items()}
 
 
 @given(seeds, st.data())

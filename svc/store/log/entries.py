@@ -64,6 +64,7 @@ FORMAT = 1
 FORMAT_WITH_TRACE = 2
 FORMAT_WITH_MESSAGE = 3
 PACKED = 4  # added to one of these
+FORMATS = frozenset((FORMAT, FORMAT_WITH_TRACE, FORMAT_WITH_MESSAGE, *range(PACKED | FORMAT, (PACKED | FORMAT_WITH_MESSAGE) + 1)))
 _NO_TRACE = bytes(TRACE_ID_BYTES)
 HAS_USER, HAS_VALUE, _IMAGE, _COPY = 1, 2, 4, 8
 _PAGE = 4096  # bytes; of systems with larger pages no more is packed than this says

@@ -54,8 +54,10 @@ def take(assembler: Assembler, message: Message) -> Delivery | Taken:
 def test_one_after_the_other() -> None:
     assembler = Assembler(INCARNATION, 5)
     assert take(assembler, whole(5, 9, transaction(6, 7), transaction(8))) == Delivery({}, [transaction(6, 7), transaction(8)], 9)
-    assert take(assembler, whole(9, 10, transaction(10), Item=b"d")) == Delivery({"Item": b"d"}, [transaction(10)], 10)
-    assert assembler.applied == 10
+    assert take(assembler, whole(9, 9, Item=b"d")) == Delivery({"Item": b"d"}, [], 9)
+    assert take(assembler, whole(9, 12, Item=b"d")) == Delivery({"Item": b"d"}, [], 12)
+    assert take(assembler, whole(12, 13, transaction(13))) == Delivery({}, [transaction(13)], 13)
+    assert assembler.applied == 13
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,9 @@ def test_one_after_the_other() -> None:
         (whole(0, 2, transaction(1)), Taken.KNOWN),
         (whole(0, 5, transaction(1)), Taken.KNOWN),
         (whole(3, 3, Item=b"d"), Taken.KNOWN),
+        (whole(2, 5, Item=b"d"), [[]]),  # they may come again: nothing is behind them yet
         (whole(5, 5, Item=b"d"), [[]]),
+        (whole(3, 7, Item=b"d"), [[]]),
         (whole(6, 6, Item=b"d"), Gap),
         (whole(6, 9, transaction(7)), Gap),
         (whole(5, 9, transaction(6)), [[6]]),
@@ -97,7 +101,9 @@ def test_another_incarnation_and_another_format() -> None:
         Assembler(bytes(8), 5).take(message.headers() | {"F": "2"}, message.body)
 
 
-@pytest.mark.parametrize("message", [whole(5, 6), whole(5, 5, transaction(6)), whole(5, 9, transaction(5)), whole(5, 9, transaction(3))])
+@pytest.mark.parametrize(
+    "message", [whole(5, 6), whole(5, 5), whole(5, 6, transaction(6), T=b""), whole(5, 9, transaction(5)), whole(3, 9, transaction(3))]
+)
 def test_transactions_that_the_headers_deny(message: Message) -> None:
     with pytest.raises(WireError):
         take(Assembler(INCARNATION, 5), message)
@@ -179,8 +185,8 @@ def test_two_transactions_with_the_same_or_crossing_lsns() -> None:
 
 A, B, C = entry(key=b"\x10A\0"), entry(key=b"\x10B\0"), entry(key=b"\x10C\0", changed=("id", "b"))
 WHOLE = transaction(6, 8, A, B, C)
-FIRST, SECOND, LAST = chunk(5, 1, part(6, A), Item=b"de"), chunk(5, 2, part(6, B)), chunk(5, 3, part(6, C, last_lsn=8), last=8, Item=b"f")
-DELIVERED = Delivery({"Item": b"def"}, [WHOLE], 8)
+FIRST, SECOND, LAST = chunk(5, 1, part(6, A)), chunk(5, 2, part(6, B)), chunk(5, 3, part(6, C, last_lsn=8), last=8)
+DELIVERED = Delivery({}, [WHOLE], 8)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +239,7 @@ def test_chunks_of_what_was_applied() -> None:
         ),
         chunk(5, 2),
         chunk(5, 2, Item=b"d"),
+        chunk(5, 2, part(6, B), Item=b"d"),
         Message(5, 5, INCARNATION, 2, 0, msgspec.msgpack.encode(({}, [part(6, B)], b"", 5))),
         chunk(5, 2, part(6, B, last_lsn=9), last=8),
         chunk(5, 2, part(6, B, last_lsn=7), last=8),
@@ -293,15 +300,14 @@ def test_pieces_that_do_not_fit(following: Message) -> None:
 
 def test_definitions_in_chunks() -> None:
     assembler = Assembler(INCARNATION, 5)
-    messages = [chunk(5, 1, T=b"ab", U=b""), chunk(5, 2, T=b"cd"), chunk(5, 3, last=5, T=b"e", V=b"v")]
+    messages = [chunk(5, 1, T=b"ab", U=b""), chunk(5, 2, T=b"cd"), chunk(5, 3, last=7, T=b"e", V=b"v")]
     for _ in range(2):  # they may come again: nothing is behind them yet
-        assert [take(assembler, message) for message in messages] == [
-            Taken.PART,
-            Taken.PART,
-            Delivery({"T": b"abcde", "U": b"", "V": b"v"}, [], 5),
-        ]
-    take(assembler, whole(5, 6, transaction(6)))
-    assert [take(assembler, message) for message in messages] == [Taken.KNOWN] * 3
+        *parts, last = [take(assembler, message) for message in messages]
+        assert parts == [Taken.PART, Taken.PART] and last == Delivery({"T": b"abcde", "U": b"", "V": b"v"}, [], 7)
+    take(assembler, whole(7, 8, transaction(8)))
+    assert [take(assembler, message) for message in messages][-1] is Taken.KNOWN
+    with pytest.raises(WireError):
+        take(assembler, chunk(5, 1, piece=b"x", T=b"d"))
 
 
 # -- limits
@@ -322,7 +328,7 @@ def test_a_transaction_has_a_limit() -> None:
     "bodies",
     [
         [encode_body({}, [part(6)], b"x", 200_000)],  # said to come
-        [encode_body({"T": b"d" * 60_000}, [part(6)])] * 2,
+        [encode_body({"T": b"d" * 60_000}, [])] * 2,
         [encode_body({}, [part(6, *(entry(kind=MESSAGE, table="T", key=b"", value=None, changed=()) for _ in range(300)))])] * 2,
         [encode_body({}, [part(6, entry(changed=tuple(map(str, range(1500)))))]), encode_body({}, [part(6, entry(changed=("a",) * 500))])],
         [encode_body({}, [part(6)])] * 4000,

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from svc.clock import FakeClock
 from svc.cluster import packing
-from svc.cluster.assembly import Assembler, Delivery, Taken
+from svc.cluster.assembly import Delivery, Taken
 from svc.cluster.packing import LogPacker, Row
 from svc.cluster.wire import BATCH, CHUNK, MAX_BODY, Message, decode_body
 from svc.errors import StoreFailure
@@ -183,42 +183,70 @@ def test_many_names_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_format_of_the_log_that_is_not_known() -> None:
     lsn, data = row(1)
-    with pytest.raises(StoreFailure):
-        pack([(lsn, b"\x04" + data[1:])])
+    for number in (0, 4, 8, 255):
+        with pytest.raises(StoreFailure, match=f"format {number}"):
+            pack([(lsn, bytes((number,)) + data[1:])])
+        with pytest.raises(StoreFailure, match=f"format {number}"):
+            pack([(lsn, bytes((number,)) + data[1:])], left_out={1})
 
 
 # -- definitions
 
 
-def test_definitions_go_with_the_next_message_and_alone_if_there_is_none() -> None:
-    packer = LogPacker(NODE, INCARNATION, batch=100)
-    packer.definitions["Item"] = b"one"
-    first, second = packer.messages([row(4), row(5)], 3)
-    assert first is not None and decode_body(first.body)[0].definitions == {"Item": b"one"}
-    assert second is not None and decode_body(second.body)[0].definitions == {} == packer.definitions
-    packer.definitions["Item"] = b"two"
-    (alone,) = packer.messages([], 5)
-    assert alone is not None and (alone.previous, alone.last_lsn, alone.chunk) == (5, 5, 0)
-    assembler = Assembler(INCARNATION, 3)
-    found = [assembler.take(message.headers(), message.body) for message in (first, second, alone)]
-    assert [each.definitions for each in found if isinstance(each, Delivery)] == [{"Item": b"one"}, {}, {"Item": b"two"}]
-    assert assembler.applied == 5
+def test_definitions_go_before_what_is_behind_their_lsn() -> None:
+    packer = LogPacker(NODE, INCARNATION)
+    packer.define(0, {"Item": b"one", "T": b""})
+    packer.define(5, {"Item": b"two"})
+    packer.define(9, {"Item": b"three"})
+    rows = [row(4, node="node-b"), row(5), row(8), row(9)]
+    found = list(packer.messages(rows, 2))
+    assert positions([each for each in found if each is not None]) == [(2, 4, 0, 0), (4, 7, 0, 0), (7, 7, 0, 0), (7, 9, 0, 0), (9, 9, 0, 0)]
+    said = [
+        each.definitions or [transaction.lsn for transaction in each.transactions]
+        for each in received(found, 2)
+        if isinstance(each, Delivery)
+    ]
+    assert said == [{"Item": b"one", "T": b""}, [5], {"Item": b"two"}, [8, 9], {"Item": b"three"}]
+    assert list(packer.messages([], 9)) == []
 
 
-@pytest.mark.parametrize("sizes", [(BATCH, 1), (CHUNK - 10, 10), (CHUNK + 1,), (3 * CHUNK, 0, 5), (CHUNK, CHUNK)])
-@pytest.mark.parametrize("size", [10, 300, 700])
-def test_large_definitions_go_before_the_transaction(sizes: tuple[int, ...], size: int) -> None:
+def test_definitions_wait_until_the_log_has_been_read_up_to_them() -> None:
+    packer = LogPacker(NODE, INCARNATION)
+    packer.define(7, {"Item": b"one"})
+    packer.define(7, {"Item": b"two"})
+    assert list(packer.messages([row(5, node="node-b")], 2)) == []
+    assert list(packer.messages([], 2, 6)) == []
+    (message,) = packer.messages([], 2, 7)
+    assert message is not None and (message.previous, message.last_lsn) == (2, 7)
+    assert decode_body(message.body)[0].definitions == {"Item": b"two"}
+
+
+@pytest.mark.parametrize("sizes", [(CHUNK - 10, 10), (CHUNK + 1,), (3 * CHUNK, 0, 5), (CHUNK, CHUNK)])
+@pytest.mark.parametrize("size", [10, 700])
+def test_large_definitions(sizes: tuple[int, ...], size: int) -> None:
     rows = [row(1), *(row(n, 2, 1000) for n in range(2, 2 + size)), row(900)]
     packer = LogPacker(NODE, INCARNATION)
     wanted = {f"T{number}": b"d" * length for number, length in enumerate(sizes)}
-    packer.definitions.update(wanted)
+    packer.define(1, wanted)
     messages = list(packer.messages(rows, 0))
-    found = list(received(messages))
     assert all(message is not None and decode_body(message.body)[1] < MAX_BODY for message in messages)
-    first, *others = [each for each in found if isinstance(each, Delivery)]
-    assert first.definitions == wanted and not first.transactions and not any(each.definitions for each in others)
+    found = list(received(messages))
+    assert [bool(each.definitions) for each in found if isinstance(each, Delivery)] == [False, True, False, False][
+        : 4 if size == 700 else 3
+    ]
+    assert next(each.definitions for each in found if isinstance(each, Delivery) and each.definitions) == wanted
     assert transactions_in(found) == sent(rows)
     assert (Taken.PART in found) == (sum(sizes) > CHUNK or size == 700)
+
+
+def test_entries_of_others_are_not_unpacked() -> None:
+    """And so they may be damaged."""
+    lsn, data = row(1, size=5000, node="node-b")
+    assert data[0] > 4
+    assert pack([(lsn, data[:-1])]) == []
+    lsn, data = row(1, size=5000)
+    with pytest.raises(StoreFailure, match="damaged"):
+        pack([(lsn, data[:-1])])
 
 
 # -- a log that the store has written

@@ -10,6 +10,7 @@ from svc.clock import FakeClock
 from svc.errors import StoreFailure
 from svc.store import Store, Table
 from svc.store.integrity.check import check_database
+from svc.store.log import transaction_log
 from svc.store.log.entries import DELETE, KINDS, OPERATIONS, PATCH, PUT, LogEntry, decode_entry, encode_entry, entry_encoder
 from svc.store.log.table_removal import remove_log_entries
 from svc.store.schema import Attribute, TableDefinition
@@ -404,3 +405,18 @@ def test_where_a_version_begins(writer: Writer, clock: FakeClock) -> None:
         assert first == max(position - 2, 0) + 1, "an hour earlier"
     assert log.first_since(database.snapshot(), times[-1] + 86_400_000, database.node) == 51
     assert log.first_since(database.snapshot(), times[40], "somebody else") <= 41
+
+
+def test_encoded_entries_are_read_some_at_a_time(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, database = writer.table.database.log, writer.table.database
+    assert log.read_encoded(database.snapshot(), 1, 5) == ([], True)
+    for number in range(7):
+        writer.put("a", number)
+    entries = list(log.read(database.snapshot()))
+    rows, done = log.read_encoded(database.snapshot(), 1, 7)
+    assert [decode_entry(*row) for row in rows] == entries and done
+    assert log.read_encoded(database.snapshot(), 3, 4) == (rows[2:6], False)
+    assert log.read_encoded(database.snapshot(), 3, 5) == (rows[2:], True)
+    assert log.read_encoded(database.snapshot(), 8, 5) == ([], True)
+    monkeypatch.setattr(transaction_log, "_READ_BYTES", len(rows[0][1]) + 1)
+    assert log.read_encoded(database.snapshot(), 1, 5) == (rows[:2], False)
