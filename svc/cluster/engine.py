@@ -43,6 +43,7 @@ from svc.logs import Logger
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0  # seconds until it is started again
 LONG_LIFE = 60.0  # seconds: after such a run the pauses begin anew
 READY_SECONDS = 60.0  # to listen, or to answer again; a store of many streams is read first
+RESTART_SECONDS = 30.0  # between two starts because it does not store
 STOP_SECONDS = 15.0  # for an orderly end
 
 
@@ -156,6 +157,16 @@ class Engine:
     def stop(self) -> None:
         """Let it end in order, see `wait_stopped`. Harmless when done."""
         self._go(Input.STOP)
+
+    def restart(self, reason: str) -> bool:
+        """Start it anew, if it has run for RESTART_SECONDS. For when it answers, but does not store: a stream that has met a full disk takes nothing more
+        until the engine has read it again. Whether it was."""
+        if self.state is not State.RUNNING or self._loop.time() - self._began < RESTART_SECONDS:
+            return False
+        self._log.warn(f"the engine is started anew: {reason}")
+        self._go(Input.STOP)
+        self._go(Input.START)
+        return True
 
     async def wait_stopped(self) -> None:
         await self._stopped.wait()
@@ -318,6 +329,7 @@ class Engine:
     async def _connected(self, connection: Connection) -> None:
         try:
             await connection.subscribe(admission.REQUESTS, partial(self._decide, connection))
+            await connection.latency()  # the engine has it now
         except Unavailable as error:
             raise ConnectFailed(str(error)) from None
         self._loop.call_soon(self._announce, connection)
