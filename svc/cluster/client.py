@@ -239,6 +239,8 @@ class Connection:
             raise ConnectFailed("it does not use TLS")
         if self.is_closed:
             raise ConnectFailed(self.reason)
+        if not client.is_connected:  # nats-py takes any answer to its first PING
+            raise ConnectFailed("it answers something else")
         self._answers = self.new_inbox()
         await self.subscribe(f"{self._answers}.*", self._take_answer)
 
@@ -310,6 +312,8 @@ class Connection:
 
     async def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = "") -> None:
         """Raises Unavailable, also for what is larger than `max_payload`."""
+        if self.is_closed:
+            raise Unavailable(self.reason)
         self.bytes_out += len(data)
         try:
             await self._client.publish(subject, data, reply=reply, headers=dict(headers) if headers else None)
@@ -349,6 +353,8 @@ class Connection:
 
     async def subscribe(self, subject: str, on_message: OnMessage, *, waiting_max: int = WAITING_MAX) -> Subscription:
         """`on_message`: must not fail. `waiting_max`: bytes; when more wait to be taken, the connection ends. Raises Unavailable."""
+        if self.is_closed:
+            raise Unavailable(self.reason)
 
         async def take(message: Msg) -> None:
             try:

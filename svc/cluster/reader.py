@@ -14,7 +14,7 @@ import asyncio
 import msgspec
 
 from svc.cluster.client import Connection, Message, Subscription, Unavailable
-from svc.cluster.streams import API, StreamFailed, StreamInfo, call_api, checked, error_code, maybe_stream
+from svc.cluster.streams import API, StreamFailed, StreamInfo, call_api, checked, maybe_stream
 
 BATCH = 500  # messages of a request
 BATCH_BYTES = 1_200_000  # of a request: more than any message may have
@@ -60,7 +60,7 @@ End = Gap | Gone | Replaced | Lost
 
 
 class StreamReader:
-    """`info`: of the stream when it was opened. `position`: the sequence of the next message. `end`: what `next_batch` has returned as the end."""
+    """`info`: of the stream when it was opened. `position`: the sequence of the next message to come. `end`: what `next_batch` has returned as the end."""
 
     def __init__(self, connection: Connection, stream: str, info: StreamInfo, start: int) -> None:
         self.info = info
@@ -105,7 +105,11 @@ class StreamReader:
             reader._batch, reader._bytes = batch, batch_bytes
             if since is not None:
                 reader.position = 0  # whatever comes first
-            await reader._open(since)
+            try:
+                await reader._open(since)
+            except BaseException:
+                await reader.close()
+                raise
         except StreamFailed as error:
             return Lost(str(error))
         except Unavailable as error:
@@ -135,8 +139,6 @@ class StreamReader:
             f"CONSUMER.CREATE.{self._stream}.{self._name}",
             {"stream_name": self._stream, "config": config, "action": "create"},
         )
-        if error_code(created):
-            await self.close()
         checked(created)
 
     async def close(self) -> None:
