@@ -86,6 +86,10 @@ class TransactionLog:
         self.last_lsn = 0
         self.last_version = 0.0
 
+    @property
+    def env(self) -> Environment:
+        return self._env
+
     def catch_up(self, txn: Txn) -> None:
         """Read the newest entry again, because another process or a failed commit may have changed which it is."""
         newest = self.newest(txn)
@@ -439,7 +443,9 @@ class TransactionLog:
             last[key] = entry
         assert newest is None or newest == self.last_lsn, "the newest entry is not the one that is known as such"
         ended = {key: int.from_bytes(lsn, "big") for key, lsn in txn.cursor(self._deleted).iternext()}
-        expected = {key: entry.lsn for key, entry in last.items() if entry.kind in REMOVALS or entry.kind in NOTES}
+        expected = {
+            key: entry.lsn for key, entry in last.items() if (entry.kind in REMOVALS and not entry.is_merged) or entry.kind in NOTES
+        }
         for key, lsn in ended.items() - expected.items():
             written = last.get(key)  # a copy of what a source has, which was evicted
             if written is not None and written.lsn == lsn and written.value is not None and is_copy(written.value):

@@ -288,7 +288,7 @@ class LongWrite:
 
     async def _committed(self) -> bool:
         """Commit, whatever happens; True if the caller was cancelled meanwhile."""
-        if not self._entries and not self._announced:
+        if not self._entries and not self._announced and not self._set.writes_unlogged:
             self._env.abort_long()  # nothing to write: LMDB's id must not count as seen
             self._enter(WriteStage.COMMITTING)
             self._enter(WriteStage.COMMITTED)
