@@ -8,6 +8,7 @@ from typing import Any
 
 from svc.store import Database, Table
 from svc.store.log.entries import DELETE, MESSAGE, PATCH, PUT
+from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode, encode, expiry_of, version_of
 from svc.store.values.validation import Add
@@ -75,13 +76,16 @@ def in_order(writes: Iterable[Sent], key: Any) -> tuple[dict[str, Any] | None, f
 def apply_all(database: Database, sent: Iterable[tuple[Origin, RemoteTransaction]]) -> MergeFigures:
     """Apply them in this order, in one child and commit, without looking where they come from."""
     database.store.open_writers((database,))
+    assert isinstance(database.log, ReplicatedLog)
     writes = RemoteWriteSet(database)
     for node, each in sent:
         reads = read_transaction(database, node, each)
         writes.begin(node, each)
         for read in reads:
             writes.apply(read)
+        database.log.saw(each.version)
     writes.end()
+    database.log.save_clock(writes.txn)
     writes.version = database.log.last_version
     writes.commit()
     database.store.commit_turn()

@@ -14,7 +14,8 @@ from __future__ import annotations
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
-from svc.store.log.entries import NOTES, LogEntry, decode_entry, decode_head
+from svc.errors import ServerError
+from svc.store.log.entries import EXPIRE, NOTES, LogEntry, decode_entry, decode_head
 from svc.store.log.transaction_log import TransactionLog
 from svc.store.values.records import version_of
 
@@ -27,11 +28,11 @@ _NEXT_MS = 1.0
 AHEAD_MS = 600_000.0  # by which the version of another node may be in the future and still count
 
 
-class VersionBehind(Exception):
-    """A local write has a smaller version than the record that it meets. `version`: that it is to have."""
+class VersionBehind(ServerError):
+    """A local write has a smaller version than the record that it meets. `version`: that it is to have when it is made again."""
 
     def __init__(self, version: float) -> None:
-        super().__init__("a record has a version that is ahead of the clock")
+        super().__init__("A record was written by a node whose clock is ahead, try again", 503, "OVERLOADED")
         self.version = version
 
 
@@ -111,7 +112,7 @@ class ReplicatedLog(TransactionLog):
 
     def _check(self, txn: Txn, entry: LogEntry) -> None:
         """Raise VersionBehind if the entry would lose to the record that it changes."""
-        if entry.kind in NOTES:
+        if entry.kind in NOTES or entry.kind == EXPIRE:
             return
         met = 0.0
         if entry.image is not None:
@@ -120,6 +121,9 @@ class ReplicatedLog(TransactionLog):
             before = self.get(txn, entry.previous)
             met = 0.0 if before is None else before.version
         if entry.version <= met:
-            self.highest = max(self.highest, nextafter(met, inf))
+            if entry.version > self._clock.wall() * 1000 + AHEAD_MS:
+                met = self.highest  # it is made again already: there is another such record
+            version = nextafter(met, inf)
+            self.highest = max(self.highest, version)
             self._is_ahead = True
-            raise VersionBehind(nextafter(met, inf))
+            raise VersionBehind(version)
