@@ -24,11 +24,13 @@ def origin(node: str) -> Origin:
     return Origin(node, node.encode().ljust(8, b"-")[:8])
 
 
-def entry(kind: int, key: Any, data: dict[str, Any] | None, table: str = "Seat", expiry: float | None = None) -> RemoteEntry:
+def entry(
+    kind: int, key: Any, data: dict[str, Any] | None, table: str = "Seat", expiry: float | None = None, primary: str = KEY
+) -> RemoteEntry:
     """As an origin has it: a put with its key, a patch with increments as the log has them."""
     value = None
     if data is not None:
-        data = {**data, KEY: key} if kind == PUT else log_changes(data)
+        data = {**data, primary: key} if kind == PUT else log_changes(data)
         value = encode(data, 1.0, 1, expiry)
     return RemoteEntry(kind, table, encode_key(key), value)
 

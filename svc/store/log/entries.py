@@ -190,10 +190,10 @@ def encode_entry(entry: LogEntry) -> bytes:
     return data if len(data) <= IN_LEAF else _pack(data)
 
 
-def encode_merged(entry: MergedEntry) -> bytes:
-    """`encode_entry` for an entry that was merged: the others need not be asked whether they are."""
+def encode_any(entry: LogEntry) -> bytes:
+    """`encode_entry` for entries that may have been merged: no local write has to be asked."""
     data = encode_entry(entry)
-    return b"".join((data[:2], bytes((data[2] | _MERGED,)), data[3:]))
+    return b"".join((data[:2], bytes((data[2] | _MERGED,)), data[3:])) if entry.is_merged else data
 
 
 def entry_encoder(
@@ -371,6 +371,11 @@ def is_entry_of_copy(data: bytes) -> bool:
     if data[0] & PACKED:
         return bool(data[2] & _COPY)
     return bool(data[2] & _VALUE and data[_value_at(data)] & IS_COPY)
+
+
+def is_merged(data: bytes) -> bool:
+    """Whether an encoded entry is a `MergedEntry`."""
+    return bool(data[2] & _MERGED)
 
 
 def key_of(data: bytes) -> bytes:

@@ -36,6 +36,7 @@ from svc.store.log.entries import (
     LENGTHS,
     LENGTHS_OFFSET,
     NOTES,
+    PATCH,
     REMOVALS,
     TABLE,
     TABLE_OFFSET,
@@ -44,6 +45,7 @@ from svc.store.log.entries import (
     decode_head,
     encode_entry,
     is_entry_of_copy,
+    is_merged,
     key_of,
     note_key,
     placeholder,
@@ -182,9 +184,9 @@ class TransactionLog:
         return rows if len(rows) == count and rows[-1][0] == self.last_lsn else None
 
     def kind_of(self, txn: Txn, lsn: int) -> int:
-        """The kind of the entry with this LSN, 0 if it is not there any more."""
+        """The kind of the entry with this LSN, 0 if it is not there any more. PATCH of any that was merged: it has left a record."""
         data = txn.get(_pack_lsn(lsn), None, self._entries)
-        return 0 if data is None else data[1]
+        return 0 if data is None else PATCH if is_merged(data) else data[1]
 
     def read_table(self, txn: Txn, table_number: int, first: int = 0) -> Iterator[LogEntry | None]:
         """The entries of one table with this LSN or a later one, oldest first. None: some entries of other tables were passed, the caller may yield."""

@@ -28,8 +28,7 @@ from svc.store.log.entries import (
     PUT,
     LogEntry,
     MergedEntry,
-    encode_entry,
-    encode_merged,
+    encode_any,
 )
 from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.values.keys import MAX_STORED, decode_key, encode_primary, storage_key
@@ -355,7 +354,7 @@ class RemoteWriteSet(WriteSet):
             self.trace_id,
             read.entry.mqtt,
         )
-        self._logged.append(encode_merged(entry) if isinstance(entry, MergedEntry) else encode_entry(entry))
+        self._logged.append(encode_any(entry))
         self.log.last_lsn = lsn
         self.entries.append(entry)
 
