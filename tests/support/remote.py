@@ -7,7 +7,7 @@ from itertools import permutations, product
 from typing import Any
 
 from svc.store import Database, Table
-from svc.store.log.entries import DELETE, MESSAGE, PATCH, PUT
+from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT
 from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.values.keys import encode_key
 from svc.store.values.records import decode, encode, expiry_of, version_of
@@ -107,6 +107,21 @@ def histories(
     for names in product(kinds, repeat=length):
         writes = [make(name, number, stamps[number]) for number, name in enumerate(names)]
         yield names, writes, [list(order) for order in permutations(writes)]
+
+
+def sent_since(database: Database, lsn: int) -> list[RemoteTransaction]:
+    """What the log has of this node's own transactions behind this LSN, as they are sent."""
+    found: list[RemoteTransaction] = []
+    before = 0
+    for each in database.log.read(database.snapshot(), lsn + 1):
+        if each.node != database.node or each.kind == EXPIRE:
+            continue
+        if each.transaction != before:
+            before = each.transaction
+            found.append(RemoteTransaction(each.lsn, each.lsn, each.version, each.wall_ms, each.user, each.operation, each.trace_id, []))
+        found[-1].entries.append(RemoteEntry(each.kind, each.table, each.key, each.value, each.changed, each.mqtt))
+        found[-1].last_lsn = each.lsn
+    return found
 
 
 __all__ = ["DELETE", "MESSAGE", "PATCH", "PUT", "Add"]
