@@ -8,6 +8,7 @@ subscribers with that view share.
     put                       put                    put
     patch                     put, whole record      patch, what was set
     delete, expire            delete                 delete
+    one that was merged       put, whole record      put, whole record; nothing, if the record stayed what it was
     message, invalidate       the same               the same
     relocate                  -                      relocate
 
@@ -17,6 +18,7 @@ To a subscriber an expired record is a deleted one: the event comes when it is r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from svc.query.definition_cache import DefinitionCache
@@ -49,6 +51,8 @@ FORMS = 3  # copies of the value that are kept: stored, decoded, encoded for one
 MAX_CHAIN = 1000  # log entries of a record that are read to find the record after one of them
 _TYPES = {PUT: "put", PATCH: "put", DELETE: "delete", EXPIRE: "delete", MESSAGE: "message", INVALIDATE: "invalidate"}
 _RAW_TYPES = {kind: KINDS[kind] for kind in (PUT, PATCH, DELETE, MESSAGE, INVALIDATE, RELOCATE)} | {EXPIRE: "delete"}
+
+_NOTHING = 0  # in place of the kind of a change that changed nothing
 
 _shapes = DefinitionCache()
 
@@ -271,9 +275,13 @@ class Change:
         self.user = entry.user
         self.mqtt = entry.mqtt
         self.patch = entry.value if kind == PATCH else None
-        if kind == PATCH:
+        if entry.is_merged:
             assert txn is not None
+            self.kind = PUT if entry.changed else _NOTHING
             self.after: bytes | None = record_after(table, entry, txn)
+        elif kind == PATCH:
+            assert txn is not None
+            self.after = record_after(table, entry, txn)
         else:
             self.after = entry.value
         self.size = EVENT_BYTES + (0 if self.after is None else FORMS * payload_size(self.after))
@@ -328,16 +336,18 @@ def whole_number(version: float) -> float | int:
 
 
 def record_after(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
-    """The record as a patch left it, raw.
+    """The record as a patch, or a write that was merged, left it, raw.
 
     The stored record, if it has not been written since. Else the record before, if the entry has it, with the changes; else the record that the earlier
     entries of its history make of it, as far as they reach: properties that are unknown are left out.
     """
-    value = entry.value
-    assert value is not None
     raw = table.read(storage_key(entry.key), txn)
     if raw is not None and lsn_of(raw) == entry.lsn:
         return raw
+    if entry.is_merged:
+        return _image_after(table, entry, raw, txn)
+    value = entry.value
+    assert value is not None
     changes = decode(value)
     if table.primary_key in changes:
         return _made(value, changes)
@@ -347,6 +357,9 @@ def record_after(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
     while image is None and steps[-1].previous and len(steps) < MAX_CHAIN:
         before = log.get(txn, steps[-1].previous)
         if before is None:
+            break
+        if before.is_merged:
+            image = _image_after(table, before, raw, txn)
             break
         if before.kind == PUT:
             image = before.value
@@ -363,6 +376,15 @@ def record_after(table: Table, entry: LogEntry, txn: Txn) -> bytes | None:
         assert step.value is not None
         record = merge(record, logged_changes(decode(step.value)))
     return encode(record, entry.version, entry.lsn, None if image is None else expiry_of(image))
+
+
+def _image_after(table: Table, entry: LogEntry, raw: bytes | None, txn: Txn) -> bytes | None:
+    """The record as an entry left it: as the next one of its chain found it. `raw`: as it is now; that is returned if the log has no images, or is too long."""
+    newest = None if raw is None else lsn_of(raw)
+    for later in islice(table.database.log.read_record_history(txn, table.number, entry.key, newest), MAX_CHAIN):
+        if later.previous == entry.lsn:
+            return later.image or raw
+    return raw
 
 
 def _made(value: bytes, changes: dict[str, Any]) -> bytes:

@@ -30,6 +30,8 @@ from svc.store.definitions import (
     GENERATION_KEY,
     MQTT_STORE,
     NEXT_TABLE_KEY,
+    REPLICATION_KEY,
+    REPLICATION_STORE,
     TABLE_PREFIX,
     StoredTable,
     build_key,
@@ -54,8 +56,10 @@ from svc.store.leftovers import note_doubts
 from svc.store.log.entries import REMOVALS, LogEntry, log_bytes
 from svc.store.log.figures import LogFigures
 from svc.store.log.last_writes import LastWrites
+from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
 from svc.store.moves import MoveNote
+from svc.store.replication_state import ReplicationState
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.schema_changes import table_change
 from svc.store.slices import run_now
@@ -106,6 +110,9 @@ class Database:
         self._index_changes: list[IndexChange] = []
         self.new_files: list[BlobFile] = []  # the same for the files of blobs
         self.guard: Guard | None = None
+        self.log: TransactionLog
+        self.figures: LogFigures
+        self.replication: ReplicationState | None = None  # if other nodes take part in it
         self.queued_writes: Any = None  # `writing.queued_writes.QueuedWrites`, which the store sets
         self._references: dict[str, tuple[Reference, ...]] | None = None  # by the table they lead to; None: to be found
         self._generation = -1
@@ -245,6 +252,32 @@ class Database:
         self.env.forget_position()
         self.env.open_snapshot().abort()  # follows to what is stored
 
+    # -- other nodes
+
+    def enable_replication(self) -> ReplicationState:
+        """From here on other nodes take part in the database, in all processes (`replication_state`). Commits, unless that is so already."""
+        self.snapshot()  # what others have done by now
+        if self.replication is None:
+            made: ReplicationState | None = None
+            with self._changing() as writer:
+                if self.replication is None:  # another process may have been faster
+                    made = ReplicationState(self._handles.make_named(REPLICATION_STORE))
+                    made.renew_incarnation(writer)
+                    made.set_clock(writer, self.log.last_version, self.log.last_version)
+                    writer.put(REPLICATION_KEY, b"", True, True, False, self.definitions)
+                    self._raise_generation(writer)
+            if made is not None:
+                self._replicate(made)
+        assert self.replication is not None
+        return self.replication
+
+    def _replicate(self, state: ReplicationState) -> None:
+        self.replication = state
+        log = ReplicatedLog(self.log, self._core[1], self._core[2], state, self.clock)
+        log.take_clock(self.env.snapshot(), self.log.last_version)
+        self.log = log
+        self._read_log()
+
     # -- definitions
 
     def references_to(self, table: Table) -> tuple[Reference, ...]:
@@ -330,7 +363,7 @@ class Database:
                 raise ClientError(error.message, code="VALIDATION") from None
 
     def _stores_used(self) -> int:
-        return sum(1 + len(table.index_list) for table in self.tables.values())
+        return sum(1 + len(table.index_list) for table in self.tables.values()) + (self.replication is not None)
 
     def _too_many_stores(self, limit: int, when: str = "") -> str:
         return f'The database "{self.name}" can have {limit} tables and indexes together{when}: drop some, or use another database'
@@ -514,7 +547,7 @@ class Database:
 
     def _pool(self, writer: Txn, changed: Table | None = None, kept: Iterable[str] = ()) -> NamePool:
         """`kept`: the indexes that stay of the table that is `changed`; the others are spare already."""
-        existing = {key.decode() for key in writer.cursor().iternext(True, False)} - set(CORE_STORES)
+        existing = {key.decode() for key in writer.cursor().iternext(True, False)} - {*CORE_STORES, REPLICATION_STORE}
         names = StoreNames(writer, self.definitions)
         used = {name for table in self.tables.values() if table is not changed for name in names.all_of(table.stored)}
         if changed is not None:
@@ -538,11 +571,14 @@ class Database:
         self.definitions, entries, deleted, self.expiry, blobs, self.mqtt_rows = self._core
         self.ledger = Ledger(blobs)
         self.log = TransactionLog(self.env, entries, deleted)
-        self.last_writes = LastWrites(self.env, self.log)
+        self._read_log()
         self.env.on_foreign_commit = self._follow
         self._follow()
-        self.figures = LogFigures(self.env, self.definitions, self.log, self.last_writes, self.tables)
         self.figures.restore(self.generation)
+
+    def _read_log(self) -> None:
+        self.last_writes = LastWrites(self.env, self.log)
+        self.figures = LogFigures(self.env, self.definitions, self.log, self.last_writes, self.tables)
 
     def _open_core(self) -> list[Handle]:
         """The handles of the stores that every database has; made if it is new, or older than one of them."""
@@ -666,9 +702,13 @@ class Database:
                     for attribute in indexed_attributes(stored.definition)
                 }
         names = StoreNames(snapshot, self.definitions)
-        missing = self._handles.open_missing([name for stored in found.values() for name in names.all_of(stored)])
+        is_replicated = snapshot.get(REPLICATION_KEY, None, self.definitions) is not None
+        needed = [name for stored in found.values() for name in names.all_of(stored)]
+        missing = self._handles.open_missing([*needed, REPLICATION_STORE] if is_replicated else needed)
         if missing is not None:
             raise StoreFailure(f"The database {self.name} lacks the store {missing}: it is damaged, restore a backup")
+        if is_replicated and self.replication is None:
+            self._replicate(ReplicationState(self._handles[REPLICATION_STORE]))
         for name in self.tables.keys() - found.keys():
             self._forget(self.tables.pop(name))
         for name, stored in found.items():

@@ -8,6 +8,7 @@ The store `$definitions` of a database holds:
     blobs               8 random bytes: by this name references in records find the database's blob files
     figures             what is known of the log as a whole (`log.figures`)
     dropped             the database was dropped: it is no longer read or written, its files are to be removed (`database_drops`)
+    replication         other nodes take part in the database: it has the store `$replication` (`replication_state`)
     table:<name>        number of the table, 4 bytes, and its definition (`schema.definition_to_bytes`)
     build:<number>:<a>  while the index of attribute a is being built: the stored primary key up to which it is done
     moves:<number>      while values are being moved to new names: which, and the stored primary key up to which it is done (`moves`)
@@ -31,6 +32,7 @@ from svc.store.values.conversion import is_encodable
 DEFINITIONS_STORE = "$definitions"
 EXPIRY_STORE = "$expiry"
 MQTT_STORE = "$mqtt"
+REPLICATION_STORE = "$replication"
 
 FORMAT_KEY = b"format"
 GENERATION_KEY = b"generation"
@@ -38,6 +40,7 @@ NEXT_TABLE_KEY = b"next table"
 BLOBS_KEY = b"blobs"
 DROPPED_KEY = b"dropped"
 FIGURES_KEY = b"figures"
+REPLICATION_KEY = b"replication"
 TABLE_PREFIX = b"table:"
 STORE_PREFIX = b"store:"
 

@@ -60,6 +60,12 @@ class StoreHandles:
             self._made.append(name)
         return handle
 
+    def make_named(self, name: str) -> Handle:
+        """A store for what is neither a table nor an index, made by the schema change under way."""
+        handle = self._handles[name] = self._env.create_store(name)
+        self._made.append(name)
+        return handle
+
     def _remove_spare(self, pool: NamePool, *, records: bool) -> None:
         """Remove a spare store, of the kind that is not needed. That closes its handle, which must not be used any more."""
         self._env.end_snapshot()

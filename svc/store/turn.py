@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from math import inf, nextafter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -285,6 +286,16 @@ class Turn:
             now_ms = nextafter(self._version, inf)
         self._version = now_ms
         return now_ms
+
+    @contextmanager
+    def next_version_is(self, version: float) -> Iterator[None]:
+        """Within the block that is what `next_version` gives, and versions do not go on from there: one that another node has made far ahead of the time
+        (`replicated_log`)."""
+        vars(self)["next_version"] = lambda: version  # no write has to look whether there is one
+        try:
+            yield
+        finally:
+            vars(self).pop("next_version", None)  # nested ones end together
 
     def coming_version(self) -> float:
         """What `next_version` would give now, which it does not use up."""

@@ -39,7 +39,7 @@ class RecordChange:
 
 def needs_snapshot(last: LogEntry) -> bool:
     """Whether the record after this entry has to be read from a snapshot."""
-    return last.kind in (PATCH, INVALIDATE)
+    return last.kind in (PATCH, INVALIDATE) or last.is_merged
 
 
 def change_of(table: Table, first: LogEntry, last: LogEntry, txn: Txn | None) -> RecordChange:
@@ -48,7 +48,10 @@ def change_of(table: Table, first: LogEntry, last: LogEntry, txn: Txn | None) ->
     if before is not None and first.kind != EXPIRE and _has_expired(before, first.wall_ms):
         before, ended = None, before
     after: bytes | None = None
-    if last.kind == PUT:
+    if last.is_merged:
+        assert txn is not None
+        after = record_after(table, last, txn)
+    elif last.kind == PUT:
         after = last.value
     elif txn is not None and last.kind == PATCH:
         after = record_after(table, last, txn)

@@ -31,13 +31,14 @@ from svc.store.backup.manifest import BLOBS, DATA_NAME, BadBackup, Manifest
 from svc.store.backup.source import DATA_FILE, open_private, stored_tables
 from svc.store.backup.verification import check_tables, verify
 from svc.store.backup.watch import Watch
-from svc.store.definitions import BLOBS_KEY, DEFINITIONS_STORE, check_database_name
+from svc.store.definitions import BLOBS_KEY, DEFINITIONS_STORE, REPLICATION_KEY, REPLICATION_STORE, check_database_name
 from svc.store.disk.database_locks import BlobFilesLock, DatabaseInUse, OpenLock
 from svc.store.disk.faults import store_problem
 from svc.store.disk.page_cache import forget_cached
 from svc.store.disk.restore_mark import MARK, interrupted_restore
-from svc.store.log.entries import decode_entry, encode_entry
+from svc.store.log.entries import decode_entry, encode_any
 from svc.store.log.transaction_log import LOG_STORE
+from svc.store.replication_state import ReplicationState
 from svc.store.store_names import StoreNames
 from svc.store.values.records import HAS_FILES, expiry_of, frame, has_files, lsn_of, raw_payload, refreshed_of, version_of
 
@@ -123,10 +124,25 @@ def change_identity(directory: Path, watch: Watch) -> None:
                 entry = decode_entry(int.from_bytes(key, "big"), data)
                 value, image = [raw if raw is None or not has_files(raw) else _changed(raw, old, new) for raw in (entry.value, entry.image)]
                 if value is not entry.value or image is not entry.image:
-                    txn.put(key, encode_entry(msgspec.structs.replace(entry, value=value, image=image)), True, True, False, log)
+                    txn.put(key, encode_any(msgspec.structs.replace(entry, value=value, image=image)), True, True, False, log)
                 if not count % _STEP:
                     watch.check()
             txn.put(BLOBS_KEY, new, True, True, False, definitions)
+    finally:
+        env.close()
+
+
+def _renew_incarnation(directory: Path) -> None:
+    """To other nodes that take part in the database in `directory`, its log goes on from here as that of another one: they may have what the backup lacks."""
+    env = open_private(directory)
+    try:
+        definitions = env.open_db(DEFINITIONS_STORE.encode(), create=False)
+        with env.begin() as reading:
+            if reading.get(REPLICATION_KEY, None, definitions) is None:
+                return
+        state = ReplicationState(env.open_db(REPLICATION_STORE.encode(), create=False))
+        with env.begin(write=True) as txn:
+            state.renew_incarnation(txn)
     finally:
         env.close()
 
@@ -173,6 +189,7 @@ class Restore:
             if digests[DATA_NAME] != digest:
                 raise BadBackup(f"{DATA_NAME} has other content than when it was made")
             check_tables(self._staged, self._manifest)
+            _renew_incarnation(self._staged)
             if self._database != self._manifest.database:
                 change_identity(self._staged, self._watch)
             forget_cached(self._staged / DATA_FILE)

@@ -35,6 +35,8 @@ from svc.store.definitions import (
     FORMAT_KEY,
     GENERATION_KEY,
     MQTT_STORE,
+    REPLICATION_KEY,
+    REPLICATION_STORE,
     TABLE_PREFIX,
     StoredTable,
     build_key,
@@ -146,6 +148,7 @@ class _Check:
         try:
             self.begin_blobs()
             self.chains = LogCheck(self.txn, self.log, self.deleted, self.tables, self.find, self.progress, PROGRESS_STEP, self.blobs)
+            self.chains.is_replicated = self.txn.get(REPLICATION_KEY, None, self.definitions) is not None
             for table in self.tables.values():
                 self.check_table(table)
             self.check_expiry()
@@ -352,7 +355,7 @@ class _Check:
     # -- what is left over
 
     def check_stores(self) -> None:
-        known = {*CORE_STORES, BLOBS_STORE, MQTT_STORE}
+        known = {*CORE_STORES, BLOBS_STORE, MQTT_STORE, REPLICATION_STORE}
         for table in self.tables.values():
             known.update(self.names.all_of(table.stored))
         for name in [key.decode(errors="replace") for key, _ in self.txn.cursor().iternext()]:

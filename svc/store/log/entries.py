@@ -7,7 +7,8 @@ either are of format 1, numbers big-endian:
     offset  size
     0       1     format: 1 to 3; + 4 if value and image are packed, see below
     1       1     kind: 1 put, 2 patch, 3 delete, 4 message, 5 invalidate, 6 relocate, 7 expire
-    2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given; packed: 8 the value is a copy of what a source has
+    2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given; packed: 8 the value is a copy of what a source has;
+                  16 it was merged: the record after it is more than the entry says, see `MergedEntry`
     3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
     4       4     number of the table; numbers are not reused, so a table dropped and made again has a history of its own
     8       8     transaction: LSN of the first entry of the same transaction
@@ -46,6 +47,7 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from struct import Struct as Layout
 from threading import local
+from typing import ClassVar
 
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, frame_content_size
@@ -66,7 +68,7 @@ FORMAT_WITH_MESSAGE = 3
 PACKED = 4  # added to one of these
 FORMATS = frozenset((FORMAT, FORMAT_WITH_TRACE, FORMAT_WITH_MESSAGE, *range(PACKED | FORMAT, (PACKED | FORMAT_WITH_MESSAGE) + 1)))
 _NO_TRACE = bytes(TRACE_ID_BYTES)
-HAS_USER, HAS_VALUE, _IMAGE, _COPY = 1, 2, 4, 8
+HAS_USER, HAS_VALUE, _IMAGE, _COPY, _MERGED = 1, 2, 4, 8, 16
 _PAGE = 4096  # bytes; of systems with larger pages no more is packed than this says
 _PAGE_HEADER = 16
 IN_LEAF = 2022  # bytes of the largest entry that shares a page: half of one, without its header, that of the entry, and the LSN
@@ -123,11 +125,22 @@ class LogEntry(msgspec.Struct, gc=False):
     operation: int = 0
     trace_id: bytes | None = None  # 16 bytes: of the trace that the writing request was part of
     mqtt: bytes | None = None  # of a message of MQTT: see `mqtt.notes`
+    is_merged: ClassVar[bool] = False
 
     @property
     def id(self) -> Key | None:
         """The primary key; None: the whole table is meant."""
         return decode_key(self.key) if self.key else None  # type: ignore[return-value]
+
+
+class MergedEntry(LogEntry, gc=False):
+    """A write of another node that came when newer ones were known, or that did not mean the record that is here: what it says is not what it changed.
+
+    The record after it is found where the next entry of its chain has its image, or stored. `version` and `node` are those of the write. A deletion that
+    was merged has left a record: of what newer patches set.
+    """
+
+    is_merged: ClassVar[bool] = True
 
 
 def log_bytes(entries: Iterable[LogEntry]) -> int:
@@ -176,6 +189,12 @@ def encode_entry(entry: LogEntry) -> bytes:
     )
     data = b"".join((header, table, node, user_name, key, names, value, image, trace or b""))
     return data if len(data) <= IN_LEAF else _pack(data)
+
+
+def encode_any(entry: LogEntry) -> bytes:
+    """`encode_entry` for entries that may have been merged: no local write has to be asked."""
+    data = encode_entry(entry)
+    return b"".join((data[:2], bytes((data[2] | _MERGED,)), data[3:])) if entry.is_merged else data
 
 
 def entry_encoder(
@@ -275,7 +294,9 @@ def _records_end(data: bytes) -> int:
 def decode_head(lsn: int, data: bytes) -> LogEntry:
     """`decode_entry` for those who need neither value nor image: if these are packed, they are None, and may be damaged."""
     if PACKED < data[0] <= PACKED | FORMAT_WITH_MESSAGE:
-        data = b"".join((bytes((data[0] & ~PACKED, data[1], data[2] & HAS_USER)), data[3 : _value_at(data)], data[_records_end(data) :]))
+        data = b"".join(
+            (bytes((data[0] & ~PACKED, data[1], data[2] & (HAS_USER | _MERGED))), data[3 : _value_at(data)], data[_records_end(data) :])
+        )
     return decode_entry(lsn, data)
 
 
@@ -327,7 +348,7 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
     names_at = key_at + key_size
     value_at = names_at + names_size
     image_at = value_at + value_size
-    return LogEntry(
+    return (MergedEntry if flags & _MERGED else LogEntry)(
         lsn,
         transaction,
         wall_ms,
@@ -358,6 +379,11 @@ def is_entry_of_copy(data: bytes) -> bool:
     if data[0] & PACKED:
         return bool(data[2] & _COPY)
     return bool(data[2] & HAS_VALUE and data[_value_at(data)] & IS_COPY)
+
+
+def is_merged(data: bytes) -> bool:
+    """Whether an encoded entry is a `MergedEntry`."""
+    return bool(data[2] & _MERGED)
 
 
 def key_of(data: bytes) -> bytes:

@@ -36,6 +36,7 @@ from svc.store.log.entries import (
     LENGTHS,
     LENGTHS_OFFSET,
     NOTES,
+    PATCH,
     REMOVALS,
     TABLE,
     TABLE_OFFSET,
@@ -44,6 +45,7 @@ from svc.store.log.entries import (
     decode_head,
     encode_entry,
     is_entry_of_copy,
+    is_merged,
     key_of,
     note_key,
     placeholder,
@@ -85,6 +87,10 @@ class TransactionLog:
         self.counts = EntryCounts(env, entries)
         self.last_lsn = 0
         self.last_version = 0.0
+
+    @property
+    def env(self) -> Environment:
+        return self._env
 
     def catch_up(self, txn: Txn) -> None:
         """Read the newest entry again, because another process or a failed commit may have changed which it is."""
@@ -192,9 +198,9 @@ class TransactionLog:
         return rows, rows[-1][0] >= self.newest_lsn(txn)
 
     def kind_of(self, txn: Txn, lsn: int) -> int:
-        """The kind of the entry with this LSN, 0 if it is not there any more."""
+        """The kind of the entry with this LSN, 0 if it is not there any more. PATCH of any that was merged: it has left a record."""
         data = txn.get(_pack_lsn(lsn), None, self._entries)
-        return 0 if data is None else data[1]
+        return 0 if data is None else PATCH if is_merged(data) else data[1]
 
     def read_table(self, txn: Txn, table_number: int, first: int = 0) -> Iterator[LogEntry | None]:
         """The entries of one table with this LSN or a later one, oldest first. None: some entries of other tables were passed, the caller may yield."""
@@ -453,7 +459,9 @@ class TransactionLog:
             last[key] = entry
         assert newest is None or newest == self.last_lsn, "the newest entry is not the one that is known as such"
         ended = {key: int.from_bytes(lsn, "big") for key, lsn in txn.cursor(self._deleted).iternext()}
-        expected = {key: entry.lsn for key, entry in last.items() if entry.kind in REMOVALS or entry.kind in NOTES}
+        expected = {
+            key: entry.lsn for key, entry in last.items() if (entry.kind in REMOVALS and not entry.is_merged) or entry.kind in NOTES
+        }
         for key, lsn in ended.items() - expected.items():
             written = last.get(key)  # a copy of what a source has, which was evicted
             if written is not None and written.lsn == lsn and written.value is not None and is_copy(written.value):

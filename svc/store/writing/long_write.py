@@ -41,6 +41,7 @@ from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Txn
 from svc.store.indexes.index import IndexChange
 from svc.store.log.entries import log_bytes
+from svc.store.log.replicated_log import VersionBehind
 from svc.store.slices import SLICE
 from svc.store.writing.write_set import WriteSet
 
@@ -127,6 +128,7 @@ class LongWrite:
         self.wall_ms = 0.0  # of the writes, with `version`: known to `prepare`
         self.made_wait = False  # whether other writers of this process wait at its end
         self._restarts = 0
+        self._least = 0.0  # that its version has to be, if it meets a record whose version is ahead
         self._problem: Problem | None = None
         self._commit: Future[None] | None = None
         self._after: Iterator[None] = iter(())
@@ -171,8 +173,14 @@ class LongWrite:
         cancelled = False
         try:
             while self.stage is WriteStage.WAITING and self._problem is None:
-                if await self._begin() and await self._prepared() and await self._write():
-                    cancelled = await self._committed()
+                try:
+                    if await self._begin() and await self._prepared() and await self._write():
+                        cancelled = await self._committed()
+                except VersionBehind as behind:
+                    self._undo()
+                    self._env.release()
+                    self._restarts += 1
+                    self._least = behind.version
             if self._problem is not None:
                 raise self._problem
             cancelled |= await self._tell()
@@ -208,7 +216,7 @@ class LongWrite:
         store.saw_version(database.log.last_version)
         if env.reserve.is_low and self._work.adds:
             database.require_space()
-        self.version = store.next_version()
+        self.version = max(store.next_version(), self._least)
         self.wall_ms = store.clock.wall() * 1000
         self._set = env.run_long(self._open)
         self._files = self._set.new_files
@@ -288,7 +296,7 @@ class LongWrite:
 
     async def _committed(self) -> bool:
         """Commit, whatever happens; True if the caller was cancelled meanwhile."""
-        if not self._entries and not self._announced:
+        if not self._entries and not self._announced and not self._set.writes_unlogged:
             self._env.abort_long()  # nothing to write: LMDB's id must not count as seen
             self._enter(WriteStage.COMMITTING)
             self._enter(WriteStage.COMMITTED)

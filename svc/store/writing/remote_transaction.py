@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+INCARNATION_BYTES = 8
+
 
 class RemoteEntry(msgspec.Struct, array_like=True, gc=False):
     """One change of one record. `key`, `value`: as the log of the origin has them; the version and the LSN in the header of `value` are the origin's."""
@@ -17,7 +19,8 @@ class RemoteEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 class RemoteTransaction(msgspec.Struct, array_like=True):
-    """`lsn`, `last_lsn`: of its first and last entry in the origin's log; there may be more between them than in `entries`, which lacks what is not replicated."""
+    """`lsn`, `last_lsn`: of its first and last entry in the origin's log. There may be more between them than in `entries`, which lack what is not
+    replicated."""
 
     lsn: int
     last_lsn: int

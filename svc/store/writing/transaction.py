@@ -25,6 +25,7 @@ from svc.store.caching.copies import FetchedAnswer
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
+from svc.store.log.replicated_log import VersionBehind
 from svc.store.slices import run_now
 from svc.store.values.expression_functions import meter
 from svc.store.values.keys import Key, encode_primary, is_hashed
@@ -512,8 +513,10 @@ class Transaction:
             if isinstance(error, LmdbError):
                 entries = [entry for write_set in sets for entry in write_set.entries]
                 raise database.explained(store_problem(error, database.env.path), entries) from error
-            if isinstance(error, NeedsLongWrite):
+            if isinstance(error, (NeedsLongWrite, VersionBehind)):
                 self._writes, self._tables, self._are_assigned = writes, tables, True
+                self._apply_again(error, wait)
+                return
             raise
         skipped = sets[0].skipped if len(sets) == 1 else [key for write_set in sets for key in write_set.skipped]
         while sets:
@@ -526,6 +529,13 @@ class Transaction:
         self.deleted, self.skipped = deleted, skipped
         self.outcome = None
         store.applied(self)
+
+    def _apply_again(self, error: NeedsLongWrite | VersionBehind, wait: bool) -> None:
+        """With a version that exceeds that of a record which is ahead of the clock. Raises NeedsLongWrite if that was the error."""
+        if isinstance(error, NeedsLongWrite):
+            raise error
+        with self._store.next_version_is(error.version):
+            self.apply(wait=wait)
 
     def _apply_nothing(self) -> None:
         self.databases = ()

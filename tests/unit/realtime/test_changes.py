@@ -7,11 +7,13 @@ import pytest
 
 from svc.query.nodes import Select, SelectItem
 from svc.realtime.changes import Change, LogEvent, View, record_after
+from svc.realtime.live.record_change import change_of, needs_snapshot
 from svc.store import LogEntry, Table
-from svc.store.log.entries import EXPIRE, RELOCATE
+from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, RELOCATE
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from svc.store.values.validation import Add
+from tests.support import remote
 from tests.support.scene import Scene
 
 QUIET = TableDefinition("Quiet", attributes=(Attribute("id", primary_key=True), Attribute("a"), Attribute("n", "Int")), audit=False)
@@ -236,3 +238,49 @@ def test_increments_make_a_record(scene: Scene, quiet: Table) -> None:
         assert after(scene, table, first + 4) == {"id": "a", "n": 9}
     raw = members(scene, 1, View(scene.table, raw=True))[2]
     assert raw == {"id": "a", "n": {"__op__": "add", "value": 2}, "a": 1}
+
+
+# -- writes of other nodes that came late: what they say is not what the record is
+
+
+def late(scene: Scene, kind: int, version: float, data: dict[str, Any] | None) -> None:
+    sent = remote.transaction(1, version, [remote.entry(kind, "a", data, "Note", primary="id")])
+    remote.apply_all(scene.database, [(remote.origin("b"), sent)])
+
+
+def test_an_entry_that_was_merged_has_the_record_that_came_of_it(scene: Scene) -> None:
+    scene.database.enable_replication()
+    scene.write(lambda t: t.patch(scene.table, "a", {"a": 1}))
+    scene.write(lambda t: t.patch(scene.table, "a", {"b": 2}))
+    start = remote.START
+    late(scene, PUT, start - 1, {"a": 0, "secret": "s"})
+    late(scene, PATCH, start + 1, {"a": 5, "secret": "t"})
+    late(scene, PATCH, start - 2, {"secret": "void"})  # a put is newer
+    late(scene, PATCH, start + 0.5, {"a": 4})  # an assignment is newer
+    late(scene, DELETE, start + 0.25, None)  # all that is there is newer
+    expected = [
+        ("put", "a", {"a": 1, "secret": "s", "id": "a", "b": 2}),
+        ("put", "a", {"a": 5, "secret": "t", "id": "a", "b": 2}),
+        None,
+        None,
+    ]
+    for view in (View(scene.table), View(scene.table, raw=True)):
+        found = [Change(scene.table, entry(scene, lsn), scene.database.snapshot()).event(view) for lsn in range(3, 7)]
+        assert [each and (each.type, each.id, each.value) for each in found] == expected
+    scene.put("a", a=9)
+    found = [Change(scene.table, entry(scene, lsn), scene.database.snapshot()).event(View(scene.table)) for lsn in range(3, 7)]
+    assert [each and (each.type, each.id, each.value) for each in found] == expected
+    scene.store.check()
+
+
+def test_subscribers_and_live_queries_see_what_came_of_a_late_write(scene: Scene) -> None:
+    scene.database.enable_replication()
+    scene.write(lambda t: t.patch(scene.table, "a", {"a": 1}))
+    late(scene, PUT, remote.START - 1, {"a": 0, "b": "late"})
+    late(scene, DELETE, remote.START - 0.5, None)
+    snapshot = scene.database.snapshot()
+    put, delete = entry(scene, 2), entry(scene, 3)
+    assert needs_snapshot(put) and needs_snapshot(delete)
+    first, second = change_of(scene.table, put, put, snapshot), change_of(scene.table, delete, delete, snapshot)
+    records = [None if raw is None else decode(raw) for raw in (first.before, first.after, second.before, second.after)]
+    assert records == [{"a": 1, "id": "a"}, {"a": 1, "id": "a", "b": "late"}, {"a": 1, "id": "a", "b": "late"}, {"a": 1, "id": "a"}]

@@ -1,0 +1,120 @@
+"""What a database knows of the other nodes that take part in it: the store `$replication` (spec: replication).
+
+It is made when replication is switched on for the database (`Database.enable_replication`), which the row `replication` of the definitions tells all
+processes; a database without it has neither. Each row is written in the transaction of the records that it speaks of, so what was applied and how far it was
+applied never differ:
+
+    incarnation             8 random bytes, others when the database is restored: LSNs of its log count within one
+    clock                   the highest version that the versions of this node have to exceed, and the highest of all that were applied: two doubles.
+                            They differ once a node has sent versions far ahead of the time here
+    published               LSN up to which the log was given to the engine
+    o<incarnation><node>    LSN up to which the log of that node was applied, in that incarnation of its database
+    s<stream>               where reading of a stream goes on: what tells it from one of the same name that was made later, and the sequence
+                            number. No more than a hint: the LSNs decide what is applied
+
+All numbers are of 64 bits, big-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import urandom
+from struct import Struct as Layout
+from typing import TYPE_CHECKING
+
+from svc.store.writing.remote_transaction import INCARNATION_BYTES, Origin
+
+if TYPE_CHECKING:
+    from svc.store.env import Handle, Txn
+
+_INCARNATION = b"incarnation"
+_CLOCK = b"clock"
+_PUBLISHED = b"published"
+_ORIGIN = b"o"
+_STREAM = b"s"
+_NUMBER = Layout(">Q")
+_TIMES = Layout(">dd")
+_NO_VERSION = _TIMES.pack(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHint:
+    """The last message of a stream that was applied. `created`: text that tells streams of one name apart."""
+
+    created: str
+    sequence: int
+
+
+class ReplicationState:
+    """The rows of one database. What is read is as of the transaction that is given; what is written is part of it."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def incarnation(self, txn: Txn) -> bytes:
+        """Of this database."""
+        return txn.get(_INCARNATION, b"", self._handle)
+
+    def renew_incarnation(self, txn: Txn) -> bytes:
+        """The log goes on from here as that of another database: it was restored, or is a copy."""
+        made = urandom(INCARNATION_BYTES)
+        self._put(txn, _INCARNATION, made)
+        return made
+
+    def applied(self, txn: Txn, origin: Origin) -> int:
+        """LSN up to which what the origin has committed was applied; 0: nothing was."""
+        return self._number(txn, _origin_key(origin))
+
+    def set_applied(self, txn: Txn, origin: Origin, lsn: int) -> None:
+        self._put(txn, _origin_key(origin), _NUMBER.pack(lsn))
+
+    def all_applied(self, txn: Txn) -> dict[Origin, int]:
+        return {
+            Origin(key[1 + INCARNATION_BYTES :].decode(), key[1 : 1 + INCARNATION_BYTES]): _NUMBER.unpack(value)[0]
+            for key, value in self._rows(txn, _ORIGIN)
+        }
+
+    def published(self, txn: Txn) -> int:
+        """LSN up to which our log was given to the engine."""
+        return self._number(txn, _PUBLISHED)
+
+    def set_published(self, txn: Txn, lsn: int) -> None:
+        self._put(txn, _PUBLISHED, _NUMBER.pack(lsn))
+
+    def hint(self, txn: Txn, stream: str) -> StreamHint | None:
+        """None: nothing of the stream was applied, as far as is known."""
+        row = txn.get(_STREAM + stream.encode(), None, self._handle)
+        return None if row is None else StreamHint(row[_NUMBER.size :].decode(), _NUMBER.unpack_from(row)[0])
+
+    def set_hint(self, txn: Txn, stream: str, hint: StreamHint) -> None:
+        self._put(txn, _STREAM + stream.encode(), _NUMBER.pack(hint.sequence) + hint.created.encode())
+
+    def clock(self, txn: Txn) -> tuple[float, float]:
+        """(version that those of this node have to exceed, highest version that was applied), 0.0: none was."""
+        return _TIMES.unpack(txn.get(_CLOCK, _NO_VERSION, self._handle))
+
+    def set_clock(self, txn: Txn, version: float, highest: float) -> None:
+        self._put(txn, _CLOCK, _TIMES.pack(version, highest))
+
+    def _number(self, txn: Txn, key: bytes) -> int:
+        row = txn.get(key, None, self._handle)
+        return 0 if row is None else _NUMBER.unpack(row)[0]
+
+    def _put(self, txn: Txn, key: bytes, value: bytes) -> None:
+        txn.put(key, value, True, True, False, self._handle)
+
+    def _rows(self, txn: Txn, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        cursor = txn.cursor(self._handle)
+        if cursor.set_range(prefix):
+            for key, value in cursor.iternext():
+                if not key.startswith(prefix):
+                    return
+                yield key, value
+
+
+def _origin_key(origin: Origin) -> bytes:
+    assert len(origin.incarnation) == INCARNATION_BYTES
+    return _ORIGIN + origin.incarnation + origin.node.encode()

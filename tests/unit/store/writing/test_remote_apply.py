@@ -1,0 +1,427 @@
+"""svc.store.writing.remote_apply: transactions of other nodes, whole, in order, once (spec: replication)."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from math import inf, nan, nextafter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc.clock import FakeClock
+from svc.store import Database, LogEntry, Store
+from svc.store.integrity.check import check_database
+from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, RELOCATE
+from svc.store.replication_state import StreamHint
+from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.keys import encode_key
+from svc.store.values.records import HAS_FILES, encode, encode_payload, frame
+from svc.store.writing import remote_apply
+from svc.store.writing.remote_apply import AppliedUpTo, apply_remote
+from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
+from svc.store.writing.remote_write import MissingTables, RefusedTransaction
+from tests.support.fakes import TickingClock
+from tests.support.remote import START, Add, entry, origin, stored, transaction
+from tests.unit.store.conftest import SEAT
+from tests.unit.store.writing.test_long_write import Turns
+
+A, B = origin("a"), origin("b")
+DYNAMIC = TableDefinition("Any", attributes=(Attribute("code", "Any", primary_key=True),), primary_key="code", dynamic=True)
+
+
+@pytest.fixture
+def turns(store: Store) -> Any:
+    turns = Turns(store)
+    yield turns
+    turns.loop.close()
+
+
+@pytest.fixture
+def database(store: Store) -> Database:
+    database = store.open_database("data")
+    database.define_table(SEAT)
+    database.define_table(DYNAMIC)
+    database.enable_replication()
+    return database
+
+
+def apply(turns: Turns, node: Origin, *transactions: RemoteTransaction, stream: Any = None) -> AppliedUpTo:
+    found: AppliedUpTo = turns.finish(apply_remote(turns.store.databases["data"], node, transactions, stream))
+    return found
+
+
+def puts(lsn: int, version: float, *keys: str, **values: Any) -> RemoteTransaction:
+    return transaction(lsn, version, [entry(PUT, key, values or {"place": key}) for key in keys])
+
+
+def record(turns: Turns, key: str, table: str = "Seat") -> Any:
+    return stored(turns.store.databases["data"].tables[table], key)[0]
+
+
+def check(store: Store) -> None:
+    store.check()
+    path = store.databases["data"].env.path
+    store.close()
+    assert check_database(path).findings == []
+
+
+def test_in_order_and_once(turns: Turns, database: Database) -> None:
+    first, second = puts(5, START, "x"), transaction(9, START + 1, [entry(PATCH, "x", {"stock": Add(2)})])
+    assert apply(turns, A, first, second).lsn == 9
+    commits = turns.store.commits
+    for again in (first, second), (first,), (second,), ():
+        outcome = apply(turns, A, *again)
+        assert (outcome.lsn, outcome.figures.writes, outcome.refused) == (9, 0, None)
+    assert record(turns, "x") == {"place": "x", "code": "x", "stock": 2}
+    assert database.replication is not None
+    snapshot = database.snapshot()
+    assert database.replication.all_applied(snapshot) == {A: 9}
+    # Another incarnation of that node counts on its own, and so does another node.
+    assert apply(turns, Origin("a", b"later---"), transaction(2, START + 2, [entry(PATCH, "x", {"stock": Add(5)})])).lsn == 2
+    assert apply(turns, B, transaction(1, START + 3, [entry(PATCH, "x", {"stock": Add(1)})])).lsn == 1
+    assert record(turns, "x")["stock"] == 8
+    assert turns.store.commits >= commits
+    check(turns.store)
+
+
+def test_what_the_log_has_of_it(turns: Turns, database: Database) -> None:
+    heard: list[LogEntry] = []
+    database.on_commit.append(lambda _, entries: heard.extend(entries))
+    sent = transaction(
+        7, START - 9, [entry(PUT, "x", {"place": "1"}), entry(PATCH, "x", {"place": "2"}), entry(DELETE, "y", None)], START - 5
+    )
+    sent.user, sent.operation, sent.trace_id = "ann", 3, b"t" * 16
+    sent.entries.append(RemoteEntry(MESSAGE, "Seat", encode_key("x"), frame(encode_payload("hello"), 1.0, 1, None), mqtt=b"note"))
+    apply(turns, A, sent)
+    found = list(database.log.read(database.snapshot()))
+    assert found == heard
+    assert [(each.kind, each.version, each.wall_ms, each.node, each.user, each.operation) for each in found] == [
+        (kind, START - 9, START - 5, "a", "ann", 3) for kind in (PUT, PATCH, DELETE, MESSAGE)
+    ]
+    assert [(each.lsn, each.transaction, each.previous) for each in found] == [(1, 1, 0), (2, 1, 1), (3, 1, 0), (4, 1, 0)]
+    assert found[3].mqtt == b"note" and found[3].trace_id == b"t" * 16
+    assert stored(database.tables["Seat"], "x")[2] == START - 9
+    # A deletion of what is not here is kept: what it has deleted may come yet.
+    outcome = apply(turns, B, puts(1, START - 10, "y"), puts(2, START - 8, "y"))
+    assert (outcome.figures.late, outcome.figures.void) == (1, 1)
+    assert record(turns, "y") is not None
+    check(turns.store)
+
+
+def test_several_writes_of_one_transaction_to_one_record(turns: Turns, database: Database) -> None:
+    apply(turns, B, transaction(1, START, [entry(PATCH, "x", {"place": "b"})]))
+    several = [entry(PUT, "x", {"place": "1"}), entry(PATCH, "x", {"stock": Add(1)}), entry(PATCH, "x", {"stock": Add(1)})]
+    apply(turns, A, transaction(1, START, several))  # the same version, and a smaller name
+    assert record(turns, "x") == {"place": "b", "stock": 2, "code": "x"}
+    apply(turns, origin("c"), transaction(1, START, [*several, entry(DELETE, "x", None), entry(PATCH, "x", {"stock": Add(7)})]))
+    assert record(turns, "x") == {"stock": 7, "code": "x"}
+    check(turns.store)
+
+
+def test_a_table_that_is_missing(turns: Turns, database: Database) -> None:
+    good, bad, behind = (
+        puts(1, START, "x"),
+        transaction(2, START + 1, [entry(PUT, "y", {}), entry(PUT, "z", {}, "Hall")]),
+        puts(4, START + 2, "w"),
+    )
+    outcome = apply(turns, A, good, bad, behind)
+    assert outcome.lsn == 1 and isinstance(outcome.refused, MissingTables) and outcome.refused.names == ("Hall",)
+    assert record(turns, "x") is not None and record(turns, "y") is None and record(turns, "w") is None
+    database.define_table(TableDefinition("Hall", attributes=SEAT.attributes, primary_key="code"))
+    outcome = apply(turns, A, bad, behind)
+    assert outcome.lsn == 4 and outcome.refused is None
+    assert record(turns, "z", "Hall") is not None and record(turns, "w") is not None
+    check(turns.store)
+
+
+BLOB = bytes((0x10 | HAS_FILES,)) + encode({"code": "x"}, 1.0, 1, None)[1:]
+_GOOD = encode({"code": "x"}, 1.0, 1, None)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        RemoteEntry(PUT, "Seat", encode_key("x"), None),
+        RemoteEntry(DELETE, "Seat", encode_key("x"), _GOOD),
+        RemoteEntry(PUT, "Seat", encode_key("y"), _GOOD),
+        RemoteEntry(PUT, "Seat", encode_key("x"), encode({"place": "x"}, 1.0, 1, None)),
+        RemoteEntry(PUT, "Seat", b"", _GOOD),
+        RemoteEntry(PUT, "Seat", b"\xff\xff", _GOOD),
+        RemoteEntry(PUT, "Seat", encode_key("x")[:-1], _GOOD),
+        RemoteEntry(PUT, "Seat", encode_key(None), _GOOD),
+        RemoteEntry(PUT, "Seat", encode_key("x"), b""),
+        RemoteEntry(PUT, "Seat", encode_key("x"), encode({"code": "x"}, 1.0, 1, inf)),
+        RemoteEntry(PUT, "Seat", encode_key("x"), encode({"code": "x"}, 1.0, 1, nan)),
+        RemoteEntry(PUT, "Seat", encode_key("x"), BLOB),
+        RemoteEntry(PATCH, "Seat", encode_key("x"), encode({"stock": {"__op__": "add", "value": "1"}}, 1.0, 1, None)),
+        RemoteEntry(PATCH, "Seat", encode_key("x"), frame(encode_payload([1]), 1.0, 1, None)),
+        RemoteEntry(EXPIRE, "Seat", encode_key("x"), None),
+        RemoteEntry(RELOCATE, "Seat", encode_key("x"), None),
+        RemoteEntry(99, "Seat", encode_key("x"), None),
+        *(RemoteEntry(PUT, "Seat", encode_key("x"), _GOOD[:size]) for size in range(len(_GOOD))),
+        RemoteEntry(None, None, None, None),  # type: ignore[arg-type]
+    ],
+    ids=lambda bad: f"{bad.kind} {bad.key} {bad.value}",
+)
+def test_what_no_node_sends_is_refused_whole(turns: Turns, database: Database, bad: RemoteEntry) -> None:
+    outcome = apply(turns, A, puts(1, START, "w"), transaction(2, START + 1, [entry(PUT, "v", {}), bad]))
+    assert outcome.lsn == 1 and isinstance(outcome.refused, RefusedTransaction)
+    assert record(turns, "w") is not None and record(turns, "v") is None and record(turns, "x") is None
+    turns.store.check()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": nan},
+        {"version": inf},
+        {"version": -1.0},
+        {"version": 0.0},
+        {"version": "1"},
+        {"wall_ms": nan},
+        {"lsn": 0},
+        {"lsn": 7},
+        {"last_lsn": 1 << 64},
+        {"trace_id": b"short"},
+        {"operation": 256},
+        {"user": "u" * 70_000},
+        {"user": 5},
+    ],
+    ids=str,
+)
+def test_a_head_that_none_can_have(turns: Turns, database: Database, change: dict[str, Any]) -> None:
+    sent = puts(5, START, "x")
+    for name, value in change.items():
+        setattr(sent, name, value)
+    outcome = apply(turns, A, sent)
+    assert outcome.lsn == 0 and isinstance(outcome.refused, RefusedTransaction)
+    assert record(turns, "x") is None
+
+
+def test_positions_that_overlap(turns: Turns, database: Database) -> None:
+    apply(turns, A, puts(1, START, "x", "y"))
+    outcome = apply(turns, A, puts(2, START + 1, "y", "z"))
+    assert outcome.lsn == 2 and isinstance(outcome.refused, RefusedTransaction)
+    assert record(turns, "z") is None
+
+
+def test_a_dynamic_table_learns_attributes(turns: Turns, database: Database) -> None:
+    sent = transaction(1, START, [entry(PUT, 1, {"size": 4}, "Any"), entry(PATCH, 2, {"color": "red"}, "Any")])
+    assert apply(turns, A, sent).refused is None
+    table = database.tables["Any"]
+    assert {"size", "color"} <= table.indexes.keys() and record(turns, 2, "Any") == {"color": "red", "code": 2}  # type: ignore[arg-type]
+    check(turns.store)
+
+
+def test_values_that_are_not_unique(turns: Turns, store: Store, database: Database) -> None:
+    database.define_table(
+        TableDefinition(
+            "User",
+            attributes=(Attribute("code", "ID", primary_key=True), Attribute("mail", "String", indexed=True, unique=True)),
+            primary_key="code",
+        )
+    )
+    transaction_ = store.begin()
+    transaction_.put(database.tables["User"], "own", {"mail": "m"})
+    transaction_.apply()
+    store.commit_turn()
+    outcome = apply(
+        turns, A, transaction(1, START + 5, [entry(PUT, "other", {"mail": "m"}, "User"), entry(PUT, "third", {"mail": "n"}, "User")])
+    )
+    assert outcome.refused is None and outcome.figures.conflicts == 1
+    (conflict,) = outcome.figures.found
+    assert (conflict.table, conflict.attribute, conflict.key, conflict.other) == ("User", "mail", encode_key("other"), encode_key("own"))
+    assert record(turns, "own", "User") is not None and record(turns, "other", "User") is not None
+    store.check()
+
+
+def test_a_large_transaction(turns: Turns, database: Database) -> None:
+    keys = [f"k{number}" for number in range(3 * remote_apply.LARGE)]
+    hint = StreamHint("then", 77)
+    large = puts(2, START + 1, *keys)
+    outcome = apply(turns, A, puts(1, START, "x"), large, puts(large.last_lsn + 1, START + 2, "y"), stream=("L_data_a", hint))
+    assert outcome.lsn == large.last_lsn + 1 and outcome.figures.writes == len(keys) + 2
+    assert database.tables["Seat"].record_count() == len(keys) + 2
+    assert database.replication is not None
+    assert database.replication.hint(database.snapshot(), "L_data_a") == hint
+    assert apply(turns, A, large).figures.writes == 0
+    # One of which nothing is left to write: that it was applied is kept all the same.
+    void = transaction(large.last_lsn + 2, START, [entry(PUT, key, {"place": "late"}) for key in keys])
+    outcome = apply(turns, A, void)
+    assert outcome.lsn == void.last_lsn and outcome.figures.void == len(keys)
+    assert database.replication.applied(database.snapshot(), A) == void.last_lsn
+    # One that cannot be applied.
+    bad = transaction(void.last_lsn + 1, START + 9, [*(entry(PUT, key, {"place": "no"}) for key in keys), entry(PUT, "z", {}, "Hall")])
+    outcome = apply(turns, A, bad)
+    assert outcome.lsn == void.last_lsn and isinstance(outcome.refused, MissingTables)
+    assert record(turns, keys[0]) == {"place": keys[0], "code": keys[0]}
+    check(turns.store)
+
+
+def test_the_hint_of_a_stream_without_transactions(turns: Turns, database: Database) -> None:
+    apply(turns, A, puts(1, START, "x"))
+    assert database.replication is not None
+    for sequence, given in ((3, ()), (4, (puts(1, START, "x"),))):
+        apply(turns, A, *given, stream=("s", StreamHint("c", sequence)))
+        assert database.replication.hint(database.snapshot(), "s") == StreamHint("c", sequence)
+
+
+def test_many_transactions_take_several_turns(tmp_path: Path) -> None:
+    """Each reading of the clock takes a millisecond."""
+    store = Store(tmp_path / "database", clock=TickingClock(0.001))
+    turns = Turns(store)
+    database = store.open_database("data")
+    database.define_table(SEAT)
+    database.enable_replication()
+    commits = store.commits
+    assert apply(turns, A, *(puts(number, START + number, "x") for number in range(1, 41))).lsn == 40
+    assert 5 <= store.commits - commits <= 40
+    turns.loop.close()
+    check(store)
+
+
+def test_it_waits_behind_a_long_write(turns: Turns, store: Store, database: Database) -> None:
+    table = database.tables["Seat"]
+    long = store.begin()
+    for number in range(2000):
+        long.put(table, f"k{number}", {"place": "local"})
+    writing = turns.start(long.apply_long())
+    turns.turn()
+    applying = turns.start(apply_remote(database, A, [puts(1, START - 5000, "x")]))
+    turns.until(lambda: applying.done())
+    assert writing.done() and applying.result().lsn == 1
+    check(store)
+
+
+# -- versions
+
+
+def write(store: Store, key: str, **values: Any) -> float:
+    made = store.begin()
+    made.put(store.databases["data"].tables["Seat"], key, values)
+    made.apply()
+    store.commit_turn()
+    assert made.version is not None
+    return made.version
+
+
+def test_versions_exceed_what_was_applied(open_store: Callable[..., Store], clock: FakeClock) -> None:
+    store = open_store()
+    store.open_database("data").define_table(SEAT)
+    store.databases["data"].enable_replication()
+    turns = Turns(store)
+    ahead = START + 300_000
+    apply(turns, A, puts(1, ahead, "x"))
+    apply(turns, B, puts(1, START - 5, "y"))  # the newest entry of the log
+    assert write(store, "z") == nextafter(ahead, inf)
+    apply(turns, B, puts(2, START - 4, "y"))
+    turns.loop.close()
+    store = open_store()
+    assert write(store, "z") == nextafter(nextafter(ahead, inf), inf)
+    check(store)
+
+
+def test_a_version_far_ahead_does_not_move_the_clock(open_store: Callable[..., Store], caplog: pytest.LogCaptureFixture) -> None:
+    store = open_store()
+    store.open_database("data").define_table(SEAT)
+    store.databases["data"].enable_replication()
+    turns = Turns(store)
+    far = START + 86_400_000 * 365
+    with caplog.at_level(logging.ERROR):
+        assert apply(turns, A, puts(1, far, "x", place="theirs"), puts(2, far + 1, "x2")).lsn == 2
+    assert [each.message for each in caplog.records] == [
+        "database data: a transaction of a is 31536000 s ahead of the clock here: set the clocks"
+    ]
+    caplog.clear()
+    assert write(store, "y") == START
+    assert write(store, "x", place="ours") == nextafter(far, inf)  # it has seen what it replaces, so it wins
+    assert record(turns, "x")["place"] == "ours"
+    assert write(store, "y") < START + 1
+    assert write(store, "x", place="again") == nextafter(nextafter(far, inf), inf)
+    both = store.begin()
+    for key in ("y", "x", "x2"):
+        both.patch(store.databases["data"].tables["Seat"], key, {"stock": 1})
+    both.apply()
+    store.commit_turn()
+    assert both.version is not None and both.version > far + 1
+    for key in ("y", "x", "x2"):
+        assert record(turns, key)["stock"] == 1
+    turns.loop.close()
+    store = open_store()
+    assert write(store, "w") < START + 1
+    deleting = store.begin()
+    deleting.delete(store.databases["data"].tables["Seat"], "x")
+    deleting.apply()
+    store.commit_turn()
+    turns = Turns(store)
+    outcome = apply(turns, A, puts(3, far + 2, "x"))
+    assert outcome.figures.void == 0
+    # A long write too.
+    long = store.begin()
+    table = store.databases["data"].tables["Seat"]
+    for key in ("x", "x2", "y", "v"):
+        long.put(table, key, {"place": "long"})
+    turns.finish(long.apply_long())
+    for key in ("x", "x2", "y", "v"):
+        assert record(turns, key)["place"] == "long"
+    assert write(store, "w") < START + 1
+    turns.loop.close()
+    check(store)
+
+
+# -- being switched on
+
+
+def test_without_other_nodes_nothing_is_there(store: Store) -> None:
+    database = store.open_database("data")
+    assert database.replication is None
+    names = {key.decode() for key, _ in database.snapshot().cursor().iternext()}
+    assert "$replication" not in names
+
+
+def test_it_stays_switched_on(open_store: Callable[..., Store]) -> None:
+    store = open_store()
+    database = store.open_database("data")
+    state = database.enable_replication()
+    incarnation = state.incarnation(database.snapshot())
+    assert len(incarnation) == 8 and database.enable_replication() is state
+    database.define_table(SEAT)  # does not take its store for a spare one
+    store = open_store()
+    found = store.databases["data"].replication
+    assert found is not None and found.incarnation(store.databases["data"].snapshot()) == incarnation
+    found_log = store.databases["data"].log
+    assert write(store, "x") == START and found_log.last_lsn == 1
+    check(store)
+
+
+BESIDE = """
+import sys
+from pathlib import Path
+from svc.store import Store
+from tests.support.remote import PUT, START, apply_all, entry, origin, transaction
+
+store = Store(Path(sys.argv[1]))
+database = store.open_database("data")
+database.enable_replication()
+apply_all(database, [(origin("a"), transaction(1, START + 1000, [entry(PUT, "x", {"place": "theirs"})]))])
+store.close()
+"""
+
+
+@pytest.mark.programs
+def test_a_process_beside_it_sees_it(store: Store, tmp_path: Path) -> None:
+    database = store.open_database("data")
+    database.define_table(SEAT)
+    assert write(store, "y") == START
+    subprocess.run([sys.executable, "-c", BESIDE, tmp_path / "database"], check=True, timeout=120)
+    store.follow()
+    store.end_turn()
+    assert database.replication is not None
+    assert stored(database.tables["Seat"], "x")[0] == {"place": "theirs", "code": "x"}
+    store.end_turn()
+    assert write(store, "x", place="ours") == nextafter(START + 1000, inf)
+    check(store)

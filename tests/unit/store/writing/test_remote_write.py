@@ -1,0 +1,84 @@
+"""svc.store.writing.remote_write, record_replay: the writes of other nodes, in whatever order they arrive (spec: schema-and-store §9)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from svc.store import Database, Store
+from svc.store.integrity.check import check_database
+from svc.store.schema import Attribute, TableDefinition
+from tests.support.remote import DELETE, PATCH, PUT, START, Add, Sent, apply_all, histories, in_order, stored
+
+EVERYTHING = bool(os.environ.get("SVC_ALL_HISTORIES"))  # by hand: a minute
+SHARE = 1 if EVERYTHING else 5  # of the histories of four writes one of so many
+
+NUMBERS = TableDefinition(
+    "Seat",
+    attributes=(
+        Attribute("code", "ID", primary_key=True),
+        Attribute("a", "Any", indexed=True),
+        Attribute("b", "String", indexed=True, unique=True),
+    ),
+    primary_key="code",
+)
+STAMPS = [(START - 4000, "b"), (START - 3000, "a"), (START - 3000, "b"), (START - 2000, "a")]
+
+
+def made(name: str, number: int, stamp: tuple[float, str]) -> Sent:
+    kind, data, expiry = PATCH, {}, None
+    if name in ("put", "brief put"):
+        kind, data = PUT, {"a": 10 * (number + 1), "b": f"b{number}"}
+    elif name == "delete":
+        return Sent(DELETE, None, stamp)
+    elif name in ("assign", "brief assign"):
+        data = {"a": 100 * (number + 1)}
+    elif name == "both":
+        data = {"b": f"c{number}", "a": -number}
+    elif name == "add":
+        data = {"a": Add(number + 1)}
+    if name.startswith("brief"):
+        expiry = STAMPS[2][0] if number < 2 else STAMPS[3][0] + 1e9
+    return Sent(kind, data, stamp, expiry)
+
+
+@pytest.fixture
+def database(store: Store) -> Database:
+    database = store.open_database("data")
+    database.define_table(NUMBERS)
+    database.enable_replication()
+    return database
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [("put", "delete", "assign", "both", "add"), ("put", "brief put", "brief assign", "add", "delete")],
+    ids=["plain", "expiring"],
+)
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_every_order_of_arrival_of_every_history(database: Database, kinds: tuple[str, ...], length: int) -> None:
+    table = database.tables["Seat"]
+    share = SHARE if length == 4 else 1
+    sent: list[Any] = []
+    expected: list[tuple[str, Any, list[Sent], tuple[str, ...]]] = []
+    for number, (names, writes, orders) in enumerate(histories(kinds, length, STAMPS, made)):
+        for place, order in enumerate(orders):
+            if (number * len(orders) + place) % share:
+                continue
+            key = f"{number}.{place}"
+            expected.append((key, in_order(writes, key), order, names))
+            sent += [each.to(key) for each in order]
+    apply_all(database, sent)
+    for key, (record, expiry), order, names in expected:
+        found, until, version = stored(table, key)
+        told = (names, [each.stamp for each in order])
+        assert found == record, told
+        if record is not None:
+            assert list(found) == list(record), told  # in this order, else equal records would be different bytes
+            assert until == expiry, told
+            assert version == max(each.stamp[0] for each in order), told
+    database.check()
+    database.store.close()
+    assert check_database(database.env.path).findings == []
