@@ -89,6 +89,11 @@ class Assembler:
         self._limit = limit
         self._parts: _Parts | None = None
 
+    @property
+    def has_part(self) -> bool:
+        """Whether chunks have come of a transaction that is not whole."""
+        return self._parts is not None
+
     def take(self, headers: Mapping[str, str] | None, data: bytes) -> Delivery | Taken:
         """The next message. Raises Gap, OtherIncarnation, TransactionTooLarge, UnknownFormat; WireError if it is damaged."""
         head = read_head(headers)

@@ -1,0 +1,196 @@
+"""What this node commits to a database -> its stream on this node's engine (spec: replication §5).
+
+The transaction log is the outbox. Its reader begins behind the last message of the stream, so nothing has to be noted when a message is stored, and nothing is
+lost if the process ends in between. One message is under way at a time, and names the one that it follows: what piles up meanwhile is the next message, none is
+stored twice or overtakes another, and of two processes that publish by mistake one finds a conflict, and begins again.
+
+    stream                                   reading begins
+    has messages of this incarnation         behind L of the last one
+    had some, and is empty: they were old    behind what is noted in `$replication`, or, if that is nothing, with the log
+    is new, or has another incarnation       with the log
+
+Where the log does not begin with LSN 1 any more, a reader that has nothing finds a gap, and copies the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from svc.cluster.packing import LogPacker, Row
+from svc.cluster.streams import Accepted, Publication
+from svc.cluster.wire import Head, Message
+from svc.errors import Problem
+from svc.store.database import Database
+from svc.store.schema import definition_to_bytes
+from svc.store.slices import SLICE
+from svc.store.table import Table
+
+logger = logging.getLogger("svc.cluster")
+
+_LOOK = 256  # entries read at once
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two attempts
+
+
+class StreamEnd(Struct, frozen=True):
+    """`sequence`: of the last message, 0 if there is none. `head`: its headers, None: there is none. `was_used`: it had messages once."""
+
+    sequence: int
+    head: Head | None
+    was_used: bool
+
+
+class OwnStream(Protocol):
+    """The stream, over one connection to the engine."""
+
+    async def open(self) -> StreamEnd:
+        """Make it if it is missing. Raises `NotPublished`."""
+
+    async def publish(self, message: Message, expected: int) -> Publication:
+        """Store a message behind that with sequence `expected`. Never raises."""
+
+
+class NotPublished(Exception):
+    """A sentence for the log: why nothing can be published now."""
+
+
+class Outbox:
+    """Of one database. Used on the thread of the loop alone.
+
+    `published`: LSN up to which the stream has all there is to send, -1 until that is known. `reason`: why nothing is published now, "" if that is not so.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        node: str,
+        incarnation: bytes,
+        connect: Callable[[], Awaitable[OwnStream]],
+        *,
+        is_sent: Callable[[Table], bool],
+        noted: Callable[[], int],
+    ) -> None:
+        """`connect`: waits until the engine can be reached. `is_sent`: whether entries of a table are. `noted`: what `$replication` says was published."""
+        self.database = database
+        self.published = -1
+        self.reason = ""
+        self._node = node
+        self._incarnation = incarnation
+        self._connect = connect
+        self._is_sent = is_sent
+        self._noted = noted
+        self._now = database.store.clock.monotonic
+        self._left_out: set[int] = set()
+        self._packer = LogPacker(node, incarnation)
+        self._generation: int | None = None
+        self._sent: dict[str, bytes] = {}  # definitions that readers have got, or will
+        self._grown = asyncio.Event()
+        self._read_to = 0  # LSN of the last entry that was read
+        self._pause = FIRST_PAUSE
+
+    def wake(self) -> None:
+        """The log has grown."""
+        self._grown.set()
+
+    async def run(self) -> None:
+        """Publish until it is cancelled."""
+        while True:
+            try:
+                await self._publish_for_ever(await self._connect())
+            except (NotPublished, Problem) as error:
+                self._tell(str(error))
+            await asyncio.sleep(self._pause)
+            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    def _tell(self, reason: str) -> None:
+        if reason != self.reason:
+            logger.warning("database %s: nothing is published: %s", self.database.name, reason)
+        self.reason = reason
+
+    async def _publish_for_ever(self, stream: OwnStream) -> None:
+        end = await stream.open()
+        sequence = end.sequence
+        previous = self._beginning(end)
+        self._packer = LogPacker(self._node, self._incarnation, left_out=self._left_out)
+        self._generation = None
+        self._sent.clear()
+        self._define(0)
+        self._packer.define(self.database.log.newest_lsn(self.database.snapshot()), self._sent)
+        while True:
+            self._grown.clear()
+            for message in self._packer.messages(self._rows(), previous, self._read_to):
+                if message is None:
+                    await self.database.store.slices.take()
+                    continue
+                outcome = await stream.publish(message, sequence)
+                if type(outcome) is not Accepted:
+                    raise NotPublished(f"the engine did not store a message: {outcome}")
+                sequence = outcome.sequence
+                previous = self.published = message.last_lsn
+                self._succeeded()
+            self.published = self._read_to
+            await self._grown.wait()
+
+    def _succeeded(self) -> None:
+        self._pause = FIRST_PAUSE
+        if self.reason:
+            logger.info("database %s: its log is published again", self.database.name)
+            self.reason = ""
+
+    def _beginning(self, end: StreamEnd) -> int:
+        """The LSN behind which reading begins; it counts as published. Raises NotPublished."""
+        log = self.database.log
+        snapshot = self.database.snapshot()
+        if end.head is not None and end.head.incarnation == self._incarnation:
+            found = end.head.last_lsn
+            if found > log.newest_lsn(snapshot):
+                raise NotPublished(
+                    f"its stream has entries up to {found}, and its log ends with {log.newest_lsn(snapshot)}: the files of another time were put in their place"
+                )
+        else:
+            found = self._noted() if end.head is None and end.was_used else 0
+        found = max(found, log.first_lsn(snapshot) - 1)
+        self.published = self._read_to = found
+        return found
+
+    def _rows(self) -> Iterator[Row | None]:
+        """The log behind what was read, to its end, and None when the loop is to have a turn. Each part is read from the snapshot of the turn it is read in,
+        and the definitions as of then are said before it."""
+        log = self.database.log
+        end = self._now() + SLICE
+        while True:
+            snapshot = self.database.snapshot()
+            self._define(self._read_to)
+            rows, is_all = log.read_encoded(snapshot, self._read_to + 1, _LOOK)
+            yield from rows
+            if rows:
+                self._read_to = rows[-1][0]
+            if is_all:
+                return
+            if self._now() >= end:
+                yield None
+                end = self._now() + SLICE
+
+    def _define(self, lsn: int) -> None:
+        """Say what the tables have become since that was said last, before what is behind this LSN."""
+        self.database.snapshot()  # what other processes have changed by now
+        if self._generation == self.database.generation:
+            return
+        self._generation = self.database.generation
+        changed = {}
+        for name, table in self.database.tables.items():
+            if not self._is_sent(table):
+                self._left_out.add(
+                    table.number
+                )  # numbers are not used again, and the log may have entries of a table that is dropped by then
+                continue
+            self._left_out.discard(table.number)
+            data = definition_to_bytes(table.definition)
+            if self._sent.get(name) != data:
+                self._sent[name] = changed[name] = data
+        if changed:
+            self._packer.define(lsn, changed)
