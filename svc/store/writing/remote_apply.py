@@ -52,14 +52,17 @@ async def apply_remote(
     origin: Origin,
     transactions: Sequence[RemoteTransaction],
     stream: tuple[str, StreamHint] | None = None,
+    *,
+    up_to: int = 0,
 ) -> AppliedUpTo:
     """Apply transactions of one origin, in the order of its log. When this returns, what it says is on disk. One call at a time for each database.
 
-    `stream`: its name, and what is to be remembered of it once all are applied. Waits behind long writes and other processes, and makes way for other work.
+    `stream`: its name, and what is to be remembered of it once all are applied. `up_to`: a later LSN than that of the last one, up to which there is no more
+    of the origin. Waits behind long writes and other processes, and makes way for other work.
     Raises Overloaded, NoSpace, StoreFailure: what was committed by then is applied. Cancelled, it leaves whole transactions.
     """
     assert database.replication is not None, f"{database!r} is not replicated"
-    applying = _Applying(database, database.replication, origin, stream)
+    applying = _Applying(database, database.replication, origin, stream, up_to)
     await applying.run(list(transactions))
     return applying.outcome
 
@@ -67,11 +70,14 @@ async def apply_remote(
 class _Applying:
     """One call."""
 
-    def __init__(self, database: Database, state: ReplicationState, origin: Origin, stream: tuple[str, StreamHint] | None) -> None:
+    def __init__(
+        self, database: Database, state: ReplicationState, origin: Origin, stream: tuple[str, StreamHint] | None, up_to: int
+    ) -> None:
         self._database = database
         self._state = state
         self._origin = origin
         self._stream = stream
+        self._up_to = up_to
         self._waiting: list[RemoteTransaction] = []
         self._is_ahead = False  # and that was logged
         self.outcome = AppliedUpTo(state.applied(database.snapshot(), origin), MergeFigures(found=[]))
@@ -85,7 +91,7 @@ class _Applying:
             first = self._waiting[0]
             if first.last_lsn <= self.outcome.lsn:
                 del self._waiting[0]
-                if not self._waiting and self._stream is not None:
+                if not self._waiting and (self._stream is not None or self._up_to > self.outcome.lsn):
                     await self._turn(lambda: self._in_turn([], None))
                 continue
             self._learn(first)
@@ -144,8 +150,8 @@ class _Applying:
                 batch.count += 1
                 if end is not None and now() >= end:
                     break
-            self._finish(writes, lsn, is_all=batch.count == len(self._waiting))
-            batch.lsn, batch.figures = lsn, writes.figures
+            batch.lsn = self._finish(writes, lsn, is_all=batch.count == len(self._waiting))
+            batch.figures = writes.figures
         except BaseException as error:
             writes.rollback()
             if isinstance(error, LmdbError):
@@ -173,8 +179,10 @@ class _Applying:
         writes.begin(self._origin, transaction)
         return found
 
-    def _finish(self, writes: RemoteWriteSet, lsn: int, *, is_all: bool) -> None:
-        """Write how far this is applied, with what was written."""
+    def _finish(self, writes: RemoteWriteSet, lsn: int, *, is_all: bool) -> int:
+        """Write how far this is applied, with what was written. Returns that LSN."""
+        if is_all:
+            lsn = max(lsn, self._up_to)
         log = self._database.log
         assert isinstance(log, ReplicatedLog)
         writes.end()
@@ -185,6 +193,7 @@ class _Applying:
         log.save_clock(txn)
         writes.version = log.last_version
         writes.writes_unlogged = True
+        return lsn
 
     def _count(self, batch: _Batch) -> None:
         """What was written is on disk."""
@@ -264,8 +273,8 @@ class _LargeTransaction:
                 write_set.apply(read)
                 yield
             lsn = transaction.last_lsn
-        applying._finish(write_set, lsn, is_all=len(applying._waiting) == 1)
-        batch.count, batch.lsn, batch.figures = 1, lsn, write_set.figures
+        batch.lsn = applying._finish(write_set, lsn, is_all=len(applying._waiting) == 1)
+        batch.count, batch.figures = 1, write_set.figures
 
     def forget(self, slices: Slices) -> None:
         pass

@@ -1,0 +1,226 @@
+"""The stream of another node -> this node's database (spec: replication §6).
+
+The database knows how far each origin is applied, and is told so in the commit that applies: so it does not matter where reading begins, nor what comes again.
+A place in the stream is remembered beside it, to begin there.
+
+    what is read                              what is done
+    the next messages                         definitions are added, transactions applied, a batch at a time; meanwhile nothing is asked for
+    another incarnation                       its own LSNs count: from what is applied of that
+    something is missing, or too large        the database is to be copied (`needs_copy`); nothing is read until `go_on`
+    messages were dropped before they were    reading begins with the first there is: the LSNs tell whether something is missing
+      read, or the stream is another one
+    a newer format, or damage                 said, and read again after a pause
+    the connection is lost, there is none     a pause; each is longer than the one before, until something comes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from svc.cluster.assembly import Assembler, Delivery, Gap, OtherIncarnation, Taken, TransactionTooLarge
+from svc.cluster.definitions import adopt
+from svc.cluster.outbox import FIRST_PAUSE, LONGEST_PAUSE
+from svc.cluster.reader import End, Gone, Lost, Replaced, StreamMessage
+from svc.cluster.reader import Gap as Dropped
+from svc.cluster.streams import StreamInfo
+from svc.cluster.wire import WireError, read_head
+from svc.errors import Problem
+from svc.store.database import Database
+from svc.store.replication_state import StreamHint
+from svc.store.writing.remote_apply import apply_remote
+from svc.store.writing.remote_transaction import Origin, RemoteTransaction
+from svc.store.writing.remote_write import MergeFigures, MissingTables
+
+logger = logging.getLogger("svc.cluster")
+
+
+class Reader(Protocol):
+    """`reader.StreamReader`."""
+
+    @property
+    def info(self) -> StreamInfo: ...
+    async def next_batch(self) -> list[StreamMessage] | End: ...
+    async def close(self) -> None: ...
+
+
+OpenReader = Callable[[int, str | None], Awaitable[Reader | End]]
+"""(first sequence, `created` of the stream that it is of, None: of any). Waits until there is a connection. Never raises."""
+FetchDefinitions = Callable[[tuple[str, ...]], Awaitable[Mapping[str, bytes]]]
+"""Asks the node for definitions of tables by name. Raises Problem."""
+
+
+class NeedsCopy(Exception):
+    """A sentence for the log."""
+
+
+class Inbox:
+    """What one node writes to one database. Used on the thread of the loop alone.
+
+    `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `figures`: of what was applied since the start.
+    `reason`: why nothing is read now, "" if that is not so. `needs_copy`: it is over until `go_on`.
+    """
+
+    def __init__(self, database: Database, node: str, stream: str, open_reader: OpenReader, fetch_definitions: FetchDefinitions) -> None:
+        """`stream`: its name."""
+        assert database.replication is not None
+        self.database = database
+        self.node = node
+        self.applied = self.received = 0
+        self.figures = MergeFigures(found=[])
+        self.reason = ""
+        self.needs_copy = False
+        self._state = database.replication
+        self._stream = stream
+        self._open_reader = open_reader
+        self._fetch_definitions = fetch_definitions
+        self._assembler: Assembler | None = None
+        self._origin: Origin | None = None
+        self._created = ""
+        self._whole = 0  # sequence of the last message behind which no transaction is open
+        self._going_on = asyncio.Event()
+        self._pause = FIRST_PAUSE
+
+    def go_on(self) -> None:
+        """What was missing has been copied."""
+        self._going_on.set()
+
+    async def run(self) -> None:
+        """Read and apply until it is cancelled."""
+        while True:
+            try:
+                await self._read_for_ever()
+            except NeedsCopy as error:
+                self._tell(str(error))
+                self.needs_copy = True
+                self._going_on.clear()
+                await self._going_on.wait()
+                self.needs_copy = False
+                continue
+            except (WireError, Problem) as error:
+                self._tell(str(error))
+            await asyncio.sleep(self._pause)
+            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    def _tell(self, reason: str) -> None:
+        if reason != self.reason:
+            logger.warning("database %s: nothing is read from %s: %s", self.database.name, self.node, reason)
+        self.reason = reason
+
+    def _succeeded(self) -> None:
+        self._pause = FIRST_PAUSE
+        if self.reason:
+            logger.info("database %s: it is read from %s again", self.database.name, self.node)
+            self.reason = ""
+
+    async def _read_for_ever(self) -> None:
+        """Returns, with `reason`, when the reader has ended."""
+        reader = await self._open()
+        if reader is None:
+            return
+        try:
+            self._created = reader.info.created
+            self._assembler = None
+            while True:
+                batch = await reader.next_batch()
+                if not isinstance(batch, list):
+                    self._tell(_words(batch))
+                    return
+                await self._take(batch)
+                self._succeeded()
+        finally:
+            await reader.close()
+
+    async def _open(self) -> Reader | None:
+        hint = self._state.hint(self.database.snapshot(), self._stream)
+        start, created = (1, None) if hint is None else (hint.sequence + 1, hint.created)
+        found = await self._open_reader(start, created)
+        if isinstance(found, Dropped):
+            found = await self._open_reader(found.first, created)
+        elif isinstance(found, Replaced):
+            start, created = found.info.first, found.info.created
+            found = await self._open_reader(start, created)
+        if isinstance(found, Dropped | Gone | Replaced | Lost):
+            self._tell(_words(found))
+            return None
+        self._whole = start - 1
+        return found
+
+    async def _take(self, batch: list[StreamMessage]) -> None:
+        transactions: list[RemoteTransaction] = []
+        last = 0  # LSN that is applied with these, 0: none
+        for message in batch:
+            try:
+                taken = self._assemble(message)
+            except (WireError, NeedsCopy):
+                await self._apply(transactions, last)  # those before it are right
+                raise
+            if isinstance(taken, Delivery):
+                if taken.definitions:
+                    await self._apply(transactions, last)
+                    transactions, last = [], 0
+                    await adopt(self.database, self.node, taken.definitions)
+                transactions += taken.transactions
+                last = self.received = taken.last_lsn
+            if self._assembler is not None and not self._assembler.has_part:
+                self._whole = message.sequence
+        await self._apply(transactions, last)
+
+    def _assemble(self, message: StreamMessage) -> Delivery | Taken:
+        """Raises NeedsCopy, WireError."""
+        try:
+            if self._assembler is not None:
+                return self._assembler.take(message.headers, message.data)
+            incarnation = read_head(message.headers).incarnation
+        except OtherIncarnation as other:
+            incarnation = other.incarnation
+        except (Gap, TransactionTooLarge) as error:
+            raise NeedsCopy(str(error)) from error
+        self._origin = Origin(self.node, incarnation)
+        self.applied = self._state.applied(self.database.snapshot(), self._origin)
+        self._assembler = Assembler(incarnation, self.applied)
+        return self._assemble(message)
+
+    async def _apply(self, transactions: list[RemoteTransaction], last: int) -> None:
+        """Apply all of them, and note that everything up to `last` is applied. Raises WireError for one that cannot be, NeedsCopy, Problem."""
+        if not last:
+            return
+        assert self._origin is not None
+        hint = (self._stream, StreamHint(self._created, self._whole))
+        fetched: set[str] = set()
+        while True:
+            done = await apply_remote(self.database, self._origin, transactions, hint, up_to=last)
+            self.applied = done.lsn
+            self._add(done.figures)
+            refused = done.refused
+            if refused is None:
+                return
+            self._assembler = None  # it has given out what is not applied
+            if not isinstance(refused, MissingTables) or fetched.issuperset(refused.names):
+                raise WireError(refused.message)
+            fetched.update(refused.names)
+            await adopt(self.database, self.node, await self._fetch_definitions(refused.names))
+
+    def _add(self, more: MergeFigures) -> None:
+        figures = self.figures
+        figures.writes += more.writes
+        figures.late += more.late
+        figures.void += more.void
+        figures.conflicts += more.conflicts
+        for conflict in more.found:
+            logger.error(
+                "database %s: two nodes have accepted one value of the unique attribute %s.%s",
+                self.database.name,
+                conflict.table,
+                conflict.attribute,
+            )
+
+
+def _words(end: End) -> str:
+    if isinstance(end, Lost):
+        return end.reason
+    if isinstance(end, Gone):
+        return "it has no stream for it"
+    return "its stream was made anew, or was shortened"
