@@ -1,0 +1,86 @@
+"""One other node: the connection to its engine, and what is read over it (spec: replication §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+from svc.cluster.client import Connection
+from svc.cluster.inbox import Inbox, Reader
+from svc.cluster.link import Link
+from svc.cluster.names import stream_name
+from svc.cluster.reader import End, Lost, StreamReader
+from svc.errors import StoreFailure
+from svc.logs import Logger
+from svc.store.database import Database
+
+
+class Peer:
+    """`name`: of the node. `inboxes`: by name of the database. Used on the thread of the loop alone."""
+
+    def __init__(self, name: str, connect: Callable[[], Awaitable[Connection]], log: Logger) -> None:
+        """`connect`: to the node's engine. Raises ConnectFailed."""
+        self.name = name
+        self.inboxes: dict[str, Inbox] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._up = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self.link = Link(f"the engine of {name}", connect, log, on_up=self._connected, on_down=self._lost)
+
+    def start(self) -> None:
+        self.link.start()
+
+    async def close(self) -> None:
+        for name in list(self.inboxes):
+            await self.remove(name)
+        await self.link.close()
+
+    def add(self, database: Database) -> None:
+        """Read what it writes to this database. Raises ValueError for names that no stream can have."""
+        name = stream_name(database.name, self.name)
+        inbox = Inbox(database, self.name, name, self._reader_of(name), self._fetch_definitions)
+        self.inboxes[database.name] = inbox
+        self._tasks[database.name] = _spawn(inbox.run())
+
+    async def remove(self, database: str) -> None:
+        """Harmless when done."""
+        self.inboxes.pop(database, None)
+        task = self._tasks.pop(database, None)
+        if task is not None:
+            await cancelled(task)
+
+    async def _connected(self, connection: Connection) -> None:
+        self._loop.call_soon(self._set_up)  # the link has it by then
+
+    def _set_up(self) -> None:
+        if self.link.connection is not None:
+            self._up.set()
+
+    def _lost(self, reason: str) -> None:
+        self._up.clear()
+
+    def _reader_of(self, stream: str) -> Callable[[int, str | None], Coroutine[Any, Any, Reader | End]]:
+        async def open_reader(start: int, created: str | None) -> Reader | End:
+            await self._up.wait()
+            connection = self.link.connection
+            if connection is None:
+                return Lost(self.link.fault)
+            return await StreamReader.open(connection, stream, start, created=created)
+
+        return open_reader
+
+    async def _fetch_definitions(self, names: tuple[str, ...]) -> Mapping[str, bytes]:
+        raise StoreFailure(f"There is no table {', '.join(names)}, and no definition has come with what was written to it")
+
+
+def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(work)
+
+
+async def cancelled(task: asyncio.Task[None]) -> None:
+    """Cancel it, and wait for its end."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,248 @@
+"""Replication of this node with others: its engine, an outbox for each database, and the peers (spec: replication).
+
+Of the instances over one data directory the one that leads does it; what it applies the others see as they see any commit of a sibling. Which nodes are known
+is read from the registry, here and whenever it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from svc.clock import Clock
+from svc.cluster.admission import inbox_of
+from svc.cluster.certificates import certificate_check, engine_context, public_authorities
+from svc.cluster.client import Address, Connection
+from svc.cluster.engine import Engine, EngineSetup
+from svc.cluster.engine_config import EnginePort
+from svc.cluster.identity import KnownNode, Trust, serial_numbers
+from svc.cluster.outbox import Outbox
+from svc.cluster.own_stream import EngineStream
+from svc.cluster.peer import Peer, cancelled
+from svc.errors import ClientError, Problem
+from svc.logs import Logger
+from svc.store import Store, Table
+from svc.store.database import Database
+from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM
+from svc.store.values.records import decode
+
+SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
+STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
+
+
+class NodeAddress(msgspec.Struct, frozen=True):
+    """Of a node's engine."""
+
+    host: str
+    port: int
+
+
+class ReplicationOptions(msgspec.Struct, frozen=True):
+    """`node`: the own name. `port`: where the engine listens. `directory`: `<root>/replication`. `kept`: seconds for which streams keep messages.
+    `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted."""
+
+    node: str
+    port: EnginePort
+    directory: Path
+    kept: float
+    is_replicated: Callable[[str], bool]
+    public: bool = True
+    program: Path | None = None
+
+
+class Replication:
+    """`begin` and `end` are for the process that leads; both may follow each other again. Used on the thread of the loop alone."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: ReplicationOptions,
+        log: Logger,
+        clock: Clock,
+        address_of: Callable[[Mapping[str, Any]], NodeAddress | None],
+    ) -> None:
+        """`address_of`: of a record of the registry; None: it has no usable address."""
+        self.outboxes: dict[str, Outbox] = {}
+        self.peers: dict[str, Peer] = {}
+        self.engine: Engine | None = None
+        self._store = store
+        self._options = options
+        self._log = log
+        self._clock = clock
+        self._address_of = address_of
+        self._trust = Trust(options.node)
+        self._addresses: dict[str, NodeAddress] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._engine_up = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._public = ""
+
+    # --- for the owner -----------------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the engine, publish, and read from the nodes that are known. Never raises: what hinders it is logged."""
+        options = self._options
+        if options.public:
+            self._public = public_authorities()
+        self._trust = self._read_trust()
+        self.engine = Engine(
+            EngineSetup(options.node, options.port, options.directory, options.program),
+            self._trust,
+            self._log,
+            self._clock,
+            on_up=lambda connection: self._engine_up.set(),
+            on_down=lambda reason: self._engine_up.clear(),
+        )
+        self.engine.start()
+        self.look_at_databases()
+        self._look_at_nodes()
+
+    async def end(self) -> None:
+        """Stop all of it; what is under way is done again by whoever leads next. Harmless when done."""
+        engine, self.engine = self.engine, None
+        for task in [*self._tasks.values(), *self._closing]:
+            await cancelled(task)
+        self._tasks.clear()
+        for peer in self.peers.values():
+            await peer.close()
+        self.peers.clear()
+        self.outboxes.clear()
+        self._engine_up.clear()
+        if engine is not None:
+            engine.stop()
+            await engine.wait_stopped()
+
+    def committed(self, database: Database) -> None:
+        """Some process has committed to a database: after each commit, or several."""
+        outbox = self.outboxes.get(database.name)
+        if outbox is not None:
+            outbox.wake()
+
+    def registry_changed(self) -> None:
+        """Records of nodes or certificates were written."""
+        if self.engine is None:
+            return
+        trust = self._read_trust()
+        if trust != self._trust:
+            self._trust = trust
+            self.engine.set_trust(trust)
+        self._look_at_nodes()
+
+    def look_at_databases(self) -> None:
+        """A database was made, or dropped."""
+        if self.engine is None:
+            return
+        found = {name: database for name, database in self._store.databases.items() if self._options.is_replicated(name)}
+        for name in self.outboxes.keys() - found.keys():
+            self.outboxes.pop(name)
+            self._close(cancelled(self._tasks.pop(name)))
+            for peer in self.peers.values():
+                self._close(peer.remove(name))
+        for name in found.keys() - self.outboxes.keys():
+            try:
+                self._add_database(found[name])
+            except (Problem, ValueError) as error:
+                self._log.error(f"database {name} is not replicated: {error}")
+
+    # --- its parts ---------------------------------------------------------------------------------------------------------------------
+
+    def _add_database(self, database: Database) -> None:
+        options = self._options
+        state = database.enable_replication()
+        EngineStream(None, database.name, options.node, max_age=options.kept, max_bytes=STREAM_BYTES)  # type: ignore[arg-type]  # checks the names
+        outbox = Outbox(
+            database,
+            options.node,
+            state.incarnation(database.snapshot()),
+            partial(self._open_stream, database.name),
+            is_sent=is_sent,
+            noted=lambda: state.published(database.snapshot()),
+        )
+        self.outboxes[database.name] = outbox
+        self._tasks[database.name] = asyncio.get_running_loop().create_task(outbox.run())
+        for peer in self.peers.values():
+            peer.add(database)
+
+    async def _open_stream(self, database: str) -> EngineStream:
+        while True:
+            await self._engine_up.wait()
+            connection = None if self.engine is None else self.engine.connection
+            if connection is not None:
+                return EngineStream(connection, database, self._options.node, max_age=self._options.kept, max_bytes=STREAM_BYTES)
+            await asyncio.sleep(0.01)
+
+    def _look_at_nodes(self) -> None:
+        """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now."""
+        found: dict[str, NodeAddress] = {}
+        for record in self._records(NODE_TABLE):
+            address = self._address_of(record) if record["name"] != self._options.node else None
+            if address is not None:
+                found[record["name"]] = address
+        for name in list(self.peers):
+            if found.get(name) != self._addresses.get(name):
+                self._close(self.peers.pop(name).close())
+        for name in found.keys() - self.peers.keys():
+            peer = self.peers[name] = Peer(name, partial(self._connect, name, found[name]), self._log)
+            for database in self.outboxes.values():
+                peer.add(database.database)
+            peer.start()
+        self._addresses = found
+
+    async def _connect(self, name: str, address: NodeAddress) -> Connection:
+        port, trust = self._options.port, self._trust
+        node = self._options.node
+        if port.certificate is None or port.key is None:
+            return await Connection.open(Address(address.host, address.port), f"svc {node}", inbox_of(node))
+        loop = asyncio.get_running_loop()
+        context = await loop.run_in_executor(None, engine_context, port.certificate, port.key, trust.anchors(name))
+        return await Connection.open(
+            Address(address.host, address.port, context, certificate_check(trust, name)), f"svc {node}", inbox_of(node)
+        )
+
+    def _close(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    # --- the registry ------------------------------------------------------------------------------------------------------------------
+
+    def _records(self, table: str) -> list[dict[str, Any]]:
+        database = self._store.databases[SYSTEM]
+        return [decode(raw) for _, raw in database.tables[table].scan(database.snapshot())]
+
+    def _read_trust(self) -> Trust:
+        return trust_of(self._options.node, self._records(NODE_TABLE), self._records(CERTIFICATE_TABLE), public=self._public)
+
+
+def is_sent(table: Table) -> bool:
+    """Whether what is written to a table goes to other nodes (cluster.md §3)."""
+    if table.database.name == SYSTEM:
+        return table.name in SHARED_SYSTEM_TABLES
+    return table.definition.replicate
+
+
+def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, public: str) -> Trust:
+    """Who is known by records of the registry and of certificates. `public`: PEM of the public authorities, "" if they are not accepted."""
+    known: dict[str, KnownNode] = {}
+    for record in nodes:
+        name = record["name"]
+        if name == node:
+            continue
+        try:
+            revoked = serial_numbers(record.get("revoked_certificates") or ())
+        except (ClientError, TypeError):
+            revoked = frozenset()
+        own = tuple(each["certificate"] for each in certificates if not each.get("is_authority") and _is_of(each, name))
+        known[name] = KnownNode(name, own, revoked, frozenset())
+    authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority"))
+    return Trust(node, known, authorities, public)
+
+
+def _is_of(certificate: Mapping[str, Any], name: str) -> bool:
+    hosts = certificate.get("hosts")
+    return bool(certificate.get("certificate")) and (certificate["name"] == name or (isinstance(hosts, list) and name in hosts))
