@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc import __version__
 from svc.analytics import Analytics, AnalyticsSettings
@@ -65,6 +65,9 @@ from svc.siblings import Siblings
 from svc.store import Store
 from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
+
+if TYPE_CHECKING:
+    from svc.server.replicating import Replicating
 
 HELPER_THREADS = 2
 SQL_THREADS = 64  # one for each open statement, which work in turns (`svc.sql.threads`)
@@ -207,6 +210,7 @@ class Instance:
             self.logs.screen = options.screen.entry
         self._release_logging = capture_logging(self.logs, "" if options.opens_ports else "svc")
         self.code = ApplicationCode()
+        self._replicating: Replicating | None = None
         self.defects = Defects(self.logs, ForgottenCalls(self.logs, self.code), options.screen)
 
     def _open_store(self) -> None:
@@ -497,11 +501,20 @@ class Instance:
         if self._options.opens_ports:
             self.interfaces.begin()
         self.periodic.start()
+        if self.config.replication is not None and self._options.opens_ports:
+            self._replicate()
         self.mounts.begin()
         self.scheduler.start()
         self.reloader.begin()
         self.logger.notify(f"svc {__version__} successfully started.")
         self._ending_restarts = self.reactor.loop.create_task(self._end_restarts(), name="the end of a restart")
+
+    def _replicate(self) -> None:
+        from svc.server.replicating import Replicating
+
+        self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor)
+        self.reactor.loop.call_soon(self._replicating.begin)  # which needs the loop to run
+        self.periodic.sweeps.append(self._replicating.sweep)
 
     async def _end_restarts(self) -> None:
         try:
@@ -592,6 +605,8 @@ class Instance:
         self._heritages.close()
         await self.mounts.close()
         await self.scheduler.stop()
+        if self._replicating is not None:
+            await self._replicating.end()
         self.accounts.close()
         self.realtime.close()
         await self.node.stop_deployments()

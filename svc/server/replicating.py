@@ -1,0 +1,167 @@
+"""Replication of an instance with other nodes (spec: replication), if the configuration has a section for it: nothing of it is loaded else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from svc.config import Config
+from svc.errors import Problem
+from svc.logs import Logger, Logs
+from svc.operations.cluster_nodes import PORT, node_url, split_address
+from svc.reactor import Reactor
+from svc.realtime.commit_feed import CommitFeed
+from svc.siblings import Siblings
+from svc.store import Database, LogEntry, Store
+from svc.store.system import CERTIFICATE_TABLE, NODE_TABLE, SYSTEM
+from svc.store.values.records import decode
+from svc.tls.certificates import CERTIFICATE_FILE, KEY_FILE, renew_certificates
+
+if TYPE_CHECKING:
+    from svc.cluster.replication import NodeAddress, Replication
+
+REPLICATION_USE = "replication"
+"""What a certificate of a node is for: no server shows it."""
+_DAY = 86_400.0
+_KEPT = 3 * _DAY  # seconds that a stream keeps at least
+
+
+class Replicating:
+    """`replication`: while this process leads it."""
+
+    def __init__(self, config: Config, store: Store, siblings: Siblings, feed: CommitFeed, logs: Logs, reactor: Reactor) -> None:
+        assert config.replication is not None
+        self.replication: Replication | None = None
+        self._config = config
+        self._section = config.replication
+        self._store = store
+        self._siblings = siblings
+        self._feed = feed
+        self._log: Logger = logs.get_logger("replication", section="replication")
+        self._reactor = reactor
+        self._lead: Any = None
+        self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
+        self._ending: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Replicate as soon as this process leads. Never raises: what hinders it is logged."""
+        try:
+            self._lead = self._siblings.lead("replication", self._on_lead, self._on_resign)
+        except OSError as error:
+            self._log.error(f"nothing is replicated: {error}")
+            return
+        if self._lead.is_held:
+            self._on_lead()
+
+    def sweep(self, now: float) -> None:
+        """Once a second: databases may have been made or dropped."""
+        if self.replication is not None:
+            self.replication.look_at_databases()
+            self._follow(self.replication)
+
+    async def end(self) -> None:
+        """Harmless when done."""
+        if self._lead is not None:
+            self._on_resign()
+            self._lead.close()
+        if self._ending is not None:
+            await self._ending
+
+    def _on_lead(self) -> None:
+        try:
+            from svc.cluster.replication import Replication
+        except ImportError as error:
+            self._log.error(f"nothing is replicated: {error.name} is missing; pip install 'svc[cluster]'")
+            return
+        try:
+            self.replication = Replication(self._store, self._make_options(), self._log, self._reactor.clock, self._address_of)
+            self._register()
+            self.replication.begin()
+            self._follow(self.replication)
+        except (Problem, OSError) as error:
+            self.replication = None
+            self._log.error(f"nothing is replicated: {error}")
+
+    def _on_resign(self) -> None:
+        replication, self.replication = self.replication, None
+        for database, listener in self._followed.items():
+            self._feed.remove(database, listener)
+        self._followed.clear()
+        if replication is not None:
+            self._ending = self._reactor.loop.create_task(replication.end())
+
+    # --- what it works with ------------------------------------------------------------------------------------------------------------
+
+    def _make_options(self) -> Any:
+        from svc.cluster.engine_config import EnginePort
+        from svc.cluster.replication import ReplicationOptions
+
+        config, section = self._config, self._section
+        if section.port is not None:
+            port = EnginePort(section.port)
+        else:
+            keys = config.root / "keys"
+            if not (keys / CERTIFICATE_FILE).exists():
+                renew_certificates(config.root, section.hostname)
+            port = EnginePort(section.secure_port or PORT, "0.0.0.0", keys / CERTIFICATE_FILE, keys / KEY_FILE)
+        return ReplicationOptions(
+            section.hostname,
+            port,
+            config.root / "replication",
+            max(config.logging.audit_retention or 0.0, _KEPT) + _DAY,
+            replicated_databases(section.databases),
+            section.enable_root_cas,
+        )
+
+    def _address_of(self, record: Mapping[str, Any]) -> NodeAddress | None:
+        from svc.cluster.replication import NodeAddress
+
+        found = split_address(record.get("url") or record["name"])
+        return None if found is None else NodeAddress(found[0], found[1] or PORT)
+
+    def _follow(self, replication: Replication) -> None:
+        """Hear of the commits of all processes."""
+        for name in replication.outboxes:
+            database = self._store.databases[name]
+            if database not in self._followed:
+                listener = partial(self._committed, replication)
+                self._followed[database] = listener
+                self._feed.add(database, listener)
+
+    def _committed(self, replication: Replication, database: Database, entries: list[LogEntry]) -> None:
+        replication.committed(database)
+        if database.name == SYSTEM and any(entry.table in (NODE_TABLE, CERTIFICATE_TABLE) for entry in entries):
+            replication.registry_changed()
+
+    def _register(self) -> None:
+        """Enter this node into the registry, which the others read."""
+        section = self._section
+        name = section.hostname
+        url = section.url or node_url(name, section.port or section.secure_port)
+        records: list[tuple[str, dict[str, Any]]] = [(NODE_TABLE, {"name": name, "url": url})]
+        if section.port is None:
+            text = (self._config.root / "keys" / CERTIFICATE_FILE).read_text()
+            records.append((CERTIFICATE_TABLE, {"name": name, "certificate": text, "is_authority": False, "uses": [REPLICATION_USE]}))
+        transaction = self._store.begin()
+        for table_name, record in records:
+            table = self._store.databases[SYSTEM].tables[table_name]
+            raw = table.get_raw(name)
+            known = {} if raw is None else decode(raw)
+            if any(known.get(key) != value for key, value in record.items()):
+                transaction.patch(table, name, record)
+        if transaction.has_writes:
+            transaction.apply()
+
+
+def replicated_databases(setting: Any) -> Callable[[str], bool]:
+    """Whether a database is replicated, by its name, as `replication.databases` says; `system` always is (its shared tables).
+
+    >>> [replicated_databases(["data", {"name": "shop"}])(name) for name in ("data", "shop", "other", "system")]
+    [True, True, False, True]
+    """
+    if setting in ("*", None):
+        return lambda name: True
+    names = {each["name"] if isinstance(each, Mapping) else str(each) for each in setting} | {SYSTEM}
+    return names.__contains__
