@@ -36,6 +36,7 @@ from svc.store.values.records import (
     COMPRESSED,
     DAMAGE,
     HAS_FILES,
+    IS_MERGED,
     decode,
     expiry_of,
     frame,
@@ -225,7 +226,7 @@ class RemoteWriteSet(WriteSet):
         stored = key if len(key) < MAX_STORED else storage_key(key)
         raw = table.read(stored, self.txn)
         newest, base = (0, None) if raw is not None else self._removed(table, key)
-        self._is_merged = False
+        self._is_merged = is_late = False
         if raw is not None:
             base = raw
         if base is None or write.version > version_of(base):
@@ -236,10 +237,13 @@ class RemoteWriteSet(WriteSet):
             state = replay(table, self.txn, raw, newest if raw is None else lsn_of(raw), read.key, write)
             self._is_merged = state is not None and state.record is not None  # else it is the newest, a deletion
             figures.late += 1
+            is_late = True
         if state is None:
             figures.void += 1
             return
         self._store(table, key, stored, raw, write, state)
+        if is_late and state.record is not None and (self.entries[-1].changed or (raw is not None and raw[0] & IS_MERGED)):
+            self._mark_merged(table, stored)
 
     def _plain(self, table: Table, key: object, raw: bytes | None, base: bytes | None, write: VersionedWrite) -> RecordState:
         """The newest write of its record. `base`: the record before it, which may have expired, or be removed for that: then `raw` is None."""
@@ -287,6 +291,12 @@ class RemoteWriteSet(WriteSet):
             lsn = self.log.last_lsn + 1
             self._append(table, DELETE, key, lsn, self.log.resume_chain(self.txn, table.number, key), None, (), None)
             self.log.end_chain(self.txn, table.number, key, lsn)
+
+    def _mark_merged(self, table: Table, stored: bytes) -> None:
+        """The record has other content than it had with the same version: its entity tag has to say so."""
+        raw = self.txn.get(stored, None, table.primary)
+        assert raw is not None
+        self.txn.put(stored, bytes((raw[0] | IS_MERGED,)) + raw[1:], True, True, False, table.primary)
 
     def _note(self, read: ReadWrite) -> None:
         table, entry = read.table, read.entry

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from svc.errors import PreconditionFailed
 from svc.store import Database, Store
+from svc.store.entity_tags import MERGED, Precondition, etag_of, etag_of_version, tag_of_view, version_tag
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
+from svc.store.values.records import decode
 from tests.support.remote import DELETE, PATCH, PUT, START, Add, Sent, apply_all, histories, in_order, stored
 
 EVERYTHING = bool(os.environ.get("SVC_ALL_HISTORIES"))  # by hand: a minute
@@ -82,3 +85,46 @@ def test_every_order_of_arrival_of_every_history(database: Database, kinds: tupl
     database.check()
     database.store.close()
     assert check_database(database.env.path).findings == []
+
+
+def test_the_entity_tag_says_that_the_content_has_changed_under_its_version(database: Database) -> None:
+    table = database.tables["Seat"]
+    version = STAMPS[3][0]
+
+    def tag() -> str:
+        raw = table.get_raw("x")
+        assert raw is not None
+        database.store.end_turn()
+        return etag_of(raw)
+
+    apply_all(database, [Sent(PATCH, {"a": 1}, STAMPS[3]).to("x")])
+    whole = tag()
+    assert whole == etag_of_version(version)
+    apply_all(database, [Sent(PUT, {"a": 5, "b": "late"}, STAMPS[1]).to("x")])
+    first = tag()
+    assert first.startswith(whole + MERGED) and len(first) == 20
+    apply_all(database, [Sent(PUT, {"a": 6, "b": "void"}, STAMPS[0]).to("x")])
+    assert tag() == first
+    apply_all(database, [Sent(PATCH, {"a": 6}, STAMPS[2]).to("x")])
+    assert tag() == first, "a newer write has set it"
+    apply_all(database, [Sent(PATCH, {"b": "later"}, (STAMPS[1][0] + 1, "a")).to("x")])
+    second = tag()
+    assert second not in (first, whole)
+    raw = table.get_raw("x")
+    assert raw is not None and decode(raw) == {"a": 1, "b": "later", "code": "x"}
+    assert version_tag(tag_of_view(raw, frozenset(("a",)))) == second
+    Precondition(if_match=(second,)).check(raw)
+    Precondition(if_version=version).check(raw)
+    for stale in (
+        Precondition(if_match=(whole,)),
+        Precondition(if_match=(first,)),
+        Precondition(if_none_match=(second,)),
+        Precondition(if_unmodified_since=version // 1000 + 1),
+        Precondition(if_version=version + 1),
+    ):
+        with pytest.raises(PreconditionFailed):
+            stale.check(raw)
+    database.store.end_turn()
+    apply_all(database, [Sent(PATCH, {"a": 7}, (version + 1, "a")).to("x")])
+    assert tag() == etag_of_version(version + 1)
+    database.check()
