@@ -24,7 +24,6 @@ from svc.errors import ClientError, Problem, SnapshotLost
 from svc.logs.application_code import line_of
 from svc.store import Database, Precondition, Store, Table
 from svc.store import Transaction as StoreTransaction
-from svc.store.entity_tags import etag_of_version
 from svc.store.env import Txn
 from svc.store.slices import run_now
 from svc.store.snapshots import HeldSnapshot
@@ -277,7 +276,7 @@ class Transaction:
             context.precondition = None
             return cast(Precondition, condition)
         state.if_version = None
-        return Precondition(if_match=(etag_of_version(float(version)),))
+        return Precondition(if_version=float(version))
 
     def save_later(self, instance: UnsavedInstance) -> None:
         if self._aborted:

@@ -10,7 +10,7 @@ from svc.errors import PreconditionFailed
 from svc.messages import HeaderBlock
 from svc.resources.resource import WRITE_CONDITIONS
 from svc.store import Precondition
-from svc.store.entity_tags import version_tag
+from svc.store.entity_tags import MERGED, version_tag
 
 Tags = tuple[str, ...] | Literal["*"]
 CODINGS = ("br", "zstd", "gzip")  # content codings; their names are suffixes of entity tags
@@ -106,7 +106,7 @@ def matched_tag(block: HeaderBlock, tag: str, version_ms: float, coding: str | N
         return None
     if "if-modified-since" in fields:
         since = parse_date(fields["if-modified-since"])
-        return "" if since is not None and version_ms // 1000 <= since else None
+        return "" if since is not None and version_ms // 1000 <= since and MERGED not in tag else None
     return None
 
 

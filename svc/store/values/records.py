@@ -5,7 +5,7 @@ A stored record ("raw") is a small header and a MessagePack map, the payload:
     raw[0]       format and flags: 10 = this format; + 01 = an expiry follows the LSN; + 02 = the payload is compressed, a frame of
                  Zstandard (RFC 8878) with the size of its content; + 04 = it refers to blob files; + 08 = a copy of what a source has
                  (`store.caching`): the time of its last refresh follows; + 20 = of such a copy no more is here than the key and what
-                 indexes are made of
+                 indexes are made of; + 40 = a write of another node that is older than the version has changed it: see `entity_tags`
     raw[1:9]     version: ms since the epoch, double, big-endian. The ETag is made of these 8 bytes alone
     raw[9:17]    LSN of the log entry that wrote it, 64 bits, big-endian
     raw[17:25]   if flagged: expiry, ms since the epoch, double, big-endian
@@ -52,10 +52,11 @@ COMPRESSED = 0x02
 HAS_FILES = 0x04
 IS_COPY = 0x08
 IS_PARTIAL = 0x20
+IS_MERGED = 0x40
 FORMAT_WITH_EXPIRY = FORMAT | HAS_EXPIRY
 PAYLOAD_AT = 17
 PAYLOAD_AT_WITH_EXPIRY = 25
-_FLAGS = HAS_EXPIRY | COMPRESSED | HAS_FILES | IS_COPY | IS_PARTIAL
+_FLAGS = HAS_EXPIRY | COMPRESSED | HAS_FILES | IS_COPY | IS_PARTIAL | IS_MERGED
 
 COMPRESS_ABOVE = 4096  # bytes of a payload, by default
 NEVER = maxsize  # bytes: no payload is larger

@@ -17,12 +17,14 @@ properties that no known newer write has set, and an older put or deletion chang
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
-from svc.store.values.records import decode, expiry_of, is_partial, version_of
+from svc.store.values.records import HAS_EXPIRY, IS_COPY, decode, expiry_of, is_partial, lsn_of, version_of
+from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import RecordWrite, logged_changes, merge, merge_write
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from svc.store.table import Table
 
 _WRITES = frozenset((PUT, PATCH, DELETE))
+_MOST_CHAINS = 1000  # that are remembered
+_NEVER, _LAST = (0.0, ""), (inf, "")
 
 
 class VersionedWrite(msgspec.Struct, gc=False):
@@ -145,3 +149,103 @@ def _without_images(
     record = dict(merged)
     record.setdefault(table.primary_key, key)
     return RecordState(record, write.expiry if state.record is None else state.expiry, max(state.version, write.version))
+
+
+# -- increments of a counter that many increment
+
+
+class KnownChain(msgspec.Struct):
+    """What the newest entries of a record's chain say, for increments that come late: of a counter there may be thousands of newer ones, and they need not be
+    carried out again for each. `newest`: LSN of the end of the chain. `reaches`: no entry that was not looked at has a higher version. `replaced`: stamp of
+    the newest put or deletion, `assigned`: of the newest assignment of each property. `names`: the properties that the record had before all of that, or else
+    those of the oldest write, `first`: they keep their place in the record."""
+
+    newest: int
+    reaches: float
+    replaced: tuple[float, str]
+    assigned: dict[str, tuple[float, str]]
+    names: frozenset[str]
+    first: tuple[float, str]
+
+
+Chains = dict[tuple[int, bytes], KnownChain]
+"""By number of the table, and key."""
+
+
+def add_late(table: Table, txn: Txn, raw: bytes, key: bytes, write: VersionedWrite, chains: Chains) -> tuple[bool, RecordState | None]:
+    """(whether this is known here, what `replay` would say): of a patch that increments integers which the record has. `chains` is kept up to date; the caller
+    calls `entry_added` when the entry is in the log."""
+    changes = write.data
+    if write.kind != PATCH or not changes or write.expiry is not None or raw[0] & (HAS_EXPIRY | IS_COPY):
+        return False, None
+    if table.is_caching or table.expiry.by_attribute or not table.audit:
+        return False, None
+    record = decode(raw)
+    for name, change in changes.items():
+        if type(change) is not Add or type(change.value) is not int or type(record.get(name)) is not int:
+            return False, None
+    place = (table.number, key)
+    chain = _known(table, txn, lsn_of(raw), write.version, chains.get(place))
+    if chain is None:
+        chains.pop(place, None)
+        return False, None
+    if len(chains) >= _MOST_CHAINS:
+        chains.clear()
+    chains[place] = chain
+    stamp = write.stamp
+    if chain.replaced > stamp:
+        return True, None
+    if stamp <= chain.first or chain.replaced not in (_NEVER, chain.first) or not chain.names.issuperset(changes):
+        return False, None
+    for name, change in changes.items():
+        if chain.assigned.get(name, _NEVER) <= stamp:
+            record[name] = change.applied_to(record[name])
+    return True, RecordState(record, None, version_of(raw))
+
+
+def entry_added(table: Table, key: bytes, before: int, lsn: int, chains: Chains) -> None:
+    """The entry of an `add_late`, behind the entry `before`, is in the log."""
+    chain = chains.get((table.number, key))
+    if chain is not None and chain.newest == before:
+        chain.newest = lsn
+
+
+def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChain | None) -> KnownChain | None:
+    """What is said by all entries from this version on; None: images are missing, or expiry plays a part."""
+    if known is not None and known.reaches >= version:
+        known = None  # begin again, to look further back
+    elif known is not None and known.newest == newest:
+        return known
+    replaced, assigned = (_NEVER, {}) if known is None else (known.replaced, dict(known.assigned))
+    log = table.database.log
+    lsn, reaches = newest, 0.0
+    first, names = _LAST, frozenset[str]()
+    while lsn:
+        if known is not None and lsn == known.newest:
+            reaches = known.reaches
+            if known.first < first:
+                first, names = known.first, known.names
+            break
+        entry = log.get(txn, lsn)
+        if entry is None or entry.kind not in _WRITES:
+            return None
+        passed = write_of(entry)
+        if passed.expiry is not None:
+            return None
+        if passed.stamp <= first:
+            first, names = passed.stamp, frozenset(passed.data or ())
+        if passed.kind != PATCH:
+            replaced = max(replaced, passed.stamp)
+        for name, value in (passed.data or {}).items():
+            if type(value) is not Add:
+                assigned[name] = max(assigned.get(name, _NEVER), passed.stamp)
+        if entry.image is not None:
+            if entry.image[0] & (HAS_EXPIRY | IS_COPY):
+                return None
+            reaches = version_of(entry.image)
+            if reaches < version:
+                first, names = _NEVER, frozenset(decode(entry.image))
+                break
+            reaches = 0.0
+        lsn = entry.previous
+    return KnownChain(newest, reaches, replaced, assigned, names, first)

@@ -23,6 +23,7 @@ from svc.store.env import Txn, WriterBusy
 from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.writing.applied_batch import AppliedBatch
 from svc.store.writing.long_write import LongWrite
+from svc.store.writing.record_replay import Chains
 from svc.store.writing.remote_write import MergeFigures, ReadWrite, RefusedTransaction, RemoteWriteSet, read_transaction
 from svc.store.writing.write_set import WriteSet
 
@@ -80,6 +81,7 @@ class _Applying:
         self._up_to = up_to
         self._waiting: list[RemoteTransaction] = []
         self._is_ahead = False  # and that was logged
+        self._chains: Chains = {}
         self.outcome = AppliedUpTo(state.applied(database.snapshot(), origin), MergeFigures(found=[]))
 
     async def run(self, transactions: list[RemoteTransaction]) -> None:
@@ -134,7 +136,7 @@ class _Applying:
     def _attempt(self, transactions: list[RemoteTransaction], end: float | None) -> _Batch:
         database, state, now = self._database, self._state, self._database.clock.monotonic
         batch = _Batch()
-        writes = RemoteWriteSet(database)
+        writes = RemoteWriteSet(database, chains=self._chains)
         try:
             lsn = self.outcome.lsn = state.applied(writes.txn, self._origin)
             for transaction in transactions:
@@ -145,6 +147,7 @@ class _Applying:
                     except RefusedTransaction as refused:
                         batch.failed = refused
                         writes.rollback()
+                        self._chains.clear()
                         return batch
                     lsn = transaction.last_lsn
                 batch.count += 1
@@ -154,6 +157,7 @@ class _Applying:
             batch.figures = writes.figures
         except BaseException as error:
             writes.rollback()
+            self._chains.clear()
             if isinstance(error, LmdbError):
                 raise store_problem(error, database.env.path) from error
             raise

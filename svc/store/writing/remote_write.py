@@ -36,6 +36,7 @@ from svc.store.values.records import (
     COMPRESSED,
     DAMAGE,
     HAS_FILES,
+    IS_MERGED,
     decode,
     expiry_of,
     frame,
@@ -51,7 +52,7 @@ from svc.store.values.records import (
 from svc.store.values.validation import Add
 from svc.store.writing.constraints import find_rival, values_of
 from svc.store.writing.merge_rules import logged_changes
-from svc.store.writing.record_replay import RecordState, VersionedWrite, carry_out, replay, state_of
+from svc.store.writing.record_replay import Chains, RecordState, VersionedWrite, add_late, carry_out, entry_added, replay, state_of
 from svc.store.writing.write_set import WriteSet
 from svc.trace_context import TRACE_ID_BYTES
 
@@ -190,17 +191,19 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
 
 
 class RemoteWriteSet(WriteSet):
-    """`begin` each transaction, `apply` its entries, then `end` once. `figures`: what became of them."""
+    """`begin` each transaction, `apply` its entries, then `end` once. `figures`: what became of them. `chains`: of records, as the writes before have left
+    them; it is void if this is undone."""
 
-    __slots__ = ("_is_merged", "_logged", "_node", "_read", "_start", "figures")
+    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "figures")
 
-    def __init__(self, database: Database, txn: Txn | None = None) -> None:
+    def __init__(self, database: Database, txn: Txn | None = None, chains: Chains | None = None) -> None:
         super().__init__(database, 0.0, 0.0, None, txn=txn)
         self._node = ""
         self._start = self.first_lsn
         self._logged: list[bytes] = []  # entries that are yet to be written
         self._read: ReadWrite | None = None  # what is being applied
         self._is_merged = False
+        self._chains: Chains = {} if chains is None else chains
         self.figures = MergeFigures(found=[])
 
     def begin(self, origin: Origin, transaction: RemoteTransaction) -> None:
@@ -225,7 +228,7 @@ class RemoteWriteSet(WriteSet):
         stored = key if len(key) < MAX_STORED else storage_key(key)
         raw = table.read(stored, self.txn)
         newest, base = (0, None) if raw is not None else self._removed(table, key)
-        self._is_merged = False
+        self._is_merged = is_late = is_known = False
         if raw is not None:
             base = raw
         if base is None or write.version > version_of(base):
@@ -233,13 +236,20 @@ class RemoteWriteSet(WriteSet):
             state = None if is_void else self._plain(table, read.key, raw, base, write)
         else:
             self._flush()
-            state = replay(table, self.txn, raw, newest if raw is None else lsn_of(raw), read.key, write)
+            is_known, state = (False, None) if raw is None else add_late(table, self.txn, raw, key, write, self._chains)
+            if not is_known:
+                state = replay(table, self.txn, raw, newest if raw is None else lsn_of(raw), read.key, write)
             self._is_merged = state is not None and state.record is not None  # else it is the newest, a deletion
             figures.late += 1
+            is_late = True
         if state is None:
             figures.void += 1
             return
         self._store(table, key, stored, raw, write, state)
+        if is_known and raw is not None:
+            entry_added(table, key, lsn_of(raw), self.log.last_lsn, self._chains)
+        if is_late and state.record is not None and (self.entries[-1].changed or (raw is not None and raw[0] & IS_MERGED)):
+            self._mark_merged(table, stored)
 
     def _plain(self, table: Table, key: object, raw: bytes | None, base: bytes | None, write: VersionedWrite) -> RecordState:
         """The newest write of its record. `base`: the record before it, which may have expired, or be removed for that: then `raw` is None."""
@@ -287,6 +297,12 @@ class RemoteWriteSet(WriteSet):
             lsn = self.log.last_lsn + 1
             self._append(table, DELETE, key, lsn, self.log.resume_chain(self.txn, table.number, key), None, (), None)
             self.log.end_chain(self.txn, table.number, key, lsn)
+
+    def _mark_merged(self, table: Table, stored: bytes) -> None:
+        """The record has other content than it had with the same version: its entity tag has to say so."""
+        raw = self.txn.get(stored, None, table.primary)
+        assert raw is not None
+        self.txn.put(stored, bytes((raw[0] | IS_MERGED,)) + raw[1:], True, True, False, table.primary)
 
     def _note(self, read: ReadWrite) -> None:
         table, entry = read.table, read.entry

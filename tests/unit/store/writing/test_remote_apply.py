@@ -14,6 +14,7 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.store import Database, LogEntry, Store
+from svc.store.backup.restore import _renew_incarnation
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.replication_state import StreamHint
@@ -424,4 +425,18 @@ def test_a_process_beside_it_sees_it(store: Store, tmp_path: Path) -> None:
     assert stored(database.tables["Seat"], "x")[0] == {"place": "theirs", "code": "x"}
     store.end_turn()
     assert write(store, "x", place="ours") == nextafter(START + 1000, inf)
+    check(store)
+
+
+def test_a_restored_backup_has_another_incarnation(turns: Turns, database: Database) -> None:
+    apply(turns, A, puts(7, START, "x"))
+    assert database.replication is not None
+    before = database.replication.incarnation(database.snapshot())
+    path = database.env.path
+    turns.store.close()
+    _renew_incarnation(path)
+    store = Store(path.parent, clock=FakeClock())
+    state, snapshot = store.databases["data"].replication, store.databases["data"].snapshot()
+    assert state is not None and len(state.incarnation(snapshot)) == 8 and state.incarnation(snapshot) != before
+    assert state.all_applied(snapshot) == {A: 7}
     check(store)
