@@ -489,7 +489,7 @@ def test_an_engine_that_runs_elsewhere(tmp_path: Path) -> None:
     async def scene() -> None:
         files = EngineFiles(tmp_path)
         files.configuration.write_text(
-            f'host: "127.0.0.1"\nport: -1\njetstream {{ store_dir: "{tmp_path}/js" }}\nauthorization {{ user: u, password: "p w" }}\n'
+            f'host: "127.0.0.1"\nport: -1\nlogtime: false\njetstream {{ store_dir: "{tmp_path}/js" }}\nauthorization {{ user: u, password: "p w" }}\n'
         )
         ready, ended = asyncio.Event(), asyncio.Event()
         process = EngineProcess(LogLines(), SYSTEM_CLOCK, ready.set, lambda status: ended.set())  # type: ignore[arg-type]
@@ -497,7 +497,7 @@ def test_an_engine_that_runs_elsewhere(tmp_path: Path) -> None:
         assert program is not None
         process.start(program, files)
         try:
-            await ready.wait()
+            await asyncio.wait_for(ready.wait(), 120)
             address = server_address(f"nats://127.0.0.1:{process.port}")
             with pytest.raises(ConnectFailed):
                 await Connection.open(address, "a", "_INBOX", credentials=server_credentials({"username": "u", "password": "x"}, tmp_path))
@@ -509,7 +509,7 @@ def test_an_engine_that_runs_elsewhere(tmp_path: Path) -> None:
             await own.close()
         finally:
             process.signal(signal.SIGTERM)
-            await ended.wait()
+            await asyncio.wait_for(ended.wait(), 120)
 
     run(scene)
 
