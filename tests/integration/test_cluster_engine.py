@@ -16,12 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from svc.clock import SYSTEM_CLOCK
 from svc.cluster import engine
 from svc.cluster.admission import sent_by, sent_to_all
 from svc.cluster.certificates import certificate_check, engine_context
 from svc.cluster.client import Address, ConnectFailed, Connection, Credentials, Unavailable
 from svc.cluster.engine import Engine, State
-from svc.cluster.engine_config import EnginePort
+from svc.cluster.engine_config import EngineFiles, EnginePort
+from svc.cluster.engine_process import EngineProcess, find_program
+from svc.cluster.external import server_address, server_credentials
 from svc.cluster.identity import KnownNode, Trust
 from svc.cluster.pieces import Answers, RequestRefused, ask, ask_series
 from svc.cluster.reader import Gap, Gone, Lost, Replaced, StreamReader
@@ -40,7 +43,7 @@ from svc.cluster.streams import (
 )
 from svc.loop import new_loop
 from svc.tls.certificates import read_certificate
-from tests.support.engines import NodeEngine, close_all, knows, trusts, until
+from tests.support.engines import LogLines, NodeEngine, close_all, knows, trusts, until
 
 pytestmark = pytest.mark.programs
 
@@ -478,6 +481,35 @@ def test_a_plain_port_knows_nodes_by_address(tmp_path: Path) -> None:
             await connection.close()
         finally:
             await close_all(a)
+
+    run(scene)
+
+
+def test_an_engine_that_runs_elsewhere(tmp_path: Path) -> None:
+    async def scene() -> None:
+        files = EngineFiles(tmp_path)
+        files.configuration.write_text(
+            f'host: "127.0.0.1"\nport: -1\nlogtime: false\njetstream {{ store_dir: "{tmp_path}/js" }}\nauthorization {{ user: u, password: "p w" }}\n'
+        )
+        ready, ended = asyncio.Event(), asyncio.Event()
+        process = EngineProcess(LogLines(), SYSTEM_CLOCK, ready.set, lambda status: ended.set())  # type: ignore[arg-type]
+        program = find_program()
+        assert program is not None
+        process.start(program, files)
+        try:
+            await asyncio.wait_for(ready.wait(), 120)
+            address = server_address(f"nats://127.0.0.1:{process.port}")
+            with pytest.raises(ConnectFailed):
+                await Connection.open(address, "a", "_INBOX", credentials=server_credentials({"username": "u", "password": "x"}, tmp_path))
+            own = await Connection.open(
+                address, "a", "_INBOX", credentials=server_credentials({"username": "u", "password": "p w"}, tmp_path)
+            )
+            await fill(own, 3)
+            assert await read(own, 2, 2) == [2, 3]
+            await own.close()
+        finally:
+            process.signal(signal.SIGTERM)
+            await asyncio.wait_for(ended.wait(), 120)
 
     run(scene)
 
