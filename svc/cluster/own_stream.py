@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from svc.cluster.client import Connection, Unavailable
 from svc.cluster.names import stream_name, subject
 from svc.cluster.outbox import NotPublished, StreamEnd
-from svc.cluster.streams import Publication, StreamFailed, ensure_stream, last_message, publish
+from svc.cluster.streams import NotStored, Publication, StreamFailed, ensure_stream, last_message, publish
 from svc.cluster.wire import Message, WireError, read_head
 
 
 class EngineStream:
-    """An `outbox.OwnStream`. `max_age`: seconds; `max_bytes`: above either the engine drops the oldest messages."""
+    """An `outbox.OwnStream`. `max_age`: seconds; `max_bytes`: above either the engine drops the oldest messages. `on_refused`: called with the reason when
+    the engine does not take a message: after its disk was full it takes none until it is started again."""
 
-    def __init__(self, connection: Connection, database: str, node: str, *, max_age: float, max_bytes: int, replicas: int = 1) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        database: str,
+        node: str,
+        *,
+        max_age: float,
+        max_bytes: int,
+        replicas: int = 1,
+        on_refused: Callable[[str], object] = lambda reason: None,
+    ) -> None:
         """Raises ValueError for names that no stream can have."""
         self._connection = connection
         self._name, self._subject = stream_name(database, node), subject("log", database, node)
+        self._on_refused = on_refused
         self._max_age, self._max_bytes, self._replicas = max_age, max_bytes, replicas
 
     async def open(self) -> StreamEnd:
@@ -34,4 +48,7 @@ class EngineStream:
             raise NotPublished(f"the last message in its stream is none of this version of svc: {error}") from error
 
     async def publish(self, message: Message, expected: int) -> Publication:
-        return await publish(self._connection, self._subject, message.body, message.headers(), expected=expected)
+        outcome = await publish(self._connection, self._subject, message.body, message.headers(), expected=expected)
+        if isinstance(outcome, NotStored) and outcome.is_refused:
+            self._on_refused(outcome.reason)
+        return outcome

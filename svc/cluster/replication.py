@@ -21,6 +21,7 @@ from svc.cluster.client import Address, Connection
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
+from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer, cancelled
@@ -153,8 +154,8 @@ class Replication:
 
     def _add_database(self, database: Database) -> None:
         options = self._options
+        stream_name(database.name, options.node)  # or ValueError
         state = database.enable_replication()
-        EngineStream(None, database.name, options.node, max_age=options.kept, max_bytes=STREAM_BYTES)  # type: ignore[arg-type]  # checks the names
         outbox = Outbox(
             database,
             options.node,
@@ -171,9 +172,13 @@ class Replication:
     async def _open_stream(self, database: str) -> EngineStream:
         while True:
             await self._engine_up.wait()
-            connection = None if self.engine is None else self.engine.connection
-            if connection is not None:
-                return EngineStream(connection, database, self._options.node, max_age=self._options.kept, max_bytes=STREAM_BYTES)
+            engine = self.engine
+            connection = None if engine is None else engine.connection
+            if engine is not None and connection is not None:
+                options = self._options
+                return EngineStream(
+                    connection, database, options.node, max_age=options.kept, max_bytes=STREAM_BYTES, on_refused=engine.restart
+                )
             await asyncio.sleep(0.01)
 
     def _look_at_nodes(self) -> None:
@@ -220,7 +225,7 @@ class Replication:
 
 
 def is_sent(table: Table) -> bool:
-    """Whether what is written to a table goes to other nodes (cluster.md §3)."""
+    """Whether what is written to a table goes to other nodes (spec: replication §5)."""
     if table.database.name == SYSTEM:
         return table.name in SHARED_SYSTEM_TABLES
     return table.definition.replicate
