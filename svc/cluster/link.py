@@ -11,6 +11,7 @@ from svc.cluster.client import ConnectFailed, Connection
 from svc.logs import Logger
 
 FIRST_PAUSE, LAST_PAUSE = 0.2, 30.0  # seconds between two attempts: doubled each time, then less by up to a half, at random
+_AGAIN = 0.5  # seconds until a task that goes on is cancelled once more
 GOOD_LIFE = 10.0  # seconds: a connection that has lived so long begins with FIRST_PAUSE again
 
 
@@ -29,6 +30,16 @@ def pauses(first: float, last: float) -> Callable[[], float]:
         return found
 
     return pause
+
+
+async def cancelled(task: asyncio.Task[None]) -> None:
+    """Cancel it, and wait for its end. Again if it goes on: `asyncio.wait_for` of Python 3.11, which nats-py uses, loses a cancellation that comes together
+    with what it waits for."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait((task,), timeout=_AGAIN)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error
 
 
 class Link:
@@ -71,9 +82,7 @@ class Link:
         """Harmless when done."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await cancelled(task)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

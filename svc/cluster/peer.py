@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
 from typing import Any
 
 from svc.cluster.client import Connection
 from svc.cluster.inbox import Inbox, Reader
-from svc.cluster.link import Link
+from svc.cluster.link import Link, cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.reader import End, Lost, StreamReader
 from svc.errors import StoreFailure
@@ -77,10 +76,3 @@ class Peer:
 
 def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(work)
-
-
-async def cancelled(task: asyncio.Task[None]) -> None:
-    """Cancel it, and wait for its end."""
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

@@ -21,10 +21,11 @@ from svc.cluster.client import Address, Connection
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
+from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
-from svc.cluster.peer import Peer, cancelled
+from svc.cluster.peer import Peer
 from svc.errors import ClientError, Problem
 from svc.logs import Logger
 from svc.store import Store, Table
