@@ -15,8 +15,6 @@ from svc.errors import SchemaError
 from svc.store import Store
 from svc.store.schema import Attribute, Structure, TableDefinition, definition_to_bytes
 
-pytestmark = pytest.mark.programs
-
 KEY = Attribute("id", "ID", primary_key=True)
 NAME = Attribute("name", "String")
 ITEM = TableDefinition("Item", attributes=(KEY, NAME))

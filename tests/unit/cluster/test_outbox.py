@@ -16,8 +16,6 @@ from svc.cluster.wire import Head, Message
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition, definition_from_bytes
 
-pytestmark = pytest.mark.programs
-
 INCARNATION = b"12345678"
 
 

@@ -34,6 +34,9 @@ A, B = origin("a"), origin("b")
 DYNAMIC = TableDefinition("Any", attributes=(Attribute("code", "Any", primary_key=True),), primary_key="code", dynamic=True)
 
 
+pytestmark = pytest.mark.programs
+
+
 @pytest.fixture
 def turns(store: Store) -> Any:
     turns = Turns(store)
@@ -413,7 +416,6 @@ store.close()
 """
 
 
-@pytest.mark.programs
 def test_a_process_beside_it_sees_it(store: Store, tmp_path: Path) -> None:
     database = store.open_database("data")
     database.define_table(SEAT)
