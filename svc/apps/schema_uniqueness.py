@@ -50,7 +50,7 @@ async def define(database: Database, definition: TableDefinition) -> tuple[Table
     while True:
         tries_left -= 1
         there = database.tables.get(definition.name)
-        if there is None or there.definition != definition:
+        if (there is None or there.definition != definition) and not database.env.is_open_to_writers():
             await database.store.queue_of(database).wait()
         proof = await prove(database, definition) if tries_left else None
         try:
