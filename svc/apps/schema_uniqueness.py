@@ -44,10 +44,14 @@ def without_unique(definition: TableDefinition, names: Collection[str]) -> Table
 
 
 async def define(database: Database, definition: TableDefinition) -> tuple[TableChange, Table | None, Table]:
-    """What changes, the table before it got its definition, and the table. Raises SchemaError."""
+    """What changes, the table before it got its definition, and the table. While another process has the writer for long, waits for it without stopping
+    the loop. Raises SchemaError; Overloaded if that takes too long."""
     tries_left = TRIES
     while True:
         tries_left -= 1
+        there = database.tables.get(definition.name)
+        if (there is None or there.definition != definition) and not database.env.is_open_to_writers():
+            await database.store.queue_of(database).wait()
         proof = await prove(database, definition) if tries_left else None
         try:
             known = database.tables.get(former_name(definition, database.tables))

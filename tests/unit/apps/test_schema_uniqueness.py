@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from svc.apps import schema_uniqueness
-from svc.store import Table
+from svc.store import Store, Table
+from svc.store.disk.writer_gate import WriterGate
+from svc.store.schema import Attribute, TableDefinition
 from svc.store.writing import unique_proof
 from tests.support.application import Application, application
 
@@ -93,3 +95,27 @@ def test_another_version_decides(tmp_path: Path, held: asyncio.Event) -> None:
         held.set()
         app.node.settle()
         assert not table.indexes["mail"].unique and app.ask("PUT", "/Thing/twin", {"mail": "m7"})[0] == 204
+
+
+def test_a_definition_waits_for_another_process_without_stopping_the_loop(tmp_path: Path) -> None:
+    """It may be one that hangs, until its parent ends it: an application that is not loaded then would stay away."""
+    store = Store(tmp_path)
+    database = store.open_database("data")
+    known = TableDefinition("Thing", attributes=(Attribute("id", "ID", primary_key=True),))
+    database.define_table(known)
+    changed = TableDefinition("Thing", attributes=(*known.attributes, Attribute("mail", "String", indexed=True)))
+    other = WriterGate(database.env.path)
+
+    async def run() -> None:
+        assert other.try_acquire_exclusive()
+        change, _, _ = await schema_uniqueness.define(database, known)
+        assert not change.changes, "what changes nothing needs no writer"
+        defining = asyncio.ensure_future(schema_uniqueness.define(database, changed))
+        await asyncio.sleep(0)
+        assert other.is_awaited() and not defining.done()
+        other.release_exclusive()
+        assert (await defining)[2].definition == changed
+
+    asyncio.run(run())
+    other.close()
+    store.close()
