@@ -123,7 +123,7 @@ def _create_system(config: Config, administrator: Administrator) -> None:
     from svc.root.data_version import ensure_version
     from svc.store import Store
 
-    store = Store(config.storage.path, node=config.node.hostname)
+    store = Store(config.storage.path, node=config.node_name)
     try:
         ensure_version(store, SYSTEM_CLOCK)
         first = ensure_first_super_user(

@@ -76,7 +76,7 @@ def upgrade(arguments: Arguments) -> int:
         with RootLock(installation.root, is_server=False):
             config = update_config(installation, arguments)
             require_database(config)
-            store = Store(config.storage.path, node=config.node.hostname)
+            store = Store(config.storage.path, node=config.node_name)
             try:
                 before = ensure_version(store, SYSTEM_CLOCK)
             finally:

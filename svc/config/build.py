@@ -45,6 +45,11 @@ class Config(Settings):
         """Check a document and fill in the defaults. Raises ConfigError with a sentence per fault."""
         return build(document, root, dev=dev, file=file)
 
+    @property
+    def node_name(self) -> str:
+        """Of this node among others (`replication.hostname`), or alone (`node.hostname`)."""
+        return self.node.hostname if self.replication is None else self.replication.hostname
+
     def database_path(self, name: str) -> Path:
         """The directory that holds the directory of this database."""
         return self.values.get(f"databases.{name}.path") or self.values["storage.path"]  # type: ignore[no-any-return]

@@ -145,8 +145,8 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Of this node (`node.hostname`)."""
-        return self.config.node.hostname
+        """Of this node."""
+        return self.config.node_name
 
     async def ask_others(self, topic: str, value: Any) -> list[Answer]:
         """The answers of the other instances, one of each number, in their order; after ANSWER_SECONDS with an error for those that have not answered.

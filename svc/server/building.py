@@ -52,7 +52,7 @@ def open_store(config: Config, reactor: Reactor, executor: Executor, make_helper
         blob_paths=storage.blob_paths,
         compression=storage.compression,
     )
-    store = Store(storage.path, settings, node=config.node.hostname, make_helper=make_helper, clock=reactor.clock)
+    store = Store(storage.path, settings, node=config.node_name, make_helper=make_helper, clock=reactor.clock)
     store.helper = ThreadHelper(reactor.loop, executor)
     ensure_version(store, reactor.clock)
     return store

@@ -255,7 +255,7 @@ class Instance:
         self.analytics = Analytics(
             self.store,
             settings,
-            node=config.node.hostname,
+            node=config.node_name,
             clock=self.clock,
             thread_id=self.siblings.number,
             leads=self.siblings.is_leader,
@@ -389,7 +389,7 @@ class Instance:
                 verifier=self.accounts.verifier,
                 operate=self._operate,
                 nodes=self.operations_interface.known_nodes,
-                hostname=config.node.hostname,
+                hostname=config.node_name,
                 resources=self.interface.resources,
                 content_types=self.types,
                 shard=shard if isinstance(shard, int) else None,

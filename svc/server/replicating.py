@@ -107,7 +107,7 @@ class Replicating:
                 renew_certificates(config.root, section.hostname)
             port = EnginePort(section.secure_port or PORT, "0.0.0.0", keys / CERTIFICATE_FILE, keys / KEY_FILE)
         return ReplicationOptions(
-            section.hostname,
+            config.node_name,
             port,
             config.root / "replication",
             max(config.logging.audit_retention or 0.0, _KEPT) + _DAY,
