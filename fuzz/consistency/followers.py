@@ -27,6 +27,7 @@ from tests.support.waiting import wait_until
 SILENCE = 40.0  # seconds after which a stream without even a comment is given up: an instance is stopped
 LOOK = 1.0  # seconds after which a follower that gets nothing looks whether it is over
 STAY = 150  # events at most before a follower moves by itself
+CURRENT = ("", None)
 AGAIN = 2_000  # entries at most that come again
 PAUSE = 0.05  # seconds between two tries to connect
 
@@ -169,18 +170,21 @@ class StreamFollower(Follower):
 
 
 class LiveFollower(StreamFollower):
-    """Of a live query, which begins anew with each connection (spec: realtime §7). `rows`: the list that its events make."""
+    """Of a live query, which begins anew with each connection (spec: realtime §7). `rows`: the list that its events make, `is_whole` if it has its snapshot."""
 
     PATH = "/Item/?n=gt=0&sort(-n)&limit(20)&select(id,n,group)"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments, path=f"{self.PATH}&live()")
         self.rows: list[tuple[str, dict[str, Any]]] = []
+        self.is_whole = False
 
     def take(self, event: dict[str, Any]) -> None:
         if event["type"] == "reset":
-            self.rows.clear()
-        elif event["type"] != "ready":
+            self.begin()
+        elif event["type"] == "ready":
+            self.is_whole = True
+        else:
             rows = [row for row in self.rows if row[0] != event["id"]]
             if event["type"] != "leave":
                 rows.insert(event["index"], (event["id"], event["value"]))
@@ -188,9 +192,10 @@ class LiveFollower(StreamFollower):
 
     def begin(self) -> None:
         self.rows = []
+        self.is_whole = False
 
     def has_seen(self, n: int) -> bool:
-        return bool(self.rows) and self.rows[0][1]["n"] == n
+        return self.is_whole and bool(self.rows) and self.rows[0][1]["n"] == n
 
     def problem(self, entries: Sequence[Entry]) -> str | None:
         last = {entry.key: entry.n for entry in entries}
@@ -245,7 +250,9 @@ class SessionFollower(Follower):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.connections: list[list[tuple[str, int | None]]] = []
-        """Of each connection what has come over it, in order."""
+        """Of each connection what has come over it, in order. CURRENT: current records. A session begins with them, and again if it was not on the disk yet how
+        far its client had got when the server was killed; then they stand for what has happened in between."""
+        self._current: set[int | None] = set()  # numbers of the writes that were sent as current records
         self._changed = threading.Condition()
         self._last: paho.Client | None = None
 
@@ -263,7 +270,12 @@ class SessionFollower(Follower):
         def on_message(client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
             with self._changed:
                 n = json.loads(message.payload)["n"] if message.payload else None
-                messages.append((message.topic.removeprefix("Item/"), n))
+                if not message.retain:
+                    messages.append((message.topic.removeprefix("Item/"), n))
+                else:
+                    self._current.add(n)
+                    if messages[-1:] != [CURRENT]:
+                        messages.append(CURRENT)
                 self.events += 1
                 self._changed.notify_all()
 
@@ -302,7 +314,7 @@ class SessionFollower(Follower):
 
     def has_seen(self, n: int) -> bool:
         with self._changed:
-            return any(message[1] == n for messages in self.connections[-2:] for message in messages[-50:])
+            return n in self._current or any(message[1] == n for messages in self.connections[-2:] for message in messages[-50:])
 
     def problem(self, entries: Sequence[Entry]) -> str | None:
         """Each entry in order; with a new connection some of the last may come again, in order too.
@@ -314,7 +326,15 @@ class SessionFollower(Follower):
         for number, messages in enumerate(self.connections):
             if number:
                 positions = set(range(max(reached - AGAIN, 0), reached + 1))
+            is_beginning = False  # behind the current records, where removals that they cannot show come
             for message in messages:
+                if message == CURRENT:
+                    positions = set(range(min(positions), len(entries) + 1))
+                    is_beginning = True
+                    continue
+                if is_beginning and message[1] is None:
+                    continue
+                is_beginning = False
                 positions = {place + 1 for place in positions if place < len(entries) and entries[place][1:] == message}
                 if not positions:
                     return f"{message} of connection {number} is not what follows; {entries[reached : reached + 3]} was to come"
