@@ -36,7 +36,7 @@ class Gap(WireError):
 
 
 class OtherIncarnation(WireError):
-    """The origin's database is another one since, or was restored: LSNs count anew. `incarnation`: that of the message."""
+    """The origin's database is another one since, or was restored: LSNs start again. `incarnation`: that of the message."""
 
     def __init__(self, incarnation: bytes) -> None:
         super().__init__("The message is of another incarnation of its origin")

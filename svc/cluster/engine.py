@@ -41,7 +41,7 @@ from svc.config.document import write_private
 from svc.logs import Logger
 
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0  # seconds until it is started again
-LONG_LIFE = 60.0  # seconds: after such a run the pauses begin anew
+LONG_LIFE = 60.0  # seconds: after such a run the first pause is the short one again
 READY_SECONDS = 60.0  # to listen, or to answer again; a store of many streams is read first
 RESTART_SECONDS = 30.0  # between two starts because it does not store
 STOP_SECONDS = 15.0  # for an orderly end

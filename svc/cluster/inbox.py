@@ -101,6 +101,9 @@ class Inbox:
                 continue
             except (WireError, Problem) as error:
                 self._tell(str(error))
+            except Exception as error:  # a defect, or LMDB: it must not end here for good
+                logger.exception("what %s has written to database %s cannot be applied", self.node, self.database.name)
+                self.reason = f"{type(error).__name__}: see the log"
             await asyncio.sleep(self._pause)
             self._pause = min(self._pause * 2, LONGEST_PAUSE)
 

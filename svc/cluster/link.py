@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from svc.cluster.client import ConnectFailed, Connection
 from svc.logs import Logger
+
+logger = logging.getLogger("svc.cluster")
 
 FIRST_PAUSE, LAST_PAUSE = 0.2, 30.0  # seconds between two attempts: doubled each time, then less by up to a half, at random
 _AGAIN = 0.5  # seconds until a task that goes on is cancelled once more
@@ -39,7 +42,7 @@ async def cancelled(task: asyncio.Task[None]) -> None:
         task.cancel()
         await asyncio.wait((task,), timeout=_AGAIN)
     if not task.cancelled() and (error := task.exception()) is not None:
-        raise error
+        logger.error("a task of replication has failed", exc_info=error)  # what is behind it has to end all the same
 
 
 class Link:

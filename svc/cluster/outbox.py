@@ -103,6 +103,9 @@ class Outbox:
                 await self._publish_for_ever(await self._connect())
             except (NotPublished, Problem) as error:
                 self._tell(str(error))
+            except Exception as error:  # a defect, or LMDB: it must not end here for good
+                logger.exception("the log of database %s cannot be published", self.database.name)
+                self.reason = f"{type(error).__name__}: see the log"
             await asyncio.sleep(self._pause)
             self._pause = min(self._pause * 2, LONGEST_PAUSE)
 

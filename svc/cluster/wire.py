@@ -47,7 +47,7 @@ class UnknownFormat(WireError):
 class Head(msgspec.Struct, gc=False, frozen=True):
     """What the headers of a message say. All LSNs are those of the origin."""
 
-    last_lsn: int  # L: whoever has applied this message has all up to it
+    last_lsn: int  # L: a node that has applied this message has all up to it
     previous: int  # P: L of the message before it
     incarnation: bytes  # I: in which these LSNs count
     chunk: int = 0  # C: from 1 on, if there are several for one transaction; 0: it is whole

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 REPLICATION_USE = "replication"
 """What a certificate of a node is for: no server shows it."""
 _DAY = 86_400.0
+_END_SECONDS = 30.0
 _KEPT = 3 * _DAY  # seconds that a stream keeps at least
 
 
@@ -67,7 +68,9 @@ class Replicating:
             self._on_resign()
             self._lead.close()
         if self._ending is not None:
-            await self._ending
+            await asyncio.wait((self._ending,), timeout=_END_SECONDS)
+            if not self._ending.done():
+                self._log.error(f"replication has not ended within {_END_SECONDS:g} s; its engine ends with this process")
 
     def _on_lead(self) -> None:
         try:
@@ -80,7 +83,7 @@ class Replicating:
             self._register()
             self.replication.begin()
             self._follow(self.replication)
-        except (Problem, OSError) as error:
+        except (Problem, OSError, ValueError) as error:
             self.replication = None
             self._log.error(f"nothing is replicated: {error}")
 
@@ -156,12 +159,20 @@ class Replicating:
 
 
 def replicated_databases(setting: Any) -> Callable[[str], bool]:
-    """Whether a database is replicated, by its name, as `replication.databases` says; `system` always is (its shared tables).
+    """Whether a database is replicated, by its name, as `replication.databases` says; `system` always is (its shared tables). Raises ValueError.
 
     >>> [replicated_databases(["data", {"name": "shop"}])(name) for name in ("data", "shop", "other", "system")]
     [True, True, False, True]
+    >>> replicated_databases(5)
+    Traceback (most recent call last):
+    ValueError: 'replication.databases' must be '*', or a list of names or of objects with 'name'
     """
     if setting in ("*", None):
         return lambda name: True
-    names = {each["name"] if isinstance(each, Mapping) else str(each) for each in setting} | {SYSTEM}
+    names = {SYSTEM}
+    for each in setting if isinstance(setting, list | tuple) else (None,):
+        name = each.get("name") if isinstance(each, Mapping) else each
+        if not isinstance(name, str):
+            raise ValueError("'replication.databases' must be '*', or a list of names or of objects with 'name'")
+        names.add(name)
     return names.__contains__

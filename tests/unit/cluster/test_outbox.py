@@ -237,3 +237,20 @@ def test_the_head_of_a_message_is_enough(world: World) -> None:
     world.put("B")
     world.publish(world.outbox())
     assert world.places() == [(0, lsn), (lsn, lsn + 1)]
+
+
+def test_what_fails_unexpectedly_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    first, fails = FakeStream.open, [ZeroDivisionError("a defect")]
+
+    async def fail(self: FakeStream) -> StreamEnd:
+        if fails:
+            raise fails.pop()
+        return await first(self)
+
+    monkeypatch.setattr(FakeStream, "open", fail)
+    world.put("A")
+    outbox = world.outbox()
+    outbox._pause = 0.0
+    world.publish(outbox)
+    assert world.keys_read() == [["A"]] and outbox.reason == ""
+    assert "cannot be published" in caplog.text
