@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-from svc.cluster.client import Connection
+from svc.cluster.client import Connection, Unavailable
 from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.link import Link, cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.reader import End, Lost, StreamReader
+from svc.cluster.requests import ask_node, ask_node_series, tell_node
 from svc.errors import StoreFailure
 from svc.logs import Logger
 from svc.store.database import Database
@@ -19,9 +20,10 @@ from svc.store.database import Database
 class Peer:
     """`name`: of the node. `inboxes`: by name of the database. Used on the thread of the loop alone."""
 
-    def __init__(self, name: str, connect: Callable[[], Awaitable[Connection]], log: Logger) -> None:
+    def __init__(self, name: str, own_name: str, connect: Callable[[], Awaitable[Connection]], log: Logger) -> None:
         """`connect`: to the node's engine. Raises ConnectFailed."""
         self.name = name
+        self._own_name = own_name
         self.inboxes: dict[str, Inbox] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._up = asyncio.Event()
@@ -49,6 +51,28 @@ class Peer:
         task = self._tasks.pop(database, None)
         if task is not None:
             await cancelled(task)
+
+    # --- requests ----------------------------------------------------------------------------------------------------------------------
+
+    async def ask(self, kind: str, data: bytes, *, seconds: float) -> bytes:
+        """Its answer. `seconds`: for each message. Raises RequestRefused, Unavailable."""
+        return await ask_node(self._connection(), self._own_name, self.name, kind, data, seconds=seconds)
+
+    def ask_series(self, kind: str, requests: Callable[[int], bytes], *, seconds: float) -> AsyncIterator[bytes]:
+        """As `pieces.ask_series`. Raises Unavailable at once too."""
+        return ask_node_series(self._connection(), self._own_name, self.name, kind, requests, seconds=seconds)
+
+    async def tell(self, kind: str, data: bytes) -> None:
+        """Raises Unavailable."""
+        await tell_node(self._connection(), self._own_name, self.name, kind, data)
+
+    def _connection(self) -> Connection:
+        connection = self.link.connection
+        if connection is None:
+            raise Unavailable(self.link.fault or "it is not connected")
+        return connection
+
+    # --- the connection ----------------------------------------------------------------------------------------------------------------
 
     async def _connected(self, connection: Connection) -> None:
         self._loop.call_soon(self._set_up)  # the link has it by then

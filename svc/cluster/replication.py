@@ -17,7 +17,7 @@ import msgspec
 from svc.clock import Clock
 from svc.cluster.admission import inbox_of
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
-from svc.cluster.client import Address, Connection
+from svc.cluster.client import Address, Connection, Unavailable
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
@@ -26,6 +26,7 @@ from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
+from svc.cluster.requests import NodeRequests
 from svc.errors import ClientError, Problem
 from svc.logs import Logger
 from svc.store import Store, Table
@@ -81,6 +82,7 @@ class Replication:
         self._addresses: dict[str, NodeAddress] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._engine_up = asyncio.Event()
+        self.requests = NodeRequests(options.node)
         self._closing: set[asyncio.Task[None]] = set()
         self._public = ""
 
@@ -97,7 +99,7 @@ class Replication:
             self._trust,
             self._log,
             self._clock,
-            on_up=lambda connection: self._engine_up.set(),
+            on_up=self._engine_is_up,
             on_down=lambda reason: self._engine_up.clear(),
         )
         self.engine.start()
@@ -115,6 +117,7 @@ class Replication:
         self.peers.clear()
         self.outboxes.clear()
         self._engine_up.clear()
+        await self.requests.close()
         if engine is not None:
             engine.stop()
             await engine.wait_stopped()
@@ -170,6 +173,16 @@ class Replication:
         for peer in self.peers.values():
             peer.add(database)
 
+    def _engine_is_up(self, connection: Connection) -> None:
+        self._engine_up.set()
+        self._close(self._answer_requests(connection))
+
+    async def _answer_requests(self, connection: Connection) -> None:
+        try:
+            await self.requests.open(connection)
+        except Unavailable as error:  # the engine is lost again
+            self._log.debug(f"requests of other nodes are not answered: {error}")
+
     async def _open_stream(self, database: str) -> EngineStream:
         while True:
             await self._engine_up.wait()
@@ -193,7 +206,7 @@ class Replication:
             if found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
         for name in found.keys() - self.peers.keys():
-            peer = self.peers[name] = Peer(name, partial(self._connect, name, found[name]), self._log)
+            peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log)
             for database in self.outboxes.values():
                 peer.add(database.database)
             peer.start()
