@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from svc.cluster.client import Connection, Unavailable
@@ -20,10 +21,19 @@ from svc.store.database import Database
 class Peer:
     """`name`: of the node. `inboxes`: by name of the database. Used on the thread of the loop alone."""
 
-    def __init__(self, name: str, own_name: str, connect: Callable[[], Awaitable[Connection]], log: Logger) -> None:
-        """`connect`: to the node's engine. Raises ConnectFailed."""
+    def __init__(
+        self,
+        name: str,
+        own_name: str,
+        connect: Callable[[], Awaitable[Connection]],
+        log: Logger,
+        on_needs_copy: Callable[[str, str], object] = lambda database, node: None,
+    ) -> None:
+        """`connect`: to the node's engine. Raises ConnectFailed. `on_needs_copy`: called with the names of a database of which something is missing, and of the
+        node."""
         self.name = name
         self._own_name = own_name
+        self._on_needs_copy = on_needs_copy
         self.inboxes: dict[str, Inbox] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._up = asyncio.Event()
@@ -41,7 +51,14 @@ class Peer:
     def add(self, database: Database) -> None:
         """Read what it writes to this database. Raises ValueError for names that no stream can have."""
         name = stream_name(database.name, self.name)
-        inbox = Inbox(database, self.name, name, self._reader_of(name), self._fetch_definitions)
+        inbox = Inbox(
+            database,
+            self.name,
+            name,
+            self._reader_of(name),
+            self._fetch_definitions,
+            partial(self._on_needs_copy, database.name, self.name),
+        )
         self.inboxes[database.name] = inbox
         self._tasks[database.name] = _spawn(inbox.run())
 
@@ -65,6 +82,10 @@ class Peer:
     async def tell(self, kind: str, data: bytes) -> None:
         """Raises Unavailable."""
         await tell_node(self._connection(), self._own_name, self.name, kind, data)
+
+    @property
+    def is_connected(self) -> bool:
+        return self.link.connection is not None
 
     def _connection(self) -> Connection:
         connection = self.link.connection

@@ -116,6 +116,7 @@ class Replicating:
             max(config.logging.audit_retention or 0.0, _KEPT) + _DAY,
             replicated_databases(section.databases),
             section.enable_root_cas,
+            fail_over=section.fail_over,
         )
 
     def _address_of(self, record: Mapping[str, Any]) -> NodeAddress | None:

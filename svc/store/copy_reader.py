@@ -41,7 +41,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class CopyReader:
-    """`newest`: LSN of the newest entry of the log as of then. `bytes`: about how many the pieces have together."""
+    """`newest`: LSN of the newest entry of the log as of then. `size`: about how many bytes the pieces have together."""
 
     def __init__(self, database: Database, tables: Sequence[Table]) -> None:
         self._database = database
@@ -55,7 +55,7 @@ class CopyReader:
         txn = self.txn
         self.newest = database.log.newest_lsn(txn)
         self._first = database.log.first_lsn(txn)
-        self.bytes = sum(table.size(txn) for table in tables)
+        self.size = sum(table.size(txn) for table in tables)
 
     @property
     def txn(self) -> Txn:

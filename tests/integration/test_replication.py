@@ -44,9 +44,10 @@ class Node:
         self.http.close()
         self.process.kill()
 
-    def operate(self, **body: Any) -> None:
+    def operate(self, **body: Any) -> Any:
         answer = httpx.post(self.process.operations_url, json=body, auth=("admin", PASSWORD), timeout=LIMIT)
         assert answer.status_code == 200, answer.text
+        return answer.json()
 
     def know(self, *others: Node) -> None:
         for other in others:

@@ -82,7 +82,7 @@ class CopyNode:
         newest = other.database.log.newest_lsn(other.database.snapshot())
         other.store.end_turn()
         found = self.turns.finish(apply_remote(self.database, other.origin, sent, up_to=newest))
-        assert found.refused is None, found.refused
+        assert found.refused is None, (found.refused, sent)
 
     def head(self, reader: CopyReader) -> CopyHead:
         state = self.database.replication
@@ -96,7 +96,7 @@ class CopyNode:
             [(each.node, each.incarnation, lsn) for each, lsn in state.all_applied(txn).items()],
             [],
             {"Item": b""},
-            reader.bytes,
+            reader.size,
         )
 
     def pieces(self) -> tuple[CopyHead, list[bytes]]:

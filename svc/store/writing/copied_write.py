@@ -216,7 +216,8 @@ class CopyWriteSet(RemoteWriteSet):
         self._copied = None
         if base is not None:
             if has_chain or raw is not None or base.kind != DELETE:
-                self._copied = base if base.kind != DELETE or (raw is None and not history) else self._boundary(CopiedEntry, DELETE, None)
+                made = CopiedRemoval if raw is None and not history else CopiedEntry
+                self._copied = self._boundary(made, base.kind, base.value, base.version)
         elif not history:
             if raw is not None:
                 self._copied = self._boundary(CopiedEntry, PUT, raw, version_of(raw))

@@ -38,7 +38,7 @@ _TYPES: dict[int, list[type]] = {TABLE: [int, str], RECORD: [int, bytes, bytes, 
 class CopyHead(msgspec.Struct, array_like=True):
     """What is known of a copy before its pieces. `incarnation`, `newest`: of the other node's database, and the LSN up to which its log was copied.
     `applied`: (node, incarnation, LSN) of the origins that it has applied. `hints`: (stream, created, sequence) where their streams are read on, and its own.
-    `definitions`: of the tables, by name. `bytes`: of the pieces, about."""
+    `definitions`: of the tables, by name. `size`: bytes of the pieces, about."""
 
     node: str
     incarnation: bytes
@@ -47,7 +47,7 @@ class CopyHead(msgspec.Struct, array_like=True):
     applied: list[tuple[str, bytes, int]]
     hints: list[tuple[str, str, int]]
     definitions: dict[str, bytes]
-    bytes: int
+    size: int
 
     def check(self) -> None:
         """Raises BadCopy."""

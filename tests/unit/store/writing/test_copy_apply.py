@@ -169,8 +169,10 @@ def test_it_goes_on_where_it_was_stopped_while_others_write(
         if number % 3 == 0:
             b.put(f"k{number:03}a", n=1)
     monkeypatch.setattr("svc.store.writing.copy_apply.TURN", 0.0)
+    monkeypatch.setattr("svc.store.copy_reader.PIECE", 2000)
     head, pieces = a.pieces()
     assert len(pieces) > 2
+    a.clock.advance(1)  # what b adds is newer than what a has put
     chance = random.Random(1)
     rounds = 0
     while True:
