@@ -33,6 +33,7 @@ from svc.store.log.entries import (
     decode_entry,
     encode_any,
 )
+from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.values.keys import decode_key, encode_primary, storage_key
 from svc.store.values.records import (
     COMPRESSED,
@@ -67,7 +68,7 @@ _KINDS = _WRITES | {EXPIRE}
 _RECORD_FLAGS = FORMAT | HAS_EXPIRY | COMPRESSED | IS_MERGED
 _MAX_NAME = 255
 _NOTHING_SAID = encode_payload({})
-_LSN_AT = slice(9, 17)
+_FLUSHED = 100  # entries of the log that are written together
 
 
 class BadCopy(ServerError):
@@ -166,7 +167,7 @@ class CopyWriteSet(RemoteWriteSet):
             newest = lsn_of(local)
         else:
             newest, _ = self.log.chain_ends(self.txn, table.number, key, None)
-        if newest >= self._start:
+        if newest >= self._start or len(self._logged) >= _FLUSHED:
             self._flush()
         if _are_equal(local, raw) and self._has_same_history(copied, newest):
             return
@@ -196,7 +197,7 @@ class CopyWriteSet(RemoteWriteSet):
             return
         key = table.encoded_key(stored, decode(raw))
         newest = lsn_of(raw)
-        if newest >= self._start:
+        if newest >= self._start or len(self._logged) >= _FLUSHED:
             self._flush()
         self._chains.pop((table.number, key), None)
         own = self._own_writes(table, key, raw, newest)
@@ -301,7 +302,10 @@ class CopyWriteSet(RemoteWriteSet):
             None,
         )
         self._logged.append(encode_any(entry))
-        self.log.last_lsn = lsn
+        log = self.log
+        log.last_lsn = lsn
+        assert isinstance(log, ReplicatedLog)
+        log.saw(said.version)
         self.entries.append(entry)
 
     def _finish(self, table: Table, stored: bytes, *, is_merged: bool) -> None:

@@ -1,7 +1,7 @@
 """A copy of another node's database, which lies in a file here, is put in the place of what this one has (spec: replication §7).
 
-Record by record, in turns like those of `remote_apply`, while others read and write. How far it has come is in `$replication`, written with the records: after
-a crash it goes on there. What the copy does not have is removed, but for what this node has written and the other one has not heard of.
+Record by record, as long writes that end as soon as others want to write (`long_write`). How far it has come is in `$replication`, in the commit of the
+records: after a crash it goes on there. What the copy does not have is removed, but for what this node has written and the other one has not heard of.
 
 While it goes on nothing of other nodes is applied: the positions of all of them are those of the copy once it has ended.
 """
@@ -9,29 +9,33 @@ While it goes on nothing of other nodes is applied: the positions of all of them
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from svc.store.copy_reader import END, RECORD, REMOVED, TABLE
-from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.replication_state import StreamHint
 from svc.store.values.keys import after
-from svc.store.writing.applied_batch import AppliedBatch
 from svc.store.writing.copied_write import BadCopy, CopiedRecord, CopyWriteSet
-from svc.store.writing.remote_apply import TURN, TurnOutcome, in_place
+from svc.store.writing.long_write import LongWrite
 from svc.store.writing.remote_transaction import INCARNATION_BYTES, Origin
 
 if TYPE_CHECKING:
     from svc.store.database import Database
+    from svc.store.env import Txn
     from svc.store.replication_state import ReplicationState
+    from svc.store.slices import Slices
     from svc.store.table import Table
+    from svc.store.writing.write_set import WriteSet
 
 logger = logging.getLogger("svc.store")
 
 MOST_LSN = 1 << 63
+BATCH = 4 << 20  # bytes that are put in place in one commit, if nobody waits for it
+_ROW = 32  # bytes of a row without its parts
+_USUAL = 1000  # rows of a batch
 _TYPES: dict[int, list[type]] = {TABLE: [int, str], RECORD: [int, bytes, bytes, list], REMOVED: [int, list], END: [int, int]}
 
 
@@ -152,80 +156,79 @@ class _Applying:
     def __init__(
         self, database: Database, state: ReplicationState, copy: bytes, head: CopyHead, pieces: Pieces, own_streams: Sequence[str]
     ) -> None:
-        self._database = database
-        self._state = state
-        self._head = head
-        self._pieces = pieces
-        self._own_streams = own_streams
+        self.database = database
+        self.state = state
+        self.head = head
+        self.own = Origin(database.node, state.incarnation(database.snapshot()))
+        self.own_streams = own_streams
         found = progress_of(database)
-        self._at = found if found is not None and found.copy == copy else CopyProgress(copy)
+        self.at = found if found is not None and found.copy == copy else CopyProgress(copy)
+        self._pieces = pieces
         self._rows: list[Any] = []
         self._loaded = -1
-        self._is_done = False
-        snapshot = database.snapshot()
-        self._own = Origin(database.node, state.incarnation(snapshot))
-        self._known = head.applied_of(self._own)
-        self._keeps = self._known + 1 < database.log.first_lsn(snapshot)
 
     async def run(self, tell: Callable[[int], object]) -> None:
-        while not self._is_done:
-            await self._database.store.slices.take()
-            self._load()
-            batch: TurnOutcome | None = await in_place(self._database, self._attempt)
-            if batch is None:
+        is_done = False
+        while not is_done:
+            work = _Batch(self)
+            write = _CopyLongWrite(self.database, work)
+            work.is_over = write.is_over
+            await write.run()
+            self.at, is_done = work.at, work.is_done
+            tell(self.at.piece)
+
+    def rows(self, number: int) -> list[Any]:
+        """Of the piece with this number. Raises BadCopy, OSError."""
+        if self._loaded != number:
+            data = self._pieces(number)
+            if data is None:
+                raise BadCopy("The copy has no end")
+            self._rows = rows_of(data)
+            self._loaded = number
+        return self._rows
+
+
+class _Batch:
+    """`long_write.Work`: as much of the copy as is put in place in one commit. Ends early for other writers."""
+
+    adds = True
+
+    def __init__(self, applying: _Applying) -> None:
+        self.database = applying.database
+        self.size = _USUAL
+        self.at = applying.at
+        self.is_done = False
+        self.is_over: Callable[[], bool] = lambda: False
+        self._applying = applying
+
+    def forget(self, slices: Slices) -> None:
+        pass
+
+    def steps(self, write_set: WriteSet) -> Iterator[None]:
+        assert isinstance(write_set, CopyWriteSet)
+        self.is_done = False
+        at = self.at = msgspec.structs.replace(self._applying.at)
+        count = size = 0
+        for done in self._steps(write_set, at):
+            count += 1
+            size += done
+            if size >= BATCH or self.is_done or self.is_over():
+                break
+            yield
+        self.size = max(count, 1)
+        self._finish(write_set, at)
+
+    def _steps(self, writes: CopyWriteSet, at: CopyProgress) -> Iterator[int]:
+        """Each puts a record in place, and gives its bytes, about. Without end: it `is_done`."""
+        definitions = self._applying.head.definitions
+        while True:
+            rows = self._applying.rows(at.piece)
+            if at.row >= len(rows):
+                at.piece += 1
+                at.row = 0
                 continue
-            problem = await batch.committed
-            if problem is not None:
-                found = progress_of(self._database)
-                self._at = found if found is not None and found.copy == self._at.copy else CopyProgress(self._at.copy)
-                raise problem
-            tell(self._at.piece)
-
-    def _load(self) -> None:
-        """Have the rows of the piece that is next."""
-        at = self._at
-        if self._loaded == at.piece:
-            return
-        data = self._pieces(at.piece)
-        if data is None:
-            raise BadCopy("The copy has no end")
-        self._rows = rows_of(data)
-        self._loaded = at.piece
-
-    def _attempt(self) -> TurnOutcome:
-        """Put as many in place as there is time for. Raises WriterBusy, Problem."""
-        database, now = self._database, self._database.clock.monotonic
-        end = now() + TURN
-        database.store.open_writers((database,), wait=False)
-        if database.env.reserve.is_low:
-            database.require_space()
-        batch = TurnOutcome()
-        writes = CopyWriteSet(database, self._head.node, self._known, keeps=self._keeps, wall_ms=database.clock.wall() * 1000)
-        before = self._at
-        at = self._at = msgspec.structs.replace(before)
-        try:
-            is_done = False
-            for step in self._steps(writes, at):
-                is_done = step
-                if now() >= end:
-                    break
-            self._finish(writes, at, is_done=is_done)
-        except BaseException as error:
-            writes.rollback()
-            self._at = before
-            if isinstance(error, LmdbError):
-                raise store_problem(error, database.env.path) from error
-            raise
-        writes.commit()
-        self._is_done = is_done
-        database.store.applied(AppliedBatch(database, [batch.done]))
-        return batch
-
-    def _steps(self, writes: CopyWriteSet, at: CopyProgress) -> Iterator[bool]:
-        """Each puts a record in place, and says whether that was all. Ends with the piece."""
-        while at.row < len(self._rows):
-            kind, *values = self._rows[at.row]
-            table = self._database.tables.get(at.table) if at.table else None
+            kind, *values = rows[at.row]
+            table = self.database.tables.get(at.table) if at.table else None
             if kind == RECORD:
                 if table is not None:
                     yield from self._remove_between(writes, at, table, values[0])
@@ -239,14 +242,13 @@ class _Applying:
                     writes.replace(table, CopiedRecord(table, None, None, values[0]))
                 elif kind == TABLE:
                     at.table, at.stored, at.removed = values[0], b"", False
-                    if values[0] not in self._head.definitions or values[0] not in self._database.tables:
+                    if values[0] not in definitions or values[0] not in self.database.tables:
                         at.table = ""
             at.row += 1
-            yield kind == END
-        at.piece += 1
-        at.row = 0
+            self.is_done = kind == END
+            yield _ROW + (len(values[1]) + sum(map(len, values[2])) if kind == RECORD else 0)
 
-    def _remove_between(self, writes: CopyWriteSet, at: CopyProgress, table: Table, stored: bytes | None) -> Iterator[bool]:
+    def _remove_between(self, writes: CopyWriteSet, at: CopyProgress, table: Table, stored: bytes | None) -> Iterator[int]:
         """Remove what is here between the last record and this one, None: to the end of the table."""
         while True:
             cursor = writes.txn.cursor(table.primary)
@@ -257,30 +259,36 @@ class _Applying:
                 return
             writes.remove(table, found)
             at.stored = found
-            yield False
+            yield _ROW
 
-    def _finish(self, writes: CopyWriteSet, at: CopyProgress, *, is_done: bool) -> None:
-        state, head, txn = self._state, self._head, writes.txn
-        log = self._database.log
+    def _finish(self, writes: CopyWriteSet, at: CopyProgress) -> None:
+        applying, txn = self._applying, writes.txn
+        state, head, own = applying.state, applying.head, applying.own
+        log = self.database.log
         assert isinstance(log, ReplicatedLog)
         writes.end()
-        if is_done:
-            own = self._own.node
-            applied: dict[Origin, int] = {
-                Origin(node, incarnation): lsn
-                for node, incarnation, lsn in head.applied
-                if (node, incarnation) != (own, self._own.incarnation)
-            }
+        if self.is_done:
+            applied = {Origin(node, incarnation): lsn for node, incarnation, lsn in head.applied}
+            applied.pop(own, None)
             applied[Origin(head.node, head.incarnation)] = head.newest
-            hints: Mapping[str, StreamHint] = {
-                stream: StreamHint(created, sequence) for stream, created, sequence in head.hints if stream not in self._own_streams
+            hints = {
+                stream: StreamHint(created, sequence) for stream, created, sequence in head.hints if stream not in applying.own_streams
             }
-            state.end_copying(txn, applied, hints, self._known)
+            state.end_copying(txn, applied, hints, head.applied_of(own))
         else:
             state.set_copying(txn, _encode(at))
         log.saw(head.version)
-        for entry in writes.entries:
-            log.saw(entry.version)
         log.save_clock(txn)
-        writes.version = log.last_version
         writes.writes_unlogged = True
+
+
+class _CopyLongWrite(LongWrite):
+    def __init__(self, database: Database, work: _Batch) -> None:
+        super().__init__(database.store, work, {}, None, 0)
+        self._applying = work._applying
+
+    def _open(self, txn: Txn) -> CopyWriteSet:
+        applying, database = self._applying, self._database
+        known = applying.head.applied_of(applying.own)
+        keeps = known + 1 < database.log.first_lsn(txn)
+        return CopyWriteSet(database, applying.head.node, known, keeps=keeps, wall_ms=self.wall_ms, txn=txn)

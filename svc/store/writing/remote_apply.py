@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from svc.store.writing.remote_transaction import Origin, RemoteTransaction
 
 logger = logging.getLogger("svc.store")
-
-Outcome = TypeVar("Outcome", bound="TurnOutcome")
 
 TURN = 0.004  # seconds of work in one turn
 LARGE = 200  # entries of a transaction that takes too long for a turn: 10 ms
@@ -112,7 +110,7 @@ class _Applying:
 
     async def _turn(self, attempt: Callable[[], _Batch | None]) -> None:
         """Have `attempt` write in a turn, and wait for its commit."""
-        batch = await in_place(self._database, attempt)
+        batch = await _in_place(self._database, attempt)
         if batch is not None:
             problem = await batch.committed
             if problem is not None:
@@ -238,10 +236,14 @@ class _Applying:
         self._count(work.batch)
 
 
-class TurnOutcome:
-    """What a turn has written, until it is known what became of it. `committed`: None, or the problem."""
+class _Batch:
+    """Transactions that share a commit. `count`: of those that were looked at. `lsn`: up to which they are applied. `failed`: why the next was refused."""
 
     def __init__(self) -> None:
+        self.count = 0
+        self.lsn = 0
+        self.figures = MergeFigures(found=[])
+        self.failed: RefusedTransaction | None = None
         self.committed: asyncio.Future[Problem | None] = asyncio.get_running_loop().create_future()
 
     def done(self, problem: Problem | None) -> None:
@@ -251,17 +253,6 @@ class TurnOutcome:
     def _set(self, problem: Problem | None) -> None:
         if not self.committed.done():
             self.committed.set_result(problem)
-
-
-class _Batch(TurnOutcome):
-    """Transactions that share a commit. `count`: of those that were looked at. `lsn`: up to which they are applied. `failed`: why the next was refused."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-        self.lsn = 0
-        self.figures = MergeFigures(found=[])
-        self.failed: RefusedTransaction | None = None
 
 
 class _LargeTransaction:
@@ -309,7 +300,7 @@ def _add(total: MergeFigures, more: MergeFigures) -> None:
     total.found += more.found
 
 
-async def in_place(database: Database, attempt: Callable[[], Outcome | None]) -> Outcome | None:
+async def _in_place(database: Database, attempt: Callable[[], _Batch | None]) -> _Batch | None:
     """What `attempt` returns, which is called when neither another process nor a long write is under way. Raises Overloaded, and what it raises."""
     if not database.queued_writes.has_place():
         try:
@@ -322,12 +313,12 @@ async def in_place(database: Database, attempt: Callable[[], Outcome | None]) ->
         database.env.leave_place()  # if nothing was written
 
 
-async def _at_end(database: Database, attempt: Callable[[], Outcome | None]) -> Outcome | None:
+async def _at_end(database: Database, attempt: Callable[[], _Batch | None]) -> _Batch | None:
     """The same at the end of a turn in which no other process writes."""
     loop = asyncio.get_running_loop()
-    applied: asyncio.Future[Outcome | None] = loop.create_future()
+    applied: asyncio.Future[_Batch | None] = loop.create_future()
 
-    def end(batch: Outcome | None, error: BaseException | None) -> None:
+    def end(batch: _Batch | None, error: BaseException | None) -> None:
         if applied.done():
             return
         if error is None:

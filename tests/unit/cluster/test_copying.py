@@ -224,7 +224,7 @@ def test_another_node_is_asked_when_one_fails(world: World) -> None:
 
 
 def test_killed_while_it_is_put_in_place(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svc.store.writing.copy_apply.TURN", 0.0)
+    monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1)
     keeper = world.copying()
     world.run(lambda: world.copy(keeper, lambda: keeper.is_mixed and len(world.b.records()) > 20))
     assert keeper.is_mixed and not is_copied(world)
@@ -238,7 +238,7 @@ def test_killed_while_it_is_put_in_place(world: World, monkeypatch: pytest.Monke
 
 
 def test_killed_and_the_file_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svc.store.writing.copy_apply.TURN", 0.0)
+    monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1)
     keeper = world.copying()
     world.run(lambda: world.copy(keeper, lambda: keeper.is_mixed and len(world.b.records()) > 20))
     for path in world.directory.iterdir():
