@@ -13,12 +13,15 @@ The register is a record, `step` its model. What a call was told narrows down wh
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from typing import NamedTuple
+
+COMPARED = 64  # sets of calls at most
 
 
 class Record(NamedTuple):
@@ -183,7 +186,8 @@ def find_order(history: Sequence[Call], initial: State = None, most: int = 1_000
     known = sum(call.end != inf for call in history)
     state = initial
     done = used = 0  # a bit for each call that was put; with and without an outcome
-    tried: dict[tuple[int, State], list[int]] = {(done, state): [used]}
+    tried: defaultdict[tuple[int, State], _Tried] = defaultdict(_Tried)
+    tried[done, state].add(used)
     count = 0
     order: list[tuple[_Entry, State]] = []
     entry, left = head.next, known
@@ -210,7 +214,7 @@ def find_order(history: Sequence[Call], initial: State = None, most: int = 1_000
             after = step(state, entry.call.action)
             bit = 1 << entry.number
             then = (done, used | bit) if unknown_too else (done | bit, used)
-            if not isinstance(after, Refuted) and _is_new(tried.setdefault((then[0], after), []), then[1]):
+            if not isinstance(after, Refuted) and tried[then[0], after].add(then[1]):
                 done, used = then
                 count += 1
                 order.append((entry, state))
@@ -223,12 +227,23 @@ def find_order(history: Sequence[Call], initial: State = None, most: int = 1_000
     return [each.number for each, _ in order]
 
 
-def _is_new(before: list[int], used: int) -> bool:
-    """Whether each of the sets before has a member that this one lacks; then it is added."""
-    if any(each & used == each for each in before):
-        return False
-    before.append(used)
-    return True
+class _Tried:
+    """Sets of calls without outcome that were tried with the same other calls."""
+
+    __slots__ = ("_all", "_smallest")
+
+    def __init__(self) -> None:
+        self._all: set[int] = set()
+        self._smallest: list[int] = []
+
+    def add(self, used: int) -> bool:
+        """Whether it is worth a try: none before was a part of it, as far as those with the fewest members tell."""
+        if used in self._all or any(each & used == each for each in self._smallest):
+            return False
+        self._all.add(used)
+        insort(self._smallest, used, key=int.bit_count)
+        del self._smallest[COMPARED:]
+        return True
 
 
 def is_explained(history: Sequence[Call], initial: State = None) -> bool:
