@@ -30,6 +30,7 @@ class Network:
     def __init__(self, sender_of: Callable[[int], str | None]) -> None:
         self._sender_of = sender_of
         self._ways: dict[str, _Way] = {}
+        self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -50,8 +51,12 @@ class Network:
             self._loop.call_soon_threadsafe(self._set, node, "")
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        """Harmless when done."""
+        if not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     # --- on the thread of the network --------------------------------------------------------------------------------------------------
 
@@ -67,23 +72,44 @@ class Network:
 
     async def _listen(self, node: str, way: _Way) -> None:
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            sender = await asyncio.to_thread(self._sender_of, writer.get_extra_info("peername")[1])
-            task = asyncio.current_task()
-            assert task is not None
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                if sender is None or REFUSES in (self._cut(node), self._cut(sender)):
-                    return
-                way.open[task] = sender
-                there, to_there = await asyncio.open_connection("127.0.0.1", way.target)
-                try:
-                    pumps = [self._pump(reader, to_there, node, sender), self._pump(there, writer, node, sender)]
-                    await asyncio.wait([self._loop.create_task(pump) for pump in pumps], return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    to_there.transport.abort()
-            way.open.pop(task, None)
-            writer.transport.abort()
+            try:
+                with contextlib.suppress(OSError, asyncio.CancelledError):
+                    await self._connect(node, way, reader, writer)
+            finally:
+                writer.transport.abort()
 
-        await asyncio.start_server(take, "127.0.0.1", way.port)
+        self._servers.append(await asyncio.start_server(take, "127.0.0.1", way.port))
+
+    async def _connect(self, node: str, way: _Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry what the two ends say, until one of them ends."""
+        sender = await asyncio.to_thread(self._sender_of, writer.get_extra_info("peername")[1])
+        if sender is None or REFUSES in (self._cut(node), self._cut(sender)):
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        way.open[task] = sender
+        try:
+            there, to_there = await asyncio.open_connection("127.0.0.1", way.target)
+            pumps = [self._loop.create_task(self._pump(*ends, node, sender)) for ends in ((reader, to_there), (there, writer))]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                to_there.transport.abort()
+                for pump in pumps:
+                    pump.cancel()
+        finally:
+            del way.open[task]
+
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(3):
+            await asyncio.sleep(0)  # until the sockets are closed
+        await self._loop.shutdown_default_executor()
 
     def _cut(self, node: str) -> str:
         return self._ways[node].cut

@@ -118,6 +118,7 @@ class Nodes:
     def kill(self) -> None:
         for node in self.all:
             node.kill()
+        self.network.close()
 
     def _sender_of(self, port: int) -> str | None:
         return next((node.name for node in self.all if node.owns_port(port)), None)
