@@ -19,6 +19,7 @@ from svc.clock import Clock
 from svc.cluster.admission import inbox_of
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
 from svc.cluster.client import Address, Connection, Unavailable
+from svc.cluster.confirmation import Confirmations
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
@@ -87,6 +88,8 @@ class Replication:
         self.requests = NodeRequests(options.node)
         self.positions = Positions(clock, __version__, self.outboxes, self.peers)
         self.requests.hear(NOTICE, self.positions.hear)
+        self.confirmations = Confirmations(self.outboxes, self.peers, self.positions)
+        self.positions.on_confirmed.append(self.confirmations.look)
         self._telling: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._public = ""
@@ -176,6 +179,7 @@ class Replication:
             is_sent=is_sent,
             noted=lambda: state.published(database.snapshot()),
         )
+        outbox.on_published = partial(self.confirmations.look, database.name)
         self.outboxes[database.name] = outbox
         self._tasks[database.name] = asyncio.get_running_loop().create_task(outbox.run())
         for peer in self.peers.values():

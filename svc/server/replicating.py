@@ -13,6 +13,7 @@ from svc.logs import Logger, Logs
 from svc.operations.cluster_nodes import PORT, node_url, split_address
 from svc.reactor import Reactor
 from svc.realtime.commit_feed import CommitFeed
+from svc.server.confirming import RemoteCommits
 from svc.siblings import Siblings
 from svc.store import Database, LogEntry, Store
 from svc.store.system import CERTIFICATE_TABLE, NODE_TABLE, SYSTEM
@@ -45,6 +46,15 @@ class Replicating:
         self._lead: Any = None
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
+        store.remote_commits = RemoteCommits(
+            store,
+            siblings,
+            reactor.clock,
+            self._section.hostname,
+            self._section.confirm_timeout,
+            replicated_databases(self._section.databases),
+            lambda: None if self.replication is None else self.replication.confirmations,
+        )
 
     def begin(self) -> None:
         """Replicate as soon as this process leads. Never raises: what hinders it is logged."""
