@@ -521,6 +521,8 @@ class Instance:
         from svc.server.replicating import Replicating
 
         self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor)
+        self._replicating.record = self.analytics.recorder.record
+        self.node.more_families = self._replicating.families
         self.reactor.loop.call_soon(self._replicating.begin)  # which needs the loop to run
         self.periodic.sweeps.append(self._replicating.sweep)
 

@@ -94,6 +94,12 @@ def nodes(tmp_path: Path, app: Path) -> Iterator[list[Node]]:
         node.stop()
 
 
+def metrics(node: Node) -> str:
+    answer = httpx.get(f"{node.process.operations_url}/metrics", auth=("admin", PASSWORD), timeout=LIMIT)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
 def are_equal(nodes: list[Node]) -> bool:
     first, *others = [node.items() for node in nodes]
     return all(other == first for other in others)
@@ -113,6 +119,21 @@ def test_what_is_put_at_one_is_got_at_all(nodes: list[Node]) -> None:
     a.put("z", n=3)
     wait_until(lambda: are_equal(nodes) and set(a.items()) == {"z"})
     assert [node.http.get("/Own/y").status_code for node in nodes] == [200, 404, 404]
+    wait_until(lambda: "svc_replication_lag_entries{" in metrics(a) and 'type="ingress"' in metrics(a))
+    for line in (
+        'svc_replication_connected{node="b"} 1',
+        'svc_replication_reading{node="c",database="data"} 1',
+        'svc_replication_publishing{database="data"} 1',
+        'svc_replication_unique_conflicts_total{node="b",database="data"} 0',
+    ):
+        assert line in metrics(a)
+    wait_until(
+        lambda: all(
+            f'svc_replication_lag_entries{{node="{other}",database="data",direction="{way}"}} 0' in metrics(a)
+            for other in "bc"
+            for way in ("sent", "received")
+        )
+    )
 
 
 def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[Node]) -> None:
