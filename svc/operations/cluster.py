@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import isawaitable
 from typing import Any
 
 from svc.errors import ClientError, NotFound, Refusal
@@ -22,6 +23,7 @@ from svc.operations.cluster_nodes import (
 from svc.operations.cluster_routes import cluster_delete_routes, cluster_get_routes, cluster_set_routes, read_routes
 from svc.operations.fields import Field, bad_request, read_fields
 from svc.operations.node import Node
+from svc.operations.node_exchange import NodeEntry, check_entry, delete_certificate, exchange, put_certificate, store_exchange
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.store import Table, Transaction
 from svc.store.system import NODE_TABLE, SYSTEM
@@ -43,17 +45,19 @@ def known_nodes(node: Node) -> list[dict[str, Any]]:
     """The records of the registry by name, this node's own left out."""
     table = _table(node)
     records = (decode(raw) for _, raw in table.scan(table.database.snapshot()))
-    return [record for record in records if record["name"] != node.name]
+    return [record for record in records if isinstance(record.get("name"), str) and record["name"] != node.name]
 
 
-def _known(node: Node, name: str) -> dict[str, Any] | None:
-    raw = _table(node).get_raw(name)
-    return None if raw is None else decode(raw)
+def _known_name(node: Node, name: str) -> str | None:
+    """The name of a known node as the registry writes it; None: it is not known."""
+    if _table(node).get_raw(name) is not None:
+        return name
+    return next((each["name"] for each in known_nodes(node) if each["name"].lower() == name.lower()), None)
 
 
 def _put(call: Call, transaction: Transaction, record: dict[str, Any], decide: Decide | None = None) -> None:
     table = _table(call.node)
-    if record["name"] == call.node.name.lower():
+    if record["name"].lower() == call.node.name.lower():
         raise bad_request(f"'{record['name']}' is this node")
     transaction.put(table, record["name"], record if decide is not None else table.validator.record(record), decide=decide)
 
@@ -69,16 +73,43 @@ def _where(call: Call) -> str:
 
 
 def add_node(call: Call) -> Any:
+    done = lambda name: f"Successfully added '{name}' to {_where(call)}"  # noqa: E731
+    if _is_exchanged(call.node, call.arguments):
+        return _exchange(call, done)
     record = record_of(call.arguments)
     _check_size(call.node, 1)
     transaction = call.begin(_UPSERT)
+    if call["certificate"] is not None:
+        check_entry(call.node, NodeEntry(record["name"], record["url"], call["certificate"]))
+        put_certificate(call.node, transaction, record["name"], call["certificate"])
     _put(call, transaction, record)
-    return call.commit(transaction, lambda: f"Successfully added '{record['name']}' to {_where(call)}")
+    return call.commit(transaction, lambda: done(record["name"]))
 
 
 def update_node(call: Call) -> Any:
+    done = lambda name: f"Successfully updated '{name}'"  # noqa: E731
+    if _is_exchanged(call.node, call.arguments):
+        return _exchange(call, done, moves=True)
     record = record_of(call.arguments)
-    return _update(call, record["name"], lambda known: record)
+    return _update(call, record["name"], lambda known: record, call["certificate"])
+
+
+def _is_exchanged(node: Node, arguments: Mapping[str, Any]) -> bool:
+    """Whether the other node is asked, and told of this one."""
+    return node.replication is not None and arguments.get("authorization") is not None
+
+
+async def _exchange(call: Call, done: Callable[[str], str], *, moves: bool = False) -> Any:
+    _check_size(call.node, 1)
+    found, other, record = await exchange(call, call.arguments, moves=moves)
+    try:
+        transaction = call.begin(_UPSERT)
+        store_exchange(call.node, transaction, other, record)
+        answer = call.commit(transaction, lambda: done(record["name"]))
+        return await answer if isawaitable(answer) else answer
+    except BaseException:
+        await found.undo()
+        raise
 
 
 def set_node_replication(call: Call) -> Any:
@@ -95,31 +126,45 @@ def set_node_replication(call: Call) -> Any:
     return _update(call, name, changed)
 
 
-def _update(call: Call, name: str, changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
+def _update(call: Call, name: str, changed: Callable[[Mapping[str, Any]], dict[str, Any]], certificate: str | None = None) -> Any:
     """Change what is known of a node when it is written. `changed`: the new properties, given the record that is there, empty if there is none."""
-    if _known(call.node, name) is None:
+    known_name = _known_name(call.node, name)
+    if known_name is None:
         _check_size(call.node, 1)
+    name = known_name or name
     table = _table(call.node)
 
     def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
         known = stored or {}
-        merged = {**known, **changed(known)}
+        merged = {**known, **changed(known), "name": name}
         if call["url"] is None and "url" in known:
             merged["url"] = known["url"]
         return table.validator.record(merged)
 
     transaction = call.begin(_UPSERT)
+    if certificate is not None:
+        check_entry(call.node, NodeEntry(name, "", certificate), moves=True)
+        put_certificate(call.node, transaction, name, certificate)
     _put(call, transaction, {"name": name}, decide)
     return call.commit(transaction, lambda: f"Successfully updated '{name}'")
 
 
 def remove_node(call: Call) -> Any:
-    name, _ = node_of(call.arguments)
-    if _known(call.node, name) is None:
-        raise NotFound(f"Node '{name}' was not found")
+    wanted, _ = node_of(call.arguments)
+    name = _known_name(call.node, wanted)
+    if name is None:
+        raise NotFound(f"Node '{wanted}' was not found")
     transaction = call.begin()
-    transaction.delete(_table(call.node), name)
+    _remove(call, transaction, name)
     return call.commit(transaction, lambda: f"Successfully removed '{name}' from {_where(call)}")
+
+
+def _remove(call: Call, transaction: Transaction, name: str) -> None:
+    """A node with what vouches for it: it is cut off as soon as this is on the disk."""
+    if call.node.replication is not None and name.lower() == call.node.name.lower():
+        raise bad_request(f"'{name}' is this node: remove it from the others")
+    transaction.delete(_table(call.node), name)
+    delete_certificate(call.node, transaction, name)
 
 
 def configure_cluster(call: Call) -> Any:
@@ -195,11 +240,12 @@ _NAMES = (
 )
 NODE_FIELDS = (
     *_NAMES,
-    Field("verify_tls", "bool", "Check its certificate.", default=True),
+    Field("verify_tls", "bool", "Check the certificate of its operations.", default=True),
     Field(
-        "authorization", "any", "`username` and `password`, or the value of a header: to log in there.", secret=True, check=_authorization
+        "authorization", "any", "`username` and `password`, or the value of a header: to log in there. With them both nodes learn of each other.", secret=True, check=_authorization
     ),
     Field("retain_authorization", "bool", "Keep these credentials in the registry.", default=False),
+    Field("certificate", "string", "Its certificate, PEM, and that of its authority: to make it known without credentials.", secret=False),
     Field("revoked_certificates", "strings", "Serial numbers of certificates that are no longer trusted."),
     Field("shard", "integer", "Number of its shard.", low=0, high=MAX_SHARD),
     Field("start_time", "any", "Replicate only newer entries: an ISO date, or ms.", check=_start_time),

@@ -58,6 +58,17 @@ def node_url(host: str, port: int | None = None) -> str:
     return f"wss://{f'[{host}]' if ':' in host else host}:{port or PORT}"
 
 
+def same_address(one: str, other: str) -> bool:
+    """Whether two URLs of exchange ports lead to one.
+
+    >>> same_address("wss://B", "wss://b:9933/"), same_address("wss://b", "wss://c")
+    (True, False)
+    """
+    found = [split_address(url) for url in (one, other)]
+    hosts = [None if each is None else (each[0], each[1] or PORT) for each in found]
+    return hosts[0] == hosts[1] is not None or one == other
+
+
 def is_nats(body: Mapping[str, Any]) -> bool:
     """Whether a body names the node in the other vocabulary."""
     return body.get("node_name") is not None and body.get("hostname") is None and body.get("url") is None

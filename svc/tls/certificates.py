@@ -45,6 +45,7 @@ _FAULTS = (
 )
 """Exceptions of `cryptography` for invalid input."""
 
+MAX_NAMES = 100  # of a certificate: those of one more are not looked at
 LIFE = datetime.timedelta(days=3652)  # ten years
 _EARLIER = datetime.timedelta(hours=1)  # for clients whose clocks are slow
 _MAX_NAME = 64  # characters of a common name (RFC 5280, ub-common-name)
@@ -326,6 +327,15 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
     if not names:
         names = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     return names
+
+
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """The common name and the alternative names, MAX_NAMES at most. Empty if they cannot be read."""
+    try:
+        common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        return list(dict.fromkeys((*common, *hosts_of(certificate))))[:MAX_NAMES]
+    except _FAULTS:
+        return []
 
 
 def is_self_signed(certificate: x509.Certificate) -> bool:
