@@ -18,13 +18,16 @@ from svc.store.database import Database
 
 
 class Peer:
-    """`name`: of the node. `inboxes`: by name of the database. Used on the thread of the loop alone."""
+    """`name`: of the node. `inboxes`: by name of the database. `on_connected`: called whenever there is a connection; `on_applied`: with the name of a database
+    when more of what the node has written to it is applied. Used on the thread of the loop alone."""
 
     def __init__(self, name: str, own_name: str, connect: Callable[[], Awaitable[Connection]], log: Logger) -> None:
         """`connect`: to the node's engine. Raises ConnectFailed."""
         self.name = name
         self._own_name = own_name
         self.inboxes: dict[str, Inbox] = {}
+        self.on_connected: Callable[[], None] = lambda: None
+        self.on_applied: Callable[[str], None] = lambda database: None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._up = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -42,6 +45,7 @@ class Peer:
         """Read what it writes to this database. Raises ValueError for names that no stream can have."""
         name = stream_name(database.name, self.name)
         inbox = Inbox(database, self.name, name, self._reader_of(name), self._fetch_definitions)
+        inbox.on_applied = lambda: self.on_applied(database.name)
         self.inboxes[database.name] = inbox
         self._tasks[database.name] = _spawn(inbox.run())
 
@@ -66,6 +70,18 @@ class Peer:
         """Raises Unavailable."""
         await tell_node(self._connection(), self._own_name, self.name, kind, data)
 
+    async def ping(self) -> float:
+        """Seconds to its engine and back. Raises Unavailable."""
+        return await self._connection().latency()
+
+    @property
+    def is_connected(self) -> bool:
+        return self.link.connection is not None
+
+    @property
+    def logs(self) -> Mapping[str, Inbox]:
+        return self.inboxes
+
     def _connection(self) -> Connection:
         connection = self.link.connection
         if connection is None:
@@ -80,6 +96,7 @@ class Peer:
     def _set_up(self) -> None:
         if self.link.connection is not None:
             self._up.set()
+            self.on_connected()
 
     def _lost(self, reason: str) -> None:
         self._up.clear()

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from svc import __version__
 from svc.clock import Clock
 from svc.cluster.admission import inbox_of
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
@@ -26,6 +27,7 @@ from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
+from svc.cluster.positions import NOTICE, Positions
 from svc.cluster.requests import NodeRequests
 from svc.errors import ClientError, Problem
 from svc.logs import Logger
@@ -83,6 +85,9 @@ class Replication:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._engine_up = asyncio.Event()
         self.requests = NodeRequests(options.node)
+        self.positions = Positions(clock, __version__, self.outboxes, self.peers)
+        self.requests.hear(NOTICE, self.positions.hear)
+        self._telling: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._public = ""
 
@@ -105,12 +110,15 @@ class Replication:
         self.engine.start()
         self.look_at_databases()
         self._look_at_nodes()
+        self._telling = asyncio.get_running_loop().create_task(self.positions.run())
 
     async def end(self) -> None:
         """Stop all of it; what is under way is done again by whoever leads next. Harmless when done."""
         engine, self.engine = self.engine, None
-        for task in [*self._tasks.values(), *self._closing]:
+        telling, self._telling = self._telling, None
+        for task in [*self._tasks.values(), *self._closing, *([] if telling is None else [telling])]:
             await cancelled(task)
+        self.positions.close()
         self._tasks.clear()
         for peer in self.peers.values():
             await peer.close()
@@ -207,6 +215,8 @@ class Replication:
                 self._close(self.peers.pop(name).close())
         for name in found.keys() - self.peers.keys():
             peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log)
+            peer.on_connected = partial(self.positions.greet, name)
+            peer.on_applied = partial(self.positions.applied, name)
             for database in self.outboxes.values():
                 peer.add(database.database)
             peer.start()
