@@ -10,78 +10,72 @@ import msgspec
 if TYPE_CHECKING:
     from svc.cluster.inbox import Inbox
     from svc.cluster.peer import Peer
+    from svc.cluster.positions import Lag
     from svc.cluster.replication import Replication
-    from svc.store.database import Database
-
-
-class DatabaseState(msgspec.Struct, frozen=True):
-    """Of a database on the node that tells: `newest`: LSN of the last entry of its log. `published`: up to where its stream has all of it. `incarnation`:
-    hexadecimal digits. `applied`: of the node that asks, up to where its entries are applied here, by name of the origin."""
-
-    incarnation: str
-    newest: int
-    published: int
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """`databases`: by name. `connected_nodes`: names."""
+    """What a node says of its connections. `connected_nodes`: names. `has_caught_up`: it has applied all that it knows others to have."""
 
-    databases: dict[str, DatabaseState]
     connected_nodes: list[str]
     routes: list[Any]
+    has_caught_up: bool = True
+
+
+def state_of(replication: Replication, routes: list[Any]) -> NodeState:
+    return NodeState(connected_nodes(replication), routes, next(replication.positions.missing(), None) is None)
 
 
 def connected_nodes(replication: Replication) -> list[str]:
-    return sorted(name for name, peer in replication.peers.items() if peer.link.connection is not None)
+    return sorted(name for name, peer in replication.peers.items() if peer.is_connected)
 
 
-def database_states(replication: Replication) -> dict[str, DatabaseState]:
-    return {name: _state(outbox.database, outbox.published) for name, outbox in replication.outboxes.items()}
-
-
-def _state(database: Database, published: int) -> DatabaseState:
-    assert database.replication is not None
-    snapshot = database.snapshot()
-    return DatabaseState(database.replication.incarnation(snapshot).hex(), database.log.newest_lsn(snapshot), published)
-
-
-def status_of(replication: Replication, peer: Peer, state: NodeState | None, latency: float | None) -> dict[str, Any]:
-    """`connected`, `reason` and `database_sockets`. `state`: what the node says of itself now, None: it says nothing. `latency`: seconds."""
-    connected = peer.link.connection is not None
-    found: dict[str, Any] = {
-        "connected": connected,
-        "database_sockets": [_socket(replication, peer, inbox, state, latency) for _, inbox in sorted(peer.inboxes.items())],
-    }
-    if not connected:
+def status_of(replication: Replication, peer: Peer) -> dict[str, Any]:
+    """Of one node: `connected`, `reason` if it is not, `version` that it has, `database_sockets`."""
+    known = replication.positions.node(peer.name)
+    found: dict[str, Any] = {"connected": peer.is_connected}
+    if not peer.is_connected:
         found["reason"] = peer.link.fault or "it is being connected"
+    if known is not None and known.version:
+        found["version"] = known.version
+    latency = None if known is None or known.latency is None or not peer.is_connected else round(known.latency * 1000, 3)
+    found["database_sockets"] = [
+        _socket(replication, peer, inbox, latency) for name, inbox in sorted(peer.inboxes.items()) if name in replication.outboxes
+    ]
     return found
 
 
-def _socket(replication: Replication, peer: Peer, inbox: Inbox, state: NodeState | None, latency: float | None) -> dict[str, Any]:
+def _socket(replication: Replication, peer: Peer, inbox: Inbox, latency: float | None) -> dict[str, Any]:
     name = inbox.database.name
-    connected = peer.link.connection is not None
+    positions = replication.positions.positions(peer.name, name)
+    outbox = replication.outboxes[name]
     found: dict[str, Any] = {
         "database": name,
-        "connected": connected and not inbox.reason,
-        "latency": None if latency is None else round(latency * 1000, 3),
+        "connected": peer.is_connected and not inbox.reason,
+        "latency": latency,
         "thread_id": 0,
         "nodes": [peer.name],
-        "lastReceivedRemoteTime": _http_date(inbox.committed_ms),
-        "lastReceivedLocalTime": _http_date(inbox.received_ms),
+        "lastCommitConfirmed": _http_date(positions.confirmed_at),
+        "lastReceivedRemoteTime": _http_date(positions.received_remote),
+        "lastReceivedLocalTime": _http_date(positions.received_local),
+        "lastSendTime": _http_date(outbox.sent_at or None),
+        "lag": _lag(positions.here),
+        "lagThere": _lag(positions.there),
     }
-    outbox = replication.outboxes.get(name)
-    found["lastSendTime"] = _http_date(0.0 if outbox is None else outbox.sent_ms)
-    reason = peer.link.fault if not connected else inbox.reason
-    if reason:
-        found["reason"] = reason
+    if outbox.published >= 0 and outbox.published < outbox.database.log.newest_lsn(outbox.database.snapshot()):
+        found["sendingMessage"] = True
+    if peer.is_connected and inbox.reason:
+        found["reason"] = inbox.reason
     if inbox.needs_copy:
         found["needsCopy"] = True
-    there = None if state is None else state.databases.get(name)
-    if there is not None and there.incarnation == inbox.incarnation:
-        found["behind"] = max(there.newest - inbox.applied, 0)
     return found
 
 
-def _http_date(ms: float) -> str | None:
+def _lag(lag: Lag) -> dict[str, Any]:
+    """ms."""
+    return {"entries": lag.entries, "ms": None if lag.seconds is None else round(lag.seconds * 1000, 1)}
+
+
+def _http_date(seconds: float | None) -> str | None:
     """None: never."""
-    return formatdate(ms / 1000, usegmt=True) if ms else None
+    return None if seconds is None else formatdate(seconds, usegmt=True)

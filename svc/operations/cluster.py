@@ -11,7 +11,7 @@ from inspect import isawaitable
 from typing import Any
 
 from svc.errors import ClientError, NotFound, Refusal
-from svc.operations.call import Call
+from svc.operations.call import Call, find_database
 from svc.operations.cluster_nodes import (
     MAX_SHARD,
     checked_subscriptions,
@@ -21,10 +21,11 @@ from svc.operations.cluster_nodes import (
     record_of,
 )
 from svc.operations.cluster_routes import cluster_delete_routes, cluster_get_routes, cluster_set_routes, read_routes
-from svc.operations.fields import Field, bad_request, read_fields
+from svc.operations.fields import DATABASE, Field, bad_request, read_fields
 from svc.operations.node import Node
 from svc.operations.node_exchange import NodeEntry, check_entry, delete_certificate, exchange, put_certificate, store_exchange
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
+from svc.operations.replication_control import ReplicationControl
 from svc.store import Table, Transaction
 from svc.store.system import NODE_TABLE, SYSTEM
 from svc.store.values.records import decode
@@ -32,6 +33,8 @@ from svc.store.writing.write_set import Decide
 
 _UPSERT = 3  # of `store.log.OPERATIONS`
 MAX_NODES = 1000  # of the registry
+NETWORK_SECONDS = 5.0  # for which `cluster_network` waits for the others
+MAX_NETWORK_MS = 60_000.0
 
 
 # --- the registry -------------------------------------------------------------------------------------------------------------------------
@@ -73,7 +76,9 @@ def _where(call: Call) -> str:
 
 
 def add_node(call: Call) -> Any:
-    done = lambda name: f"Successfully added '{name}' to {_where(call)}"  # noqa: E731
+    def done(name: str) -> str:
+        return f"Successfully added '{name}' to {_where(call)}"
+
     if _is_exchanged(call.node, call.arguments):
         return _exchange(call, done)
     record = record_of(call.arguments)
@@ -81,15 +86,14 @@ def add_node(call: Call) -> Any:
     transaction = call.begin(_UPSERT)
     if call["certificate"] is not None:
         check_entry(call.node, NodeEntry(record["name"], record["url"], call["certificate"]))
-        put_certificate(call.node, transaction, record["name"], call["certificate"])
+        put_certificate(call.node.store, transaction, record["name"], call["certificate"])
     _put(call, transaction, record)
     return call.commit(transaction, lambda: done(record["name"]))
 
 
 def update_node(call: Call) -> Any:
-    done = lambda name: f"Successfully updated '{name}'"  # noqa: E731
     if _is_exchanged(call.node, call.arguments):
-        return _exchange(call, done, moves=True)
+        return _exchange(call, lambda name: f"Successfully updated '{name}'", moves=True)
     record = record_of(call.arguments)
     return _update(call, record["name"], lambda known: record, call["certificate"])
 
@@ -144,7 +148,7 @@ def _update(call: Call, name: str, changed: Callable[[Mapping[str, Any]], dict[s
     transaction = call.begin(_UPSERT)
     if certificate is not None:
         check_entry(call.node, NodeEntry(name, "", certificate), moves=True)
-        put_certificate(call.node, transaction, name, certificate)
+        put_certificate(call.node.store, transaction, name, certificate)
     _put(call, transaction, {"name": name}, decide)
     return call.commit(transaction, lambda: f"Successfully updated '{name}'")
 
@@ -191,31 +195,74 @@ def configure_cluster(call: Call) -> Any:
 
 
 def cluster_status(call: Call) -> Any:
+    if call.node.replication is not None:
+        return _status(call.node, call.node.replication)
     node = call.node
     databases = [name for name in node.store.databases if name != SYSTEM]
     connections = []
     for record in known_nodes(node):
-        connection: dict[str, Any] = {
-            "replicateByDefault": True,
-            "replicates": False,
-            "url": record.get("url"),
-            "name": record["name"],
-            "subscriptions": record.get("subscriptions"),
-            "database_sockets": [{"database": name, "connected": False} for name in databases],
-        }
-        if record.get("shard") is not None:
-            connection["shard"] = record["shard"]
-        connections.append(connection)
+        sockets = [{"database": name, "connected": False} for name in databases]
+        connections.append({**_connection(record, replicates=False), "database_sockets": sockets})
     return {"type": "cluster-status", "node_name": node.name, "is_enabled": False, "connections": connections}
+
+
+def _connection(record: Mapping[str, Any], *, replicates: Any) -> dict[str, Any]:
+    """What the registry has of a node."""
+    found: dict[str, Any] = {
+        "replicateByDefault": True,
+        "replicates": replicates,
+        "url": record.get("url"),
+        "name": record["name"],
+        "subscriptions": record.get("subscriptions"),
+    }
+    if record.get("shard") is not None:
+        found["shard"] = record["shard"]
+    return found
+
+
+async def _status(node: Node, replication: ReplicationControl) -> Any:
+    states = await replication.status()
+    records = {record["name"]: record for record in known_nodes(node)}
+    connections = []
+    for name in sorted(records.keys() | states.keys()):
+        record = records.get(name, {"name": name})
+        state = states.get(name) or {"connected": False, "reason": "its address is not known", "database_sockets": []}
+        given = record.get("replicates")
+        connections.append({**_connection(record, replicates=True if given is None else given), **state})
+    return {"type": "cluster-status", "node_name": node.name, "is_enabled": True, "connections": connections}
 
 
 async def cluster_network(call: Call) -> Any:
     routes = await call.on_helper(partial(read_routes, call.node.config))
-    return {"nodes": [{"name": call.node.name, "response_time": 0, "connected_nodes": [], "routes": routes}]}
+    replication = call.node.replication
+    if replication is None:
+        return {"nodes": [{"name": call.node.name, "response_time": 0, "connected_nodes": [], "routes": routes}]}
+    seconds = NETWORK_SECONDS if call["timeout"] is None else min(call["timeout"], MAX_NETWORK_MS) / 1000
+    others = await replication.network(seconds)
+    own = {"name": call.node.name, "response_time": 0, "connected_nodes": await replication.connected_nodes(), "routes": routes}
+    return {"nodes": [own, *others]}
 
 
 def purge_stream(call: Call) -> Any:
-    raise Refusal({"error": "Streams are not available"}, 501)
+    replication = call.node.replication
+    if replication is None:
+        raise Refusal({"error": "Streams are not available"}, 501)
+    if call["table"] is not None:
+        raise bad_request("'table' cannot be given: messages of a stream hold whole transactions, of all tables of a database")
+    if find_database(call.node, call["database"]).name == SYSTEM:
+        raise bad_request(f"The stream of '{SYSTEM}' is not shortened: it has which nodes there are")
+    options = call["options"] or {}
+    keep, seq = options.get("keep"), options.get("seq")
+    if (keep is None) is (seq is None) or not all(value is None or (type(value) is int and value >= 0) for value in (keep, seq)):
+        raise bad_request(
+            "'options' must have either 'keep', the number of newest messages that stay, or 'seq', the number of the first that stays"
+        )
+    return _purge(replication, call["database"], keep, seq)
+
+
+async def _purge(replication: ReplicationControl, database: str, keep: int | None, seq: int | None) -> Any:
+    answer = await replication.purge(database, keep, seq)
+    return f"Successfully purged the stream of database '{database}'" if answer is None else answer
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------
@@ -242,10 +289,14 @@ NODE_FIELDS = (
     *_NAMES,
     Field("verify_tls", "bool", "Check the certificate of its operations.", default=True),
     Field(
-        "authorization", "any", "`username` and `password`, or the value of a header: to log in there. With them both nodes learn of each other.", secret=True, check=_authorization
+        "authorization",
+        "any",
+        "`username` and `password`, or the value of a header: to log in there. With them both nodes learn of each other.",
+        secret=True,
+        check=_authorization,
     ),
     Field("retain_authorization", "bool", "Keep these credentials in the registry.", default=False),
-    Field("certificate", "string", "Its certificate, PEM, and that of its authority: to make it known without credentials.", secret=False),
+    Field("certificate", "string", "Its certificate, PEM, and that of its authority: to make it known without credentials."),
     Field("revoked_certificates", "strings", "Serial numbers of certificates that are no longer trusted."),
     Field("shard", "integer", "Number of its shard.", low=0, high=MAX_SHARD),
     Field("start_time", "any", "Replicate only newer entries: an ISO date, or ms.", check=_start_time),
@@ -378,10 +429,16 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="purge_stream",
         category="clustering",
-        summary="Shorten a stream of replication. Streams are not used: 501.",
+        summary="Shorten the stream in which this node keeps what it has written to a database for the others.",
         permission=SUPER_USER,
         handler=purge_stream,
-        returns="Nothing; status 501.",
-        example={},
+        fields=(
+            DATABASE,
+            Field("table", "any", "Refused: messages hold whole transactions."),
+            Field("options", "object", "`keep`: how many of the newest messages stay; or `seq`: number of the first that stays."),
+        ),
+        returns="A message.",
+        notes="Nodes that have not read what is removed copy the database. Without a `replication` section: 501.",
+        example={"database": "data", "options": {"keep": 1000}},
     ),
 )

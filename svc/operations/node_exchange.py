@@ -24,7 +24,7 @@ from svc.errors import ClientError, Problem, ServerError
 from svc.operations.cluster_nodes import node_of, record_of, same_address, split_address
 from svc.operations.fields import bad_request
 from svc.operations.node_client import NodeClient, NotReached, client_context, header_of, operations_address
-from svc.store import Table, Transaction
+from svc.store import Store, Table, Transaction
 from svc.store.system import CERTIFICATE_TABLE, NODE_TABLE, SYSTEM, node_certificate_name
 from svc.store.values.conversion import printable
 from svc.store.values.records import decode
@@ -46,16 +46,16 @@ class NodeEntry(msgspec.Struct, frozen=True):
     certificate: str
 
 
-def table_of(node: Node, name: str) -> Table:
-    return node.store.databases[SYSTEM].tables[name]
+def table_of(store: Store, name: str) -> Table:
+    return store.databases[SYSTEM].tables[name]
 
 
 def own_entry(node: Node) -> NodeEntry:
     """Of this node. Raises 503 before it has entered itself into its registry, 501 if there is no TLS between the nodes."""
-    record = table_of(node, NODE_TABLE).get_raw(node.name)
+    record = table_of(node.store, NODE_TABLE).get_raw(node.name)
     if record is None:
         raise ServerError("This node does not replicate yet; its log says why", 503)
-    certificate = table_of(node, CERTIFICATE_TABLE).get_raw(node_certificate_name(node.name))
+    certificate = table_of(node.store, CERTIFICATE_TABLE).get_raw(node_certificate_name(node.name))
     if certificate is None:
         raise ServerError("Certificates are not exchanged over a plain port ('replication.port')", 501)
     return NodeEntry(node.name, decode(record)["url"], decode(certificate)["certificate"])
@@ -85,7 +85,7 @@ def check_entry(node: Node, entry: NodeEntry, what: str = "'certificate'", *, mo
     if entry.name.lower() == node.name.lower():
         raise ClientError(f"'{entry.name}' is this node: two nodes cannot have one name", 409)
     check_certificate(entry.certificate, entry.name, node.clock.wall(), what)
-    raw = table_of(node, NODE_TABLE).get_raw(entry.name)
+    raw = table_of(node.store, NODE_TABLE).get_raw(entry.name)
     known = None if raw is None else decode(raw).get("url")
     if not moves and known is not None and not same_address(known, entry.url):
         raise ClientError(f"The name '{entry.name}' is that of the node at {known}: use 'update_node' if it has moved there", 409)
@@ -94,7 +94,7 @@ def check_entry(node: Node, entry: NodeEntry, what: str = "'certificate'", *, mo
 # --- writing ------------------------------------------------------------------------------------------------------------------------------
 
 
-def put_certificate(node: Node, transaction: Transaction, name: str, text: str) -> None:
+def put_certificate(store: Store, transaction: Transaction, name: str, text: str) -> None:
     from svc.tls.certificates import details_of, is_self_signed, read_certificate
 
     leaf = read_certificate(text.encode(errors="replace"), "'certificate'")
@@ -106,12 +106,12 @@ def put_certificate(node: Node, transaction: Transaction, name: str, text: str) 
         "hosts": [name],
         "uses": [REPLICATION_USE],
     }
-    table, key = table_of(node, CERTIFICATE_TABLE), node_certificate_name(name)
+    table, key = table_of(store, CERTIFICATE_TABLE), node_certificate_name(name)
     transaction.put(table, key, table.validator.record({"name": key, **record}))
 
 
 def delete_certificate(node: Node, transaction: Transaction, name: str) -> None:
-    table, key = table_of(node, CERTIFICATE_TABLE), node_certificate_name(name)
+    table, key = table_of(node.store, CERTIFICATE_TABLE), node_certificate_name(name)
     if table.get_raw(key) is not None:
         transaction.delete(table, key)
 
@@ -146,21 +146,27 @@ class Exchange:
             raise NotReached(f"What answers at {self.where} is no svc")
         name = status.get("node_name")
         if status.get("is_enabled") is not True:
-            raise NotReached(f"The node at {self.where} does not replicate: it needs a section 'replication' in its configuration, and a version that has it")
+            raise NotReached(
+                f"The node at {self.where} does not replicate: it needs a section 'replication' in its configuration, and a version that has it"
+            )
         if not isinstance(name, str) or not name:
             raise NotReached(f"What answers at {self.where} has no name")
         if wanted is not None and name.lower() != wanted.lower():
-            raise NotReached(f"The node at {self.where} is '{printable(name)}', not '{wanted}': give its name as 'hostname', its address as 'url'")
+            raise NotReached(
+                f"The node at {self.where} is '{printable(name)}', not '{wanted}': give its name as 'hostname', its address as 'url'"
+            )
         entries = await self._read_entries()
         entry = entries.pop(name, None)
         if entry is None:
-            raise NotReached(f"The node '{printable(name)}' at {self.where} has not entered its address and certificate yet; its log says why")
+            raise NotReached(
+                f"The node '{printable(name)}' at {self.where} has not entered its address and certificate yet; its log says why"
+            )
         if url is not None:
             entry = NodeEntry(name, url, entry.certificate)
         check = partial(check_entry, self._node, entry, f"The certificate that {self.where} shows for replication", moves=moves)
         await self._node.loop.run_in_executor(self._node.executor, check)
         own = self._node.name
-        table = table_of(self._node, NODE_TABLE)
+        table = table_of(self._node.store, NODE_TABLE)
         others = [each for each in entries.values() if each.name.lower() != own.lower() and table.get_raw(each.name) is None]
         return OtherNode(entry, own in entries, others)
 
@@ -186,9 +192,7 @@ class Exchange:
     async def introduce(self, *, known: bool) -> None:
         """Tell the other node of this one. `known`: it knows it already. Raises Problem."""
         own = own_entry(self._node)
-        await self._client.operate(
-            "update_node" if known else "add_node", hostname=own.name, url=own.url, certificate=own.certificate
-        )
+        await self._client.operate("update_node" if known else "add_node", hostname=own.name, url=own.url, certificate=own.certificate)
         self._added = not known
 
     async def undo(self) -> None:
@@ -199,11 +203,11 @@ class Exchange:
         try:
             await self._client.operate("remove_node", hostname=self._node.name)
         except Problem as error:
-            self._node.logs.logger.error(f"the node at {self.where} knows this one now, and this one not it: {error.message}")
+            self._node.logs.logger.error("the node at", self.where, "knows this one now, and this one not it:", error.message)
 
 
 def _authorities(node: Node) -> list[str]:
-    table = table_of(node, CERTIFICATE_TABLE)
+    table = table_of(node.store, CERTIFICATE_TABLE)
     records = (decode(raw) for _, raw in table.scan(table.database.snapshot()))
     return [record["certificate"] for record in records if record.get("is_authority") and isinstance(record.get("certificate"), str)]
 
@@ -225,7 +229,9 @@ async def open_exchange(call: Call, arguments: Mapping[str, Any], prefix: str = 
     return Exchange(call.node, NodeClient(address, context, authorization))
 
 
-async def exchange(call: Call, arguments: Mapping[str, Any], prefix: str = "", *, moves: bool = False) -> tuple[Exchange, OtherNode, dict[str, Any]]:
+async def exchange(
+    call: Call, arguments: Mapping[str, Any], prefix: str = "", *, moves: bool = False
+) -> tuple[Exchange, OtherNode, dict[str, Any]]:
     """Both nodes know each other, but for the record of this one's registry, which is returned. Raises Problem: then nothing has changed."""
     own_entry(call.node)
     found = await open_exchange(call, arguments, prefix)
@@ -241,14 +247,14 @@ async def exchange(call: Call, arguments: Mapping[str, Any], prefix: str = "", *
 
 def store_exchange(node: Node, transaction: Transaction, other: OtherNode, record: dict[str, Any]) -> None:
     """Write what `exchange` has found."""
-    table = table_of(node, NODE_TABLE)
+    table = table_of(node.store, NODE_TABLE)
     transaction.patch(table, record["name"], record)
-    put_certificate(node, transaction, other.entry.name, other.entry.certificate)
+    put_certificate(node.store, transaction, other.entry.name, other.entry.certificate)
     for each in other.others:
         try:
             check_entry(node, each)
         except Problem as error:
-            node.logs.logger.warn(f"the node '{printable(each.name)}', which '{other.entry.name}' knows, is not taken: {error.message}")
+            node.logs.logger.warn("the node", printable(each.name), "that", other.entry.name, "knows is not taken:", error.message)
             continue
         transaction.patch(table, each.name, {"name": each.name, "url": each.url})
-        put_certificate(node, transaction, each.name, each.certificate)
+        put_certificate(node.store, transaction, each.name, each.certificate)

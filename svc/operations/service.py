@@ -24,6 +24,7 @@ from svc.operations.operation import Operation
 from svc.operations.own_password import is_own_change
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
+from svc.operations.replicated import check_replicated, runs_elsewhere, with_others
 from svc.query.hints import did_you_mean
 from svc.resources import PlannedQuery
 from svc.resources.resource import StreamedRows
@@ -72,6 +73,8 @@ class Operations:
         call.caller = user if caller is None else caller
         if not isinstance(body.get("replicated", False), bool):
             raise ValidationError("'replicated' must be a boolean")
+        if body.get("replicated") is True:
+            check_replicated(call)
         table = call.arguments.get(TABLE.name)
         if authorized and isinstance(table, str):
             database = call.arguments.get(DATABASE.name) or DATABASE.default
@@ -100,9 +103,13 @@ class Operations:
             return then(result, lambda result: self._completed(call, result))
         if isinstance(result, str):
             result = {"message": result}
-        if call.body.get("replicated") is True and type(result) is dict:
-            return result | {"replicated": []}  # a node on its own has no others (spec: operations §1.3)
-        return result
+        return result if call.body.get("replicated") is not True else self._replicated(call, result)
+
+    def _replicated(self, call: Call, result: Any) -> Any:
+        """The answer with those of the other nodes (spec: operations §1.3)."""
+        if call.node.replication is None or not runs_elsewhere(call.operation):
+            return result | {"replicated": []} if type(result) is dict else result
+        return with_others(call, result)
 
     async def perform(
         self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False, joined: OpenTransaction | None = None

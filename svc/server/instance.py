@@ -512,7 +512,9 @@ class Instance:
     def _replicate(self) -> None:
         from svc.server.replicating import Replicating
 
-        self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor)
+        run = self.operations_interface.run_for_node
+        self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor, run)
+        self.node.replication = self._replicating.control
         self.reactor.loop.call_soon(self._replicating.begin)  # which needs the loop to run
         self.periodic.sweeps.append(self._replicating.sweep)
 

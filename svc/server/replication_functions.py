@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -12,13 +13,14 @@ from svc.cluster.client import Unavailable
 from svc.cluster.peer import Peer
 from svc.cluster.pieces import RequestRefused
 from svc.cluster.replication import Replication
-from svc.cluster.status import NodeState, connected_nodes, database_states, status_of
+from svc.cluster.status import NodeState, connected_nodes, state_of, status_of
 from svc.errors import Problem, ServerError
-from svc.logs import Logger
 from svc.operations.replication_control import OPERATION_SECONDS, ReplicationFunction
 
+logger = logging.getLogger("svc.cluster")
+
 OPERATION, STATE = "operation", "state"  # kinds of requests
-STATE_SECONDS = 2.0  # for which `status` waits for another node
+STATE_SECONDS = 10.0  # for which another node is waited for
 _UNEXPECTED = "There was an error processing the operation; see the log of the node"
 
 RunOperation = Callable[[Mapping[str, Any], str, str | None], Awaitable[Any]]
@@ -45,9 +47,9 @@ class OperationAnswer(msgspec.Struct):
 class ReplicationFunctions:
     """Of one time of leading. `routes`: what the configuration file has of them now."""
 
-    def __init__(self, replication: Replication, log: Logger, run: RunOperation, read_routes: Callable[[], Awaitable[list[Any]]]) -> None:
+    def __init__(self, replication: Replication, run: RunOperation, read_routes: Callable[[], Awaitable[list[Any]]]) -> None:
+        """Before `replication.begin`."""
         self._replication = replication
-        self._log = log
         self._run = run
         self._read_routes = read_routes
         replication.requests.answer(OPERATION, self._answer_operation)
@@ -70,11 +72,7 @@ class ReplicationFunctions:
         return connected_nodes(self._replication)
 
     async def _status(self, _: Any) -> dict[str, Any]:
-        states, latencies = await asyncio.gather(self._from_all(self._state_of, STATE_SECONDS), self._from_all(self._latency_of, STATE_SECONDS))
-        return {
-            name: status_of(self._replication, peer, _unless_failed(states.get(name)), _unless_failed(latencies.get(name)))
-            for name, peer in sorted(self._replication.peers.items())
-        }
+        return {name: status_of(self._replication, peer) for name, peer in sorted(self._replication.peers.items())}
 
     async def _network(self, seconds: float) -> list[dict[str, Any]]:
         loop = asyncio.get_running_loop()
@@ -90,9 +88,7 @@ class ReplicationFunctions:
             }
 
         found = await self._from_all(ask, seconds)
-        return [
-            {"name": name, "error": str(answer)} if isinstance(answer, Exception) else answer for name, answer in sorted(found.items())
-        ]
+        return [{"name": name, "error": str(answer)} if isinstance(answer, Exception) else answer for name, answer in sorted(found.items())]
 
     async def _state_of(self, peer: Peer) -> NodeState:
         answer = await peer.ask(STATE, b"", seconds=STATE_SECONDS)
@@ -101,15 +97,8 @@ class ReplicationFunctions:
         except msgspec.DecodeError:
             raise ServerError("its answer cannot be read; it may have another version of svc", 502) from None
 
-    async def _latency_of(self, peer: Peer) -> float:
-        connection = peer.link.connection
-        if connection is None:
-            raise Unavailable(peer.link.fault)
-        return await connection.latency(STATE_SECONDS)
-
     async def _answer_state(self, node: str, data: bytes) -> bytes:
-        routes = await self._read_routes()
-        return _encoder.encode(NodeState(database_states(self._replication), connected_nodes(self._replication), routes))
+        return _encoder.encode(state_of(self._replication, await self._read_routes()))
 
     async def _from_all(self, ask: Callable[[Peer], Awaitable[T]], seconds: float) -> dict[str, T | Exception]:
         """Of each other node what `ask` returns, or why there is nothing."""
@@ -130,7 +119,10 @@ class ReplicationFunctions:
 
     async def _purge(self, value: Any) -> Any:
         database, keep, seq = value
-        return await self._replication.purge(database, keep=keep, seq=seq)
+        purge = getattr(self._replication, "purge", None)
+        if purge is None:
+            raise ServerError("Streams cannot be shortened", 501)
+        return await purge(database, keep=keep, seq=seq)
 
     async def _look_at_routes(self, _: Any) -> None:
         self._replication.set_routes(await self._read_routes())
@@ -178,10 +170,6 @@ class ReplicationFunctions:
         except Problem as error:
             answer = OperationAnswer(problem=(error.status_code, error.message, error.code))
         except Exception:
-            self._log.error(f"an operation that {node} has asked for has failed", exc_info=True)
+            logger.exception("an operation that %s has asked for has failed", node)
             answer = OperationAnswer(problem=(500, _UNEXPECTED, ""))
         return _encoder.encode(answer)
-
-
-def _unless_failed(value: T | Exception | None) -> T | None:
-    return None if isinstance(value, Exception) else value

@@ -90,10 +90,24 @@ def ensure_local_certificate(directory: Path, host: str, *, clock: Clock = SYSTE
     return True
 
 
-def renew_certificates(root: Path, host: str, *, directory: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Path:
+def with_authority(directory: Path) -> str:
+    """The server certificate in `directory`, PEM, with the local authority behind it if that has signed it. Raises OSError, ClientError. Blocks."""
+    text = (directory / CERTIFICATE_FILE).read_text()
+    leaf = read_certificate(text.encode(), str(directory / CERTIFICATE_FILE))
+    try:
+        authority = read_certificate((directory / CA_FILE).read_bytes(), str(directory / CA_FILE))
+        leaf.verify_directly_issued_by(authority)
+    except (OSError, ClientError, *_FAULTS):
+        return text
+    return text.rstrip() + "\n" + to_pem(authority).decode()
+
+
+def renew_certificates(
+    root: Path, host: str, *, also: Sequence[str] = (), directory: Path | None = None, clock: Clock = SYSTEM_CLOCK
+) -> Path:
     """Write a new server certificate, signed by the authority in `<root>/keys`, which is made if it cannot sign. Returns the certificate's file.
 
-    An existing key stays, so that certificate and key always fit together. Raises OSError, and ClientError for files that cannot be read.
+    `also`: further names. An existing key stays, so that certificate and key always fit together. Raises OSError, and ClientError for files that cannot be read.
     """
     directory = root / "keys" if directory is None else directory
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,7 +123,7 @@ def renew_certificates(root: Path, host: str, *, directory: Path | None = None, 
         else:
             key = ec.generate_private_key(ec.SECP256R1())
             write_private(key_file, key_to_pem(key))
-        names = x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys((host, *_LOCAL)) if _is_host(name)])
+        names = x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys((host, *also, *_LOCAL)) if _is_host(name)])
         certificate = sign(_common_name(host), key.public_key(), names, authority, clock)
         write_private(directory / CERTIFICATE_FILE, to_pem(certificate))
     return directory / CERTIFICATE_FILE
