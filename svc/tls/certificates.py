@@ -107,7 +107,8 @@ def renew_certificates(
 ) -> Path:
     """Write a new server certificate, signed by the authority in `<root>/keys`, which is made if it cannot sign. Returns the certificate's file.
 
-    `also`: further names. An existing key stays, so that certificate and key always fit together. Raises OSError, and ClientError for files that cannot be read.
+    `also`: further names. An existing key stays, so that certificate and key always fit together. Raises OSError, and ClientError for files that cannot be
+    read.
     """
     directory = root / "keys" if directory is None else directory
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -44,15 +44,15 @@ class Node:
         self.http.close()
         self.process.kill()
 
-    def operate(self, **body: Any) -> None:
+    def operate(self, **body: Any) -> Any:
         answer = httpx.post(self.process.operations_url, json=body, auth=("admin", PASSWORD), timeout=LIMIT)
         assert answer.status_code == 200, answer.text
+        return answer.json()
 
-    def know(self, *others: Node) -> None:
-        for other in others:
-            authority = (other.root / "keys" / "ca.pem").read_text()
-            self.operate(operation="add_certificate", name=f"{other.name}-authority", certificate=authority, is_authority=True)
-            self.operate(operation="add_node", hostname=other.name, url=f"wss://127.0.0.1:{other.exchange}")
+    def join(self, other: Node) -> None:
+        """Become known to another node, and to those it knows."""
+        login = {"username": "admin", "password": PASSWORD}
+        self.operate(operation="add_node", hostname=other.name, url=other.process.operations_url, authorization=login)
 
     def put(self, key: str, **values: Any) -> httpx.Response:
         answer = self.http.put(f"/Item/{key}", json=values)
@@ -82,8 +82,8 @@ def app(tmp_path: Path) -> Path:
 @pytest.fixture
 def nodes(tmp_path: Path, app: Path) -> Iterator[list[Node]]:
     found = [Node(tmp_path, name, app) for name in ("a", "b", "c")]
-    for node in found:
-        node.know(*(other for other in found if other is not node))
+    for node in found[1:]:
+        node.join(found[0])
     yield found
     for node in found:
         node.stop()
@@ -129,8 +129,7 @@ def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[N
 
 def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Path, app: Path) -> None:
     a, b = (Node(tmp_path, name, app, INSTANCES=count) for name, count in (("a", "2"), ("b", "1")))
-    a.know(b)
-    b.know(a)
+    a.join(b)
     for number in range(40):
         a.put(f"before{number}", n=number)
     wait_until(lambda: len(b.items()) == 40)
