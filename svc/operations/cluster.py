@@ -5,12 +5,12 @@ The registry and the routes are real on a node of its own as well; nothing is co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from svc.errors import ClientError, NotFound, Refusal
+from svc.errors import ClientError, NotFound, Problem, Refusal
 from svc.operations.call import Call, find_database
 from svc.operations.cluster_nodes import (
     MAX_SHARD,
@@ -18,12 +18,21 @@ from svc.operations.cluster_nodes import (
     is_nats,
     merged_subscriptions,
     node_of,
+    nodes_of_routes,
     record_of,
 )
 from svc.operations.cluster_routes import cluster_delete_routes, cluster_get_routes, cluster_set_routes, read_routes
 from svc.operations.fields import DATABASE, Field, bad_request, read_fields
 from svc.operations.node import Node
-from svc.operations.node_exchange import NodeEntry, check_entry, delete_certificate, exchange, put_certificate, store_exchange
+from svc.operations.node_exchange import (
+    ExchangeOutcome,
+    NodeEntry,
+    check_entry,
+    delete_certificate,
+    exchange,
+    put_certificate,
+    store_exchange,
+)
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 from svc.operations.replication_control import ReplicationControl
 from svc.store import Table, Transaction
@@ -105,14 +114,14 @@ def _is_exchanged(node: Node, arguments: Mapping[str, Any]) -> bool:
 
 async def _exchange(call: Call, done: Callable[[str], str], *, moves: bool = False) -> Any:
     _check_size(call.node, 1)
-    found, other, record = await exchange(call, call.arguments, moves=moves)
+    found = await exchange(call, call.arguments, moves=moves)
     try:
         transaction = call.begin(_UPSERT)
-        store_exchange(call.node, transaction, other, record)
-        answer = call.commit(transaction, lambda: done(record["name"]))
+        store_exchange(call.node, transaction, found.other, found.record)
+        answer = call.commit(transaction, lambda: done(found.record["name"]))
         return await answer if isawaitable(answer) else answer
     except BaseException:
-        await found.undo()
+        await found.exchange.undo()
         raise
 
 
@@ -158,6 +167,19 @@ def remove_node(call: Call) -> Any:
     name = _known_name(call.node, wanted)
     if name is None:
         raise NotFound(f"Node '{wanted}' was not found")
+    return _removed(call, name) if call.node.replication is None else _remove_unless_routed(call, name)
+
+
+async def _remove_unless_routed(call: Call, name: str) -> Any:
+    routes = await call.on_helper(partial(read_routes, call.node.config))
+    if any(each["name"] == name.lower() for each in nodes_of_routes(routes)):
+        raise ClientError(
+            f"'{name}' is in 'replication.routes', by which it is known too: delete that route first ('cluster_delete_routes')", 409
+        )
+    return _removed(call, name)
+
+
+def _removed(call: Call, name: str) -> Any:
     transaction = call.begin()
     _remove(call, transaction, name)
     return call.commit(transaction, lambda: f"Successfully removed '{name}' from {_where(call)}")
@@ -174,23 +196,63 @@ def _remove(call: Call, transaction: Transaction, name: str) -> None:
 def configure_cluster(call: Call) -> Any:
     if len(call["connections"]) > MAX_NODES:
         raise bad_request(f"A cluster has at most {MAX_NODES} nodes")
-    records: dict[str, dict[str, Any]] = {}
+    bodies: dict[str, dict[str, Any]] = {}
+    exchanged: list[tuple[str, dict[str, Any]]] = []
     for number, body in enumerate(call["connections"]):
         prefix = f"'connections[{number}]': "
         try:
-            record = record_of(read_fields(body, NODE_FIELDS), prefix)
+            arguments = read_fields(body, NODE_FIELDS)
+            record = record_of(arguments, prefix)
         except ClientError as error:
             raise bad_request(error.message if error.message.startswith(prefix) else prefix + error.message) from error
-        if record["name"] in records:
+        if _is_exchanged(call.node, arguments):
+            exchanged.append((prefix, arguments))
+        elif record["name"] in bodies:
             raise bad_request(f"{prefix}'{record['name']}' is named twice")
-        records[record["name"]] = record
+        else:
+            bodies[record["name"]] = arguments
+    return _configure(call, bodies, exchanged) if exchanged else _replace(call, bodies, [], [])
+
+
+async def _configure(call: Call, bodies: Mapping[str, dict[str, Any]], given: list[tuple[str, dict[str, Any]]]) -> Any:
+    """With nodes that are asked first: those that fail keep the entry they have."""
+    failed: list[dict[str, str]] = []
+    done: list[ExchangeOutcome] = []
+    kept: list[str] = []
+    for prefix, arguments in given:
+        name = node_of(arguments, prefix)[0]
+        try:
+            outcome = await exchange(call, arguments, prefix, moves=True)
+        except Problem as error:
+            failed.append({"node": name, "error": error.message.removeprefix(prefix)})
+            kept.append(name)
+        else:
+            done.append(outcome)
+    try:
+        answer = _replace(call, bodies, done, kept)
+        message = await answer if isawaitable(answer) else answer
+    except BaseException:
+        for outcome in done:
+            await outcome.exchange.undo()
+        raise
+    return {"message": message, "failed": failed}
+
+
+def _replace(call: Call, bodies: Mapping[str, dict[str, Any]], done: Sequence[ExchangeOutcome], kept: Sequence[str]) -> Any:
+    """These become all that the registry has, with this node's own entry and those that are `kept`."""
+    node = call.node
+    wanted = {name.lower() for name in (*bodies, *(outcome.record["name"] for outcome in done), *kept, node.name)}
     transaction = call.begin(_UPSERT)
-    table = _table(call.node)
-    for stored, raw in table.scan(table.database.snapshot()):
-        if table.key_of(raw) not in records:
-            transaction.delete_stored(table, stored, raw)
-    for record in records.values():
-        _put(call, transaction, record)
+    for record in known_nodes(node):
+        if record["name"].lower() not in wanted:
+            _remove(call, transaction, record["name"])
+    for name, arguments in bodies.items():
+        if arguments["certificate"] is not None:
+            check_entry(node, NodeEntry(name, "", arguments["certificate"]), moves=True)
+            put_certificate(node.store, transaction, name, arguments["certificate"])
+        _put(call, transaction, record_of(arguments))
+    for outcome in done:
+        store_exchange(node, transaction, outcome.other, outcome.record, with_others=False)
     return call.commit(transaction, lambda: "Cluster successfully configured.")
 
 
@@ -364,7 +426,8 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=NEVER_GRANTED,
         handler=configure_cluster,
         fields=(Field("connections", "objects", "Bodies of `add_node`; an empty list removes all nodes.", required=True),),
-        returns="A message.",
+        returns="A message; with `authorization` also `failed`, a list of `node` and `error`.",
+        notes="Nodes with `authorization` are asked, as by `add_node`; one that fails keeps the entry it has. The entry of this node stays.",
         example={"connections": [{"hostname": "server-two"}, {"hostname": "server-three"}]},
         example_answer={"message": "Cluster successfully configured."},
     ),

@@ -208,3 +208,22 @@ def identity_of(route: Any) -> Identity | None:
             return None
         return (address[0], port if isinstance(port, int) else address[1])
     return split_address(route)
+
+
+def nodes_of_routes(routes: Iterable[Any]) -> list[dict[str, Any]]:
+    """The nodes that routes lead to, as the registry has them; a route has the name of its node. Those that are wrong are left out.
+
+    >>> nodes_of_routes(["b", {"hostname": "c", "port": 9944, "revokedCertificates": ["1A"]}, 5])
+    [{'name': 'b', 'url': 'wss://b:9933'}, {'name': 'c', 'url': 'wss://c:9944', 'revoked_certificates': ['1A']}]
+    """
+    found = []
+    for route in routes:
+        address = identity_of(route)
+        if address is None:
+            continue
+        record: dict[str, Any] = {"name": address[0], "url": node_url(*address)}
+        if isinstance(route, Mapping):
+            given = {"shard": "shard", "startTime": "start_time", "replicates": "replicates", "revokedCertificates": "revoked_certificates"}
+            record |= {field: route[key] for key, field in given.items() if route.get(key) is not None}
+        found.append(record)
+    return found

@@ -120,10 +120,10 @@ def delete_certificate(node: Node, transaction: Transaction, name: str) -> None:
 
 
 class OtherNode(msgspec.Struct):
-    """What another node has said of itself and others. `knows_this`: by its name. `others`: nodes that are not known here."""
+    """What another node has said of itself and others. `of_this`: what it knows of this one. `others`: nodes that are not known here."""
 
     entry: NodeEntry
-    knows_this: bool
+    of_this: NodeEntry | None
     others: list[NodeEntry]
 
 
@@ -168,7 +168,7 @@ class Exchange:
         own = self._node.name
         table = table_of(self._node.store, NODE_TABLE)
         others = [each for each in entries.values() if each.name.lower() != own.lower() and table.get_raw(each.name) is None]
-        return OtherNode(entry, own in entries, others)
+        return OtherNode(entry, entries.get(own), others)
 
     async def _read_entries(self) -> dict[str, NodeEntry]:
         """The nodes that the other one knows, itself among them, as far as they have an address and a certificate."""
@@ -189,11 +189,14 @@ class Exchange:
             raise NotReached(f"What answers at {self.where} is no svc")
         return [each for each in found if isinstance(each, Mapping) and isinstance(each.get("name"), str)]
 
-    async def introduce(self, *, known: bool) -> None:
-        """Tell the other node of this one. `known`: it knows it already. Raises Problem."""
+    async def introduce(self, known: NodeEntry | None) -> None:
+        """Tell the other node of this one. `known`: what it knows already. Raises Problem."""
         own = own_entry(self._node)
-        await self._client.operate("update_node" if known else "add_node", hostname=own.name, url=own.url, certificate=own.certificate)
-        self._added = not known
+        if known == own:
+            return
+        operation = "add_node" if known is None else "update_node"
+        await self._client.operate(operation, hostname=own.name, url=own.url, certificate=own.certificate)
+        self._added = known is None
 
     async def undo(self) -> None:
         """Let it forget this one again, if it did not know it before."""
@@ -204,6 +207,14 @@ class Exchange:
             await self._client.operate("remove_node", hostname=self._node.name)
         except Problem as error:
             self._node.logs.logger.error("the node at", self.where, "knows this one now, and this one not it:", error.message)
+
+
+class ExchangeOutcome(msgspec.Struct):
+    """`record`: what the registry is to have of the other node."""
+
+    exchange: Exchange
+    other: OtherNode
+    record: dict[str, Any]
 
 
 def _authorities(node: Node) -> list[str]:
@@ -229,10 +240,8 @@ async def open_exchange(call: Call, arguments: Mapping[str, Any], prefix: str = 
     return Exchange(call.node, NodeClient(address, context, authorization))
 
 
-async def exchange(
-    call: Call, arguments: Mapping[str, Any], prefix: str = "", *, moves: bool = False
-) -> tuple[Exchange, OtherNode, dict[str, Any]]:
-    """Both nodes know each other, but for the record of this one's registry, which is returned. Raises Problem: then nothing has changed."""
+async def exchange(call: Call, arguments: Mapping[str, Any], prefix: str = "", *, moves: bool = False) -> ExchangeOutcome:
+    """Both nodes know each other, but for what this one has to store. Raises Problem: then nothing has changed."""
     own_entry(call.node)
     found = await open_exchange(call, arguments, prefix)
     given_url = arguments.get("url")
@@ -240,17 +249,17 @@ async def exchange(
     address = None if wanted is None else split_address(wanted)
     is_exchange = given_url is not None and given_url.lower().startswith(("wss:", "ws:"))
     other = await found.look(None if address is None else address[0], given_url if is_exchange else None, moves=moves)
-    await found.introduce(known=other.knows_this)
+    await found.introduce(other.of_this)
     record = {**record_of(arguments, prefix), "name": other.entry.name, "url": other.entry.url}
-    return found, other, record
+    return ExchangeOutcome(found, other, record)
 
 
-def store_exchange(node: Node, transaction: Transaction, other: OtherNode, record: dict[str, Any]) -> None:
-    """Write what `exchange` has found."""
+def store_exchange(node: Node, transaction: Transaction, other: OtherNode, record: dict[str, Any], *, with_others: bool = True) -> None:
+    """Write what `exchange` has found. `with_others`: also the nodes that the other one knows."""
     table = table_of(node.store, NODE_TABLE)
     transaction.patch(table, record["name"], record)
     put_certificate(node.store, transaction, other.entry.name, other.entry.certificate)
-    for each in other.others:
+    for each in other.others if with_others else ():
         try:
             check_entry(node, each)
         except Problem as error:

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from svc.auth.users import User
+from svc.deploying.payloads import Payload
 from svc.errors import AccessViolation, ClientError
 from svc.logs.redact import redacted
 from svc.operations.operation import Operation
 from svc.operations.registry import by_name
-from svc.operations.replication_control import ReplicationControl
+from svc.operations.rolling import JOB_FIELDS, is_rolling, other_names
 from svc.store.writing.commit import wait_committed
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FIELD = "replicated"
 _NOT_SENT = (FIELD, "impersonate")
+_ASKED = frozenset(("get_job",))  # that nodes may ask for beside
 
 
 def runs_elsewhere(operation: Operation) -> bool:
@@ -44,12 +46,19 @@ def check_replicated(call: Call) -> None:
         raise AccessViolation(call.user, "Only a super user may run operations on other nodes")
 
 
-async def with_others(call: Call, result: Any) -> Any:
-    """What the caller gets: `result`, of this node, and what the others have answered."""
-    assert call.node.replication is not None
+async def with_others(call: Call, body: Mapping[str, Any], result: Any) -> Any:
+    """What the caller gets: `result`, of this node, and what the others have answered to `body`."""
+    replication = call.node.replication
+    assert replication is not None
     if call.pending_commit is not None:
         await wait_committed(call.pending_commit)  # a local failure ends it
-    answers = await _ask_others(call, call.node.replication)
+    if type(result) is dict and (job := result.get(JOB_FIELDS.get(call.operation.name, ""))) and is_rolling(call):
+        if call.operation.name == "restart_service":  # its job goes on with the others
+            return result | {
+                FIELD: [{"node": name, "status": "success", "message": f"follows in job {job}"} for name in other_names(call.node)]
+            }
+        body = {**body, "restart": False}
+    answers = await replication.run_on_others(_sent(body), call.username)
     if type(result) is list:
         for answer in answers:
             rows = answer.get("result")
@@ -58,14 +67,16 @@ async def with_others(call: Call, result: Any) -> Any:
             else:
                 result.append({"node": answer["node"], "error": answer.get("error", "it has not answered with a list")})
         return result
-    if type(result) is dict:
-        return result | {FIELD: [_outcome(answer) for answer in answers]}
-    return result
+    return result | {FIELD: [_outcome(answer) for answer in answers]} if type(result) is dict else result
 
 
-async def _ask_others(call: Call, replication: ReplicationControl) -> list[dict[str, Any]]:
-    body = {name: value for name, value in call.body.items() if name not in _NOT_SENT}
-    return await replication.run_on_others(body, call.username)
+def _sent(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body as other nodes get it."""
+    found = {name: value for name, value in body.items() if name not in _NOT_SENT}
+    for name, value in found.items():
+        if isinstance(value, Payload):
+            found[name] = str(value.data, "ascii") if value.is_text else bytes(value.data)
+    return found
 
 
 def _outcome(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +95,7 @@ async def run_for_node(operations: Operations, body: Mapping[str, Any], node: st
     row = by_name().get(name) if isinstance(name, str) else None
     if row is None:
         raise ClientError(f"Operation '{str(name)[:250]}' not found: this node may have another version of svc")
-    if not runs_elsewhere(row):
+    if not runs_elsewhere(row) and name not in _ASKED:
         raise ClientError(f"'{name}' is not run for other nodes", 403)
     body = {key: value for key, value in body.items() if key not in _NOT_SENT}
     operations.node.logs.logger.with_tag("operation").info({**redacted(body, row.secrets), "user": user, "node": node})

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+import msgspec
+
+from svc.config.document import write_private
 from svc.errors import Problem, ServerError
+from svc.operations.threads import in_thread
 
 if TYPE_CHECKING:
-    from svc.siblings import Siblings
+    from svc.siblings import Answer, Siblings
 
 TOPIC = "replication"
 SECONDS = 10.0  # for an answer, where nothing else is said
 OPERATION_SECONDS = 900.0  # for operations on other nodes
 LEADER_SECONDS = 10.0  # for which a new leader is waited for: one may just have ended
+LARGEST_MESSAGE = 4 << 20  # bytes that siblings hand each other without a file
 _PAUSE = 0.1
 
 ReplicationFunction = Callable[[Any], Awaitable[Any]]
@@ -24,8 +32,10 @@ ReplicationFunction = Callable[[Any], Awaitable[Any]]
 class ReplicationControl:
     """Asks the instance that leads, which may be this one. All of it raises 503 if none does."""
 
-    def __init__(self, siblings: Siblings) -> None:
+    def __init__(self, siblings: Siblings, directory: Path) -> None:
+        """`directory`: where instances hand each other what is too large for a message."""
         self._siblings = siblings
+        self._directory = directory
         self._functions: Mapping[str, ReplicationFunction] = {}
         siblings.answer(TOPIC, self._answer)
 
@@ -66,6 +76,11 @@ class ReplicationControl:
         """The result of an operation on one other node. Raises Problem."""
         return await self._ask("run_on", [node, dict(body), user], OPERATION_SECONDS)
 
+    async def has_caught_up(self, node: str) -> bool:
+        """Whether a node is connected, and has applied all that it knows others to have written."""
+        found: bool = await self._ask("has_caught_up", node, SECONDS)
+        return found
+
     async def look_at_routes(self) -> None:
         """The routes in the configuration file are others now."""
         await self._ask("routes", None)
@@ -77,10 +92,7 @@ class ReplicationControl:
         while True:
             if self._functions:
                 return await self._functions[function](value)
-            try:
-                answers = await self._siblings.ask(TOPIC, [function, value], seconds)
-            except (ValueError, TypeError) as error:
-                raise ServerError(f"This cannot be handed to the instance that replicates: {error}", 413) from None
+            answers = await self._ask_siblings(function, value, seconds)
             for answer in answers:
                 if answer.value is not None:
                     return _result(answer.value)
@@ -91,12 +103,34 @@ class ReplicationControl:
                 raise ServerError("No instance of this node replicates at present; the log says why", 503)
             await asyncio.sleep(_PAUSE)
 
+    async def _ask_siblings(self, function: str, value: Any, seconds: float) -> list[Answer]:
+        try:
+            data = msgspec.msgpack.encode(value)
+            if len(data) <= LARGEST_MESSAGE:
+                return await self._siblings.ask(TOPIC, [function, data, None], seconds)
+            file = await in_thread(partial(self._write, data))
+        except (TypeError, ValueError, OSError) as error:
+            raise ServerError(f"This cannot be handed to the instance that replicates: {error}") from None
+        try:
+            return await self._siblings.ask(TOPIC, [function, b"", str(file)], seconds)
+        finally:
+            await in_thread(partial(file.unlink, missing_ok=True))
+
+    def _write(self, data: bytes) -> Path:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self._directory / f"request-{uuid4().hex}"
+        write_private(file, data)
+        return file
+
     def _answer(self, value: Any) -> Any:
         """For a sibling: None if this instance does not lead."""
         return self._perform(*value) if self._functions else None
 
-    async def _perform(self, function: str, value: Any) -> dict[str, Any]:
+    async def _perform(self, function: str, data: bytes, file: str | None) -> dict[str, Any]:
         try:
+            if file is not None:
+                data = await in_thread(Path(file).read_bytes)
+            value = msgspec.msgpack.decode(data)
             return {"result": await self._functions[function](value)}
         except Problem as error:
             return {"problem": [error.status_code, error.message, error.code]}

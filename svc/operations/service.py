@@ -96,20 +96,19 @@ class Operations:
 
     def run(self, call: Call) -> Any:
         """What the handler returns, a text as the message it stands for; or an awaitable of that."""
-        return then(call.operation.handler(call), lambda result: self._completed(call, result))
+        body = call.body  # the handler may let go of it
+        return then(call.operation.handler(call), lambda result: self._completed(call, body, result))
 
-    def _completed(self, call: Call, result: Any) -> Any:
+    def _completed(self, call: Call, body: Mapping[str, Any], result: Any) -> Any:
         if inspect.isawaitable(result):  # of a coroutine that returned an awaitable
-            return then(result, lambda result: self._completed(call, result))
+            return then(result, lambda result: self._completed(call, body, result))
         if isinstance(result, str):
             result = {"message": result}
-        return result if call.body.get("replicated") is not True else self._replicated(call, result)
-
-    def _replicated(self, call: Call, result: Any) -> Any:
-        """The answer with those of the other nodes (spec: operations §1.3)."""
+        if body.get("replicated") is not True:
+            return result
         if call.node.replication is None or not runs_elsewhere(call.operation):
-            return result | {"replicated": []} if type(result) is dict else result
-        return with_others(call, result)
+            return result | {"replicated": []} if type(result) is dict else result  # spec: operations §1.3
+        return with_others(call, body, result)
 
     async def perform(
         self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False, joined: OpenTransaction | None = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from svc.config import Config
 from svc.errors import ClientError, Problem
 from svc.logs import Logger, Logs
-from svc.operations.cluster_nodes import PORT, identity_of, node_url, split_address
+from svc.operations.cluster_nodes import PORT, node_url, nodes_of_routes, split_address
 from svc.operations.cluster_routes import read_routes
 from svc.operations.node_exchange import check_certificate, put_certificate
 from svc.operations.replication_control import ReplicationControl
@@ -48,7 +48,7 @@ class Replicating:
         self._log: Logger = logs.get_logger("replication", section="replication")
         self._reactor = reactor
         self._run = run
-        self.control = ReplicationControl(siblings)
+        self.control = ReplicationControl(siblings, config.root / "replication")
         self._lead: Any = None
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
@@ -182,25 +182,6 @@ class Replicating:
                 put_certificate(self._store, transaction, name, text)
         if transaction.has_writes:
             transaction.apply()
-
-
-def nodes_of_routes(routes: Iterable[Any]) -> list[dict[str, Any]]:
-    """The nodes that routes lead to, as the registry has them; a route has the name of its node. Those that are wrong are left out.
-
-    >>> nodes_of_routes(["b", {"hostname": "c", "port": 9944, "revokedCertificates": ["1A"]}, 5])
-    [{'name': 'b', 'url': 'wss://b:9933'}, {'name': 'c', 'url': 'wss://c:9944', 'revoked_certificates': ['1A']}]
-    """
-    found = []
-    for route in routes:
-        address = identity_of(route)
-        if address is None:
-            continue
-        record: dict[str, Any] = {"name": address[0], "url": node_url(*address)}
-        if isinstance(route, Mapping):
-            given = {"shard": "shard", "startTime": "start_time", "replicates": "replicates", "revokedCertificates": "revoked_certificates"}
-            record |= {field: route[key] for key, field in given.items() if route.get(key) is not None}
-        found.append(record)
-    return found
 
 
 def replicated_databases(setting: Any) -> Callable[[str], bool]:

@@ -15,6 +15,7 @@ from svc.cluster.pieces import RequestRefused
 from svc.cluster.replication import Replication
 from svc.cluster.status import NodeState, connected_nodes, state_of, status_of
 from svc.errors import Problem, ServerError
+from svc.operations.cluster_nodes import nodes_of_routes
 from svc.operations.replication_control import OPERATION_SECONDS, ReplicationFunction
 
 logger = logging.getLogger("svc.cluster")
@@ -64,6 +65,7 @@ class ReplicationFunctions:
             "run_on_others": self._run_on_others,
             "run_on": self._run_on,
             "routes": self._look_at_routes,
+            "has_caught_up": self._has_caught_up,
         }
 
     # --- how it is ---------------------------------------------------------------------------------------------------------------------
@@ -73,6 +75,13 @@ class ReplicationFunctions:
 
     async def _status(self, _: Any) -> dict[str, Any]:
         return {name: status_of(self._replication, peer) for name, peer in sorted(self._replication.peers.items())}
+
+    async def _has_caught_up(self, name: str) -> bool:
+        peer = self._replication.peers.get(name)
+        try:
+            return peer is not None and (await self._state_of(peer)).has_caught_up
+        except (Problem, Unavailable, RequestRefused):
+            return False
 
     async def _network(self, seconds: float) -> list[dict[str, Any]]:
         loop = asyncio.get_running_loop()
@@ -125,7 +134,7 @@ class ReplicationFunctions:
         return await purge(database, keep=keep, seq=seq)
 
     async def _look_at_routes(self, _: Any) -> None:
-        self._replication.set_routes(await self._read_routes())
+        self._replication.set_routes(nodes_of_routes(await self._read_routes()))
 
     # --- operations on other nodes -----------------------------------------------------------------------------------------------------
 

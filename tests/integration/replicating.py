@@ -11,6 +11,7 @@ import httpx
 from tests.integration.conftest import LIMIT, PASSWORD, Process
 from tests.support.ports import free_port
 
+LOGIN = {"username": "admin", "password": PASSWORD}
 SCHEMA = """
 type Item @table @export { id: ID @primaryKey  n: Int @indexed  text: String }
 type Own @table(replicate: false) @export { id: ID @primaryKey }
@@ -23,6 +24,8 @@ class Node:
         self.root = path / name
         self.exchange = free_port()
         section = {"hostname": name, "securePort": self.exchange, "url": f"wss://127.0.0.1:{self.exchange}"}
+        self.secure = free_port()  # of operations
+        env = {"OPERATIONSAPI_NETWORK_SECUREPORT": str(self.secure), **env}
         config = {"node": {"hostname": name}, "replication": section}
         self.process = Process(self.root, app, env={"SVC_SET_CONFIG": json.dumps(config), **env})
         self.start()
@@ -46,8 +49,8 @@ class Node:
 
     def join(self, other: Node) -> None:
         """Become known to another node, and to those it knows."""
-        login = {"username": "admin", "password": PASSWORD}
-        self.operate(operation="add_node", hostname=other.name, url=other.process.operations_url, authorization=login)
+        url = f"https://127.0.0.1:{other.secure}"
+        self.operate(operation="add_node", hostname=other.name, url=url, authorization=LOGIN, verify_tls=False)
 
     def put(self, key: str, **values: Any) -> httpx.Response:
         answer = self.http.put(f"/Item/{key}", json=values)

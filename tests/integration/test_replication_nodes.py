@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import LIMIT, PASSWORD
-from tests.integration.replicating import Node, make_app
+from tests.integration.replicating import LOGIN, Node, make_app
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
@@ -49,9 +49,6 @@ def refused(node: Node, **body: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-LOGIN = {"username": "admin", "password": PASSWORD}
-
-
 def see_status(cluster: dict[str, Node]) -> None:
     a = cluster["a"]
     a.put("x", n=1)
@@ -87,6 +84,34 @@ def run_on_all(cluster: dict[str, Node]) -> None:
     assert {entry["node"] for entry in a.operate(operation="read_log", limit=5, replicated=True)} == {"a", "b", "c"}
 
 
+def restart_one_after_the_other(cluster: dict[str, Node]) -> None:
+    a = cluster["a"]
+    answer = a.operate(operation="restart_service", service="http_workers", replicated=True)
+    assert [(each["node"], each["status"]) for each in answer["replicated"]] == [("b", "success"), ("c", "success")]
+
+    def job() -> dict[str, Any]:
+        (found,) = a.operate(operation="get_job", id=answer["job_id"])
+        return found
+
+    wait_until(lambda: job()["status"] in ("COMPLETE", "ERROR"))
+    assert job()["status"] == "COMPLETE"
+    for name in "bc":
+        jobs = cluster[name].operate(operation="search_jobs_by_start_date", from_date="2020-01-01", to_date="2100-01-01")
+        assert [(each["type"], each["status"], each["user"]) for each in jobs] == [("restart_service", "COMPLETE", "admin")]
+
+
+def configure(cluster: dict[str, Node]) -> None:
+    a, b, c = cluster.values()
+    nodes = [
+        {"hostname": "b", "url": f"https://127.0.0.1:{b.secure}", "authorization": LOGIN, "verify_tls": False},
+        {"hostname": "c", "url": f"http://127.0.0.1:{c.process.operations_port}", "authorization": {**LOGIN, "password": "wrong"}},
+    ]
+    answer = a.operate(operation="configure_cluster", connections=nodes)
+    assert answer["message"] == "Cluster successfully configured." and [each["node"] for each in answer["failed"]] == ["c"]
+    assert sorted(status(a)) == ["b", "c"]
+    wait_until(lambda: connected(a) == ["b", "c"])
+
+
 def add_what_cannot_be(cluster: dict[str, Node]) -> None:
     a, b = cluster["a"], cluster["b"]
     url = b.process.operations_url
@@ -97,6 +122,8 @@ def add_what_cannot_be(cluster: dict[str, Node]) -> None:
     assert "operations port" in refused(a, operation="add_node", url=b.process.url, authorization=LOGIN)[1]
     exchange = f"http://127.0.0.1:{b.exchange}"
     assert "HTTP" in refused(a, operation="add_node", url=exchange, authorization=LOGIN)[1]
+    secure = f"https://127.0.0.1:{b.secure}"
+    assert "is not trusted" in refused(a, operation="add_node", url=secure, authorization=LOGIN)[1]
     assert "cannot be reached" in refused(a, operation="add_node", url="http://127.0.0.1:9", authorization=LOGIN)[1]
     assert "without TLS" in refused(a, operation="add_node", url="http://192.0.2.1:9925", authorization=LOGIN)[1]
     assert refused(a, operation="add_node", hostname="b", url="wss://127.0.0.1:9", certificate="nothing")[0] == 400
@@ -105,6 +132,8 @@ def add_what_cannot_be(cluster: dict[str, Node]) -> None:
 def test_what_nodes_say_and_do_together(cluster: dict[str, Node]) -> None:
     see_status(cluster)
     run_on_all(cluster)
+    restart_one_after_the_other(cluster)
+    configure(cluster)
     add_what_cannot_be(cluster)
 
 
