@@ -62,7 +62,7 @@ def test_what_is_put_at_one_is_got_at_all(nodes: list[Node]) -> None:
         'svc_replication_publishing{database="data"} 1',
         'svc_replication_unique_conflicts_total{node="b",database="data"} 0',
     ):
-        assert line in metrics(a)
+        wait_until(lambda: line in metrics(a), lambda: metrics(a))  # noqa: B023
     wait_until(
         lambda: all(
             f'svc_replication_lag_entries{{node="{other}",database="data",direction="{way}"}} 0' in metrics(a)
