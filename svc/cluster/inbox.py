@@ -60,7 +60,9 @@ class NeedsCopy(Exception):
 class Inbox:
     """What one node writes to one database. Used on the thread of the loop alone.
 
-    `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `figures`: of what was applied since the start.
+    `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
+    `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
+    was applied, ms by the clock there; `local_time`: when that was, in seconds; 0.0: none was since the start. `figures`: of what was applied since then.
     `reason`: why nothing is read now, "" if that is not so. `needs_copy`: it is over.
     """
 
@@ -78,6 +80,10 @@ class Inbox:
         self.database = database
         self.node = node
         self.applied = self.received = 0
+        self.origin: Origin | None = None
+        self.on_applied: Callable[[], None] = lambda: None
+        self.remote_time = self.local_time = 0.0
+        self.on_received: Callable[[int], None] = lambda size: None
         self.figures = MergeFigures(found=[])
         self.reason = ""
         self.needs_copy = False
@@ -86,7 +92,6 @@ class Inbox:
         self._open_reader = open_reader
         self._fetch_definitions = fetch_definitions
         self._assembler: Assembler | None = None
-        self._origin: Origin | None = None
         self._created = ""
         self._whole = 0  # sequence of the last message behind which no transaction is open
         self._on_needs_copy = on_needs_copy
@@ -163,6 +168,7 @@ class Inbox:
         transactions: list[RemoteTransaction] = []
         last = 0  # LSN that is applied with these, 0: none
         for message in batch:
+            self.on_received(len(message.data))
             try:
                 taken = self._assemble(message)
             except (WireError, NeedsCopy):
@@ -189,8 +195,8 @@ class Inbox:
             incarnation = other.incarnation
         except (Gap, TransactionTooLarge) as error:
             raise NeedsCopy(str(error)) from error
-        self._origin = Origin(self.node, incarnation)
-        self.applied = self._state.applied(self.database.snapshot(), self._origin)
+        self.origin = Origin(self.node, incarnation)
+        self.applied = self._state.applied(self.database.snapshot(), self.origin)
         self._assembler = Assembler(incarnation, self.applied)
         return self._assemble(message)
 
@@ -198,15 +204,19 @@ class Inbox:
         """Apply all of them, and note that everything up to `last` is applied. Raises WireError for one that cannot be, NeedsCopy, Problem."""
         if not last:
             return
-        assert self._origin is not None
+        assert self.origin is not None
         hint = (self._stream, StreamHint(self._created, self._whole))
         fetched: set[str] = set()
         while True:
-            done = await apply_remote(self.database, self._origin, transactions, hint, up_to=last)
+            done = await apply_remote(self.database, self.origin, transactions, hint, up_to=last)
             self.applied = done.lsn
             self._add(done.figures)
             refused = done.refused
             if refused is None:
+                if transactions:
+                    self.remote_time = transactions[-1].wall_ms
+                    self.local_time = self.database.clock.wall()
+                self.on_applied()
                 return
             self._assembler = None  # it has given out what is not applied
             if not isinstance(refused, MissingTables) or fetched.issuperset(refused.names):

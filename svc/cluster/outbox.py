@@ -64,8 +64,9 @@ class NotPublished(Exception):
 class Outbox:
     """Of one database. Used on the thread of the loop alone.
 
-    `published`: LSN up to which the stream has all there is to send, -1 until that is known. `position`: (`created` of the stream, sequence of its last
-    message), which has no more than that; None until that is known. `reason`: why nothing is published now, "" if that is not so.
+    `published`: LSN up to which the stream has all there is to send, `sent`: L of its last message, both -1 until that is known. `position`: (`created` of the
+    stream, sequence of its last message), None until that is known. `on_published`: called when one of them has changed; `on_sent`: with the bytes of each
+    body. `sent_at`: wall time of the last one, in seconds, 0.0: none. `reason`: why nothing is published now, "" if that is not so.
     """
 
     def __init__(
@@ -80,11 +81,14 @@ class Outbox:
     ) -> None:
         """`connect`: waits until the engine can be reached. `is_sent`: whether entries of a table are. `noted`: what `$replication` says was published."""
         self.database = database
-        self.published = -1
+        self.published = self.sent = -1
         self.position: tuple[str, int] | None = None
+        self.on_published: Callable[[], None] = lambda: None
+        self.on_sent: Callable[[int], None] = lambda size: None
+        self.sent_at = 0.0
         self.reason = ""
         self._node = node
-        self._incarnation = incarnation
+        self.incarnation = incarnation
         self._connect = connect
         self._is_sent = is_sent
         self._noted = noted
@@ -124,7 +128,7 @@ class Outbox:
         sequence = end.sequence
         previous = self._beginning(end)
         self.position = (end.created, max(sequence, end.last))
-        self._packer = LogPacker(self._node, self._incarnation, left_out=self._left_out)
+        self._packer = LogPacker(self._node, self.incarnation, left_out=self._left_out)
         self._generation = None
         self._sent.clear()
         self._define(0)
@@ -140,9 +144,13 @@ class Outbox:
                     raise NotPublished(f"the engine did not store a message: {outcome}")
                 sequence = outcome.sequence
                 self.position = (end.created, sequence)
-                previous = self.published = message.last_lsn
+                previous = self.published = self.sent = message.last_lsn
+                self.on_sent(len(message.body))
+                self.sent_at = self.database.clock.wall()
                 self._succeeded()
+                self.on_published()
             self.published = self._read_to
+            self.on_published()
             await self._grown.wait()
 
     def _succeeded(self) -> None:
@@ -155,7 +163,7 @@ class Outbox:
         """The LSN behind which reading begins; it counts as published. Raises NotPublished."""
         log = self.database.log
         snapshot = self.database.snapshot()
-        if end.head is not None and end.head.incarnation == self._incarnation:
+        if end.head is not None and end.head.incarnation == self.incarnation:
             found = end.head.last_lsn
             if found > log.newest_lsn(snapshot):
                 raise NotPublished(
@@ -164,7 +172,7 @@ class Outbox:
         else:
             found = self._noted() if end.head is None and end.was_used else 0
         found = max(found, log.first_lsn(snapshot) - 1)
-        self.published = self._read_to = found
+        self.published = self.sent = self._read_to = found
         return found
 
     def _rows(self) -> Iterator[Row | None]:

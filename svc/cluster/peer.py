@@ -19,7 +19,8 @@ from svc.store.database import Database
 
 
 class Peer:
-    """`name`: of the node. `inboxes`: by name of the database. Used on the thread of the loop alone."""
+    """`name`: of the node. `inboxes`: by name of the database. `on_connected`: called whenever there is a connection; `on_applied`: with the name of a database
+    when more of what the node has written to it is applied; `on_received`: with that and the bytes of each message. Used on the thread of the loop alone."""
 
     def __init__(
         self,
@@ -35,6 +36,9 @@ class Peer:
         self._own_name = own_name
         self._on_needs_copy = on_needs_copy
         self.inboxes: dict[str, Inbox] = {}
+        self.on_connected: Callable[[], None] = lambda: None
+        self.on_applied: Callable[[str], None] = lambda database: None
+        self.on_received: Callable[[str, int], None] = lambda database, size: None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._up = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -59,6 +63,8 @@ class Peer:
             self._fetch_definitions,
             partial(self._on_needs_copy, database.name, self.name),
         )
+        inbox.on_applied = lambda: self.on_applied(database.name)
+        inbox.on_received = lambda size: self.on_received(database.name, size)
         self.inboxes[database.name] = inbox
         self._tasks[database.name] = _spawn(inbox.run())
 
@@ -83,9 +89,17 @@ class Peer:
         """Raises Unavailable."""
         await tell_node(self._connection(), self._own_name, self.name, kind, data)
 
+    async def ping(self) -> float:
+        """Seconds to its engine and back. Raises Unavailable."""
+        return await self._connection().latency()
+
     @property
     def is_connected(self) -> bool:
         return self.link.connection is not None
+
+    @property
+    def logs(self) -> Mapping[str, Inbox]:
+        return self.inboxes
 
     def _connection(self) -> Connection:
         connection = self.link.connection
@@ -101,6 +115,7 @@ class Peer:
     def _set_up(self) -> None:
         if self.link.connection is not None:
             self._up.set()
+            self.on_connected()
 
     def _lost(self, reason: str) -> None:
         self._up.clear()

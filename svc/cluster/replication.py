@@ -14,29 +14,35 @@ from typing import Any
 
 import msgspec
 
+from svc import __version__
+from svc.analytics.exposition import Family
 from svc.clock import Clock
 from svc.cluster.admission import inbox_of
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
 from svc.cluster.client import Address, Connection, Unavailable
+from svc.cluster.confirmation import Confirmations
 from svc.cluster.copy_offers import COPY, COPY_PIECE, CopyOffers
 from svc.cluster.copying import DatabaseCopying
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
+from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
 from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
+from svc.cluster.positions import NOTICE, Positions
 from svc.cluster.requests import NodeRequests
 from svc.errors import ClientError, Problem
 from svc.logs import Logger
 from svc.store import Store, Table
 from svc.store.database import Database
-from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM
+from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM, node_certificate_name
 from svc.store.values.records import decode
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
+METHOD = "replication"  # of its metrics
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
 
 
@@ -45,6 +51,14 @@ class NodeAddress(msgspec.Struct, frozen=True):
 
     host: str
     port: int
+
+
+Record = Callable[[int, str, str, str, str], None]
+"""(bytes, metric, path, method, type): `analytics.Recorder.record`."""
+
+
+def _do_not_record(*values: object) -> None:
+    pass
 
 
 class ReplicationOptions(msgspec.Struct, frozen=True):
@@ -58,6 +72,7 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     kept: float
     is_replicated: Callable[[str], bool]
     public: bool = True
+    record: Record = _do_not_record
     program: Path | None = None
     fail_over: bool = True
 
@@ -83,10 +98,16 @@ class Replication:
         self._clock = clock
         self._address_of = address_of
         self._trust = Trust(options.node)
+        self._routed: tuple[Mapping[str, Any], ...] = ()
         self._addresses: dict[str, NodeAddress] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._engine_up = asyncio.Event()
         self.requests = NodeRequests(options.node)
+        self.positions = Positions(clock, __version__, self.outboxes, self.peers)
+        self.requests.hear(NOTICE, self.positions.hear)
+        self.confirmations = Confirmations(self.outboxes, self.peers, self.positions)
+        self.positions.on_confirmed.append(self.confirmations.look)
+        self._telling: asyncio.Task[None] | None = None
         self.copying: dict[str, DatabaseCopying] = {}
         self._paused: set[str] = set()  # databases that are being replaced by a copy
         self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
@@ -114,12 +135,15 @@ class Replication:
         self.engine.start()
         self.look_at_databases()
         self._look_at_nodes()
+        self._telling = asyncio.get_running_loop().create_task(self.positions.run())
 
     async def end(self) -> None:
         """Stop all of it; what is under way is done again by whoever leads next. Harmless when done."""
         engine, self.engine = self.engine, None
-        for task in [*self._tasks.values(), *self._closing]:
+        telling, self._telling = self._telling, None
+        for task in [*self._tasks.values(), *self._closing, *([] if telling is None else [telling])]:
             await cancelled(task)
+        self.positions.close()
         self._tasks.clear()
         for peer in self.peers.values():
             await peer.close()
@@ -149,6 +173,11 @@ class Replication:
             self._trust = trust
             self.engine.set_trust(trust)
         self._look_at_nodes()
+
+    def set_routes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        """Nodes that are known by the configuration: records as of the registry, whose own counts where it has one of that name."""
+        self._routed = tuple(nodes)
+        self.registry_changed()
 
     def look_at_databases(self) -> None:
         """A database was made, or dropped."""
@@ -183,6 +212,8 @@ class Replication:
             is_sent=is_sent,
             noted=lambda: state.published(database.snapshot()),
         )
+        outbox.on_sent = lambda size: options.record(size, "bytes-sent", f"{options.node}.{database.name}", METHOD, "egress")
+        outbox.on_published = partial(self.confirmations.look, database.name)
         self.outboxes[database.name] = outbox
         copying = DatabaseCopying(
             database,
@@ -200,11 +231,15 @@ class Replication:
         self._tasks[database.name] = loop.create_task(outbox.run())
         self._tasks[_copy_task(database.name)] = loop.create_task(copying.run())
         for peer in self.peers.values():
-            self._add_to(peer, database)
+            self._read_from(peer, database)
 
-    def _add_to(self, peer: Peer, database: Database) -> None:
-        if database.name not in self._paused:
+    def _read_from(self, peer: Peer, database: Database) -> None:
+        if database.name in self._paused:
+            return
+        try:
             peer.add(database)
+        except ValueError as error:  # a name that no stream can have
+            self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
 
     # --- copies ------------------------------------------------------------------------------------------------------------------------
 
@@ -223,7 +258,7 @@ class Replication:
         if database.name in self._paused and database.name in self.outboxes:
             self._paused.discard(database.name)
             for peer in self.peers.values():
-                peer.add(database)
+                self._read_from(peer, database)
 
     def _database_of(self, name: str) -> Database | None:
         outbox = self.outboxes.get(name)
@@ -260,7 +295,7 @@ class Replication:
     def _look_at_nodes(self) -> None:
         """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now."""
         found: dict[str, NodeAddress] = {}
-        for record in self._records(NODE_TABLE):
+        for record in (*self._routed, *self._records(NODE_TABLE)):
             address = self._address_of(record) if record["name"] != self._options.node else None
             if address is not None:
                 found[record["name"]] = address
@@ -269,8 +304,11 @@ class Replication:
                 self._close(self.peers.pop(name).close())
         for name in found.keys() - self.peers.keys():
             peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log, self._needs_copy)
+            peer.on_connected = partial(self.positions.greet, name)
+            peer.on_received = partial(self._received, name)
+            peer.on_applied = partial(self.positions.applied, name)
             for outbox in self.outboxes.values():
-                self._add_to(peer, outbox.database)
+                self._read_from(peer, outbox.database)
             peer.start()
         self._addresses = found
 
@@ -285,6 +323,14 @@ class Replication:
             Address(address.host, address.port, context, certificate_check(trust, name)), f"svc {node}", inbox_of(node)
         )
 
+    def _received(self, node: str, database: str, size: int) -> None:
+        self._options.record(size, "bytes-received", f"{node}.{database}", METHOD, "ingress")
+
+    def families(self) -> list[Family]:
+        """For `/metrics`."""
+        refused = 0 if self.engine is None else self.engine.refused
+        return replication_families(self.outboxes, self.peers, self.positions, refused)
+
     def _close(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._closing.add(task)
@@ -293,11 +339,14 @@ class Replication:
     # --- the registry ------------------------------------------------------------------------------------------------------------------
 
     def _records(self, table: str) -> list[dict[str, Any]]:
+        """Those that can be of use: others have written them too."""
         database = self._store.databases[SYSTEM]
-        return [decode(raw) for _, raw in database.tables[table].scan(database.snapshot())]
+        records = (decode(raw) for _, raw in database.tables[table].scan(database.snapshot()))
+        return [record for record in records if isinstance(record.get("name"), str)]
 
     def _read_trust(self) -> Trust:
-        return trust_of(self._options.node, self._records(NODE_TABLE), self._records(CERTIFICATE_TABLE), public=self._public)
+        nodes = {record["name"]: record for record in (*self._routed, *self._records(NODE_TABLE))}
+        return trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
 
 
 def _copy_task(database: str) -> str:
@@ -323,12 +372,17 @@ def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequen
             revoked = serial_numbers(record.get("revoked_certificates") or ())
         except (ClientError, TypeError):
             revoked = frozenset()
-        own = tuple(each["certificate"] for each in certificates if not each.get("is_authority") and _is_of(each, name))
+        own = tuple(each["certificate"] for each in certificates if each.get("is_authority") is not True and _is_of(each, name))
         known[name] = KnownNode(name, own, revoked, frozenset())
-    authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority"))
+    authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority") is True and _has_text(each))
     return Trust(node, known, authorities, public)
 
 
 def _is_of(certificate: Mapping[str, Any], name: str) -> bool:
     hosts = certificate.get("hosts")
-    return bool(certificate.get("certificate")) and (certificate["name"] == name or (isinstance(hosts, list) and name in hosts))
+    is_named = certificate["name"] in (name, node_certificate_name(name))
+    return _has_text(certificate) and (is_named or (isinstance(hosts, list) and name in hosts))
+
+
+def _has_text(certificate: Mapping[str, Any]) -> bool:
+    return isinstance(certificate.get("certificate"), str) and certificate["certificate"] != ""

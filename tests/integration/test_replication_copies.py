@@ -1,4 +1,4 @@
-"""Databases that are copied from other nodes, by real servers with engines of their own (spec: replication §7)."""
+"""Databases that are copied from other nodes, by real servers with engines of their own (spec: replication §10)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_replication import Node, are_equal
-from tests.integration.test_replication import app as app
+from tests.integration.replicating import Node, make_app
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, app: Path) -> Iterator[list[Node]]:
+def nodes(tmp_path: Path) -> Iterator[list[Node]]:
+    app = make_app(tmp_path)
     found = [Node(tmp_path, name, app, LOGGING_LEVEL="info") for name in ("a", "b", "c")]
     yield found
     for node in found:
         node.stop()
 
 
-def meet(*nodes: Node) -> None:
-    for node in nodes:
-        node.know(*(other for other in nodes if other is not node))
+def are_equal(nodes: list[Node]) -> bool:
+    first, *others = [node.items() for node in nodes]
+    return all(other == first for other in others)
 
 
 def lose_the_past(node: Node) -> None:
@@ -53,7 +53,7 @@ def test_a_new_node_joins_beside_writes(nodes: list[Node]) -> None:
     lose_the_past(a)
     b.put("own", n=5)
     b.add("k00007", 1)
-    meet(a, b)
+    b.join(a)
     number = 0
 
     def is_there() -> bool:
@@ -67,7 +67,7 @@ def test_a_new_node_joins_beside_writes(nodes: list[Node]) -> None:
     wait_until(lambda: are_equal([a, b]))
     wait_until(lambda: has_logged(b, "database data: the copy from a is in place"))
     assert a.items()["last"]["n"] == 2 * number and a.items()["k00007"]["n"] == 8 and a.items()["own"]["n"] == 5
-    meet(a, b, c)
+    c.join(a)
     wait_until(lambda: are_equal(nodes))
     assert a.http.get("/Item/k00009").headers["etag"] == c.http.get("/Item/k00009").headers["etag"]
 
@@ -84,7 +84,7 @@ def test_both_sides_are_killed_while_it_is_copied(nodes: list[Node]) -> None:
     a.put("last", n=0)
     lose_the_past(a)
     b.put("late", n=7)
-    meet(a, b)
+    b.join(a)
     wait_until(lambda: has_logged(b, "database data: it is copied from a"))
     a.kill()
     a.start()
