@@ -201,7 +201,7 @@ class DatabaseCopying:
         snapshot = database.snapshot()
         if head.node != node:
             raise BadCopy("it is the copy of another node")
-        known, copied = head.applied_of(Origin(database.node, state.incarnation(snapshot))), state.copied(snapshot)
+        known, copied = head.known_of(Origin(database.node, state.incarnation(snapshot)), state.former(snapshot)), state.copied(snapshot)
         if known > database.log.newest_lsn(snapshot):
             raise BadCopy("it knows more of what this node has written than this node")
         if known < copied:

@@ -131,7 +131,12 @@ class Peer:
         return open_reader
 
     async def _fetch_definitions(self, names: tuple[str, ...]) -> Mapping[str, bytes]:
-        raise StoreFailure(f"There is no table {', '.join(names)}, and no definition has come with what was written to it")
+        return await no_definitions(names)
+
+
+async def no_definitions(names: tuple[str, ...]) -> Mapping[str, bytes]:
+    """Raises StoreFailure."""
+    raise StoreFailure(f"There is no table {', '.join(names)}, and no definition has come with what was written to it")
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -27,12 +27,14 @@ from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
+from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
-from svc.cluster.peer import Peer
+from svc.cluster.peer import Peer, no_definitions
 from svc.cluster.positions import NOTICE, Positions
+from svc.cluster.reader import End, Lost, StreamReader
 from svc.cluster.requests import NodeRequests
 from svc.cluster.streams import StreamFailed, maybe_stream, purge_stream
 from svc.errors import ClientError, NotFound, Problem, ServerError
@@ -183,20 +185,24 @@ class Replication:
         self.registry_changed()
 
     def look_at_databases(self) -> None:
-        """A database was made, or dropped."""
+        """A database was made, or dropped, or is another one now: restored. That is begun with at the next look, when all that belongs to the former one has
+        ended."""
         if self.engine is None:
             return
         found = {name: database for name, database in self._store.databases.items() if self._options.is_replicated(name)}
-        for name in self.outboxes.keys() - found.keys():
+        former = [name for name, outbox in self.outboxes.items() if found.get(name) is not outbox.database]
+        for name in former:
             self.outboxes.pop(name)
             self._close(cancelled(self._tasks.pop(name)))
             self._close(cancelled(self._tasks.pop(_copy_task(name))))
             self._close(cancelled(self._tasks.pop(_note_task(name))))
+            if _own_task(name) in self._tasks:
+                self._close(cancelled(self._tasks.pop(_own_task(name))))
             self.copying.pop(name)
             self._paused.discard(name)
             for peer in self.peers.values():
                 self._close(peer.remove(name))
-        for name in found.keys() - self.outboxes.keys():
+        for name in found.keys() - self.outboxes.keys() - set(former):
             try:
                 self._add_database(found[name])
             except (Problem, ValueError) as error:
@@ -215,6 +221,7 @@ class Replication:
             partial(self._open_stream, database.name),
             is_sent=is_sent,
             noted=lambda: state.published(database.snapshot()),
+            former=state.former(database.snapshot()),
         )
         outbox.on_sent = lambda size: options.record(size, "bytes-sent", f"{options.node}.{database.name}", METHOD, "egress")
         outbox.on_published = partial(self.confirmations.look, database.name)
@@ -234,6 +241,8 @@ class Replication:
         loop = asyncio.get_running_loop()
         self._tasks[database.name] = loop.create_task(outbox.run())
         self._tasks[_copy_task(database.name)] = loop.create_task(copying.run())
+        if state.former(database.snapshot()) is not None and database.name not in self._paused:
+            self._tasks[_own_task(database.name)] = loop.create_task(self._read_own(database))
         self._tasks[_note_task(database.name)] = loop.create_task(self._note_published(outbox))
         for peer in self.peers.values():
             self._read_from(peer, database)
@@ -276,6 +285,20 @@ class Replication:
         except (StreamFailed, Unavailable) as error:
             raise ServerError(f"The stream could not be shortened: {error}", 503, "UNREACHABLE") from None
         self._log.info(f"database {database}: {dropped} messages were dropped from its stream")
+
+    async def _read_own(self, database: Database) -> None:
+        """What this node had written after the backup of which the database was restored is in its own stream."""
+        node = self._options.node
+        name = stream_name(database.name, node)
+
+        async def open_reader(start: int, created: str | None) -> Reader | End:
+            await self._engine_up.wait()
+            connection = None if self.engine is None else self.engine.connection
+            return (
+                Lost("the engine does not run") if connection is None else await StreamReader.open(connection, name, start, created=created)
+            )
+
+        await Inbox(database, node, name, open_reader, no_definitions).run()
 
     # --- copies ------------------------------------------------------------------------------------------------------------------------
 
@@ -388,6 +411,10 @@ class Replication:
 def _copy_task(database: str) -> str:
     """Its name among tasks: no database has it."""
     return f"copy of {database}"
+
+
+def _own_task(database: str) -> str:
+    return f"own log of {database}"
 
 
 def _note_task(database: str) -> str:
