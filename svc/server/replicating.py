@@ -129,6 +129,7 @@ class Replicating:
             max(config.logging.audit_retention or 0.0, _KEPT) + _DAY,
             replicated_databases(section.databases),
             section.enable_root_cas,
+            section.program,
         )
 
     def _check_certificate(self, text: str) -> None:
