@@ -486,7 +486,7 @@ class ReplicationSection(Section):
     blob_send_drain_timeout: float = setting("duration", 600_000, "To send a large value.", "ms", low=0)
     fail_over: bool = setting("bool", True, "Fetch over another node when one is unreachable.")
     shard: Any = setting(
-        "any", None, "Number of the shard of this node, 0 to 65535: it is registered, and shown by `server.shards`.", null=True
+        "any", None, "Number of the shard of this node, 0 to 65535: it is registered, and applications see it among the shards.", null=True
     )
     copy_tables_to_catch_up: bool = setting("bool", True, "Copy whole tables when the stream no longer reaches back far enough.")
     mtls: ReplicationMtlsSection

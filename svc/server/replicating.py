@@ -137,7 +137,7 @@ class Replicating:
         try:
             check_certificate(text, self._section.hostname, self._reactor.clock.wall(), f"{self._config.root / 'keys' / CERTIFICATE_FILE}")
         except ClientError as error:
-            raise ClientError(f"{error.message}; 'svc renew-certificates' makes a new one") from None
+            raise ClientError(f"{error.message}; 'svc renew-certs' makes a new one") from None
 
     async def _read_routes(self) -> list[Any]:
         return await self._reactor.loop.run_in_executor(self._reactor.executor, read_routes, self._config)
