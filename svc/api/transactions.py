@@ -21,6 +21,7 @@ from svc.api.context import AnyContext, Context, context_of, current_context, en
 from svc.api.thread_guard import here, refuse_helper
 from svc.awaitables import is_waiting, settled, then
 from svc.errors import ClientError, Problem, SnapshotLost
+from svc.http.confirmed_writes import wait_confirmed
 from svc.logs.application_code import line_of
 from svc.store import Database, Precondition, Store, Table
 from svc.store import Transaction as StoreTransaction
@@ -375,6 +376,7 @@ class Transaction:
             self._renew()
         if applied is not None:
             await wait_committed(applied, context.state.spans)
+            await wait_confirmed(self._store, context.state.replicated_confirmation, applied)
 
     def _renew(self) -> None:
         self.reset_read_snapshot()
@@ -464,7 +466,7 @@ def run_in_transaction(store: Store, context: AnyContext | None, function: Calla
         raise
     finally:
         leave(token)
-    if waiting is None and own.pending_commit is None:
+    if waiting is None and own.pending_commit is None and own.state.replicated_confirmation is None:
         transaction.close()
         return result
     return _committed(transaction, own, waiting, result)
@@ -490,8 +492,10 @@ async def _committed(transaction: Transaction, own: Context, waiting: Awaitable[
             await waiting
     finally:
         transaction.close()
-    if own.pending_commit is not None:
-        await wait_committed(own.pending_commit)
+    applied = own.pending_commit
+    if applied is not None:
+        await wait_committed(applied)
+    await wait_confirmed(transaction._store, own.state.replicated_confirmation, applied)
     return result
 
 

@@ -60,10 +60,10 @@ class Inbox:
     """What one node writes to one database. Used on the thread of the loop alone.
 
     `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
-    `on_applied`: called when more is applied, and on disk. `remote_time`: wall time of the newest transaction that was applied, ms by the clock there;
-    `local_time`: when that was, in seconds; 0.0: none was since the start. `received_bytes`: of bodies. `figures`: of what was applied since the start.
-    `is_reading`: its stream is followed now. `reason`: why nothing is read, or was read last, "" if something was since then.
-    `needs_copy`: it is over until `go_on`.
+    `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
+    was applied, ms by the clock there; `local_time`: when that was, in seconds; 0.0: none was since the start. `figures`: of what was applied since then.
+    `is_reading`: its stream is followed now. `reason`: why nothing is read, or was read last, "" if something was since then. `needs_copy`: it is over until
+    `go_on`.
     """
 
     def __init__(self, database: Database, node: str, stream: str, open_reader: OpenReader, fetch_definitions: FetchDefinitions) -> None:
@@ -75,7 +75,7 @@ class Inbox:
         self.origin: Origin | None = None
         self.on_applied: Callable[[], None] = lambda: None
         self.remote_time = self.local_time = 0.0
-        self.received_bytes = 0
+        self.on_received: Callable[[int], None] = lambda size: None
         self.figures = MergeFigures(found=[])
         self.reason = ""
         self.needs_copy = False
@@ -164,7 +164,7 @@ class Inbox:
         transactions: list[RemoteTransaction] = []
         last = 0  # LSN that is applied with these, 0: none
         for message in batch:
-            self.received_bytes += len(message.data)
+            self.on_received(len(message.data))
             try:
                 taken = self._assemble(message)
             except (WireError, NeedsCopy):

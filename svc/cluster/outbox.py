@@ -62,8 +62,8 @@ class Outbox:
     """Of one database. Used on the thread of the loop alone.
 
     `published`: LSN up to which the stream has all there is to send, `sent`: L of its last message, both -1 until that is known. `on_published`: called when
-    one of them has changed. `sent_bytes`: of bodies, `sent_at`: wall time of the last one, in seconds, 0.0: none. `reason`: why nothing is published now, "" if
-    that is not so.
+    one of them has changed; `on_sent`: with the bytes of each body. `sent_at`: wall time of the last one, in seconds, 0.0: none. `reason`: why nothing is
+    published now, "" if that is not so.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Outbox:
         self.database = database
         self.published = self.sent = -1
         self.on_published: Callable[[], None] = lambda: None
-        self.sent_bytes = 0
+        self.on_sent: Callable[[int], None] = lambda size: None
         self.sent_at = 0.0
         self.reason = ""
         self._node = node
@@ -139,7 +139,7 @@ class Outbox:
                     raise NotPublished(f"the engine did not store a message: {outcome}")
                 sequence = outcome.sequence
                 previous = self.published = self.sent = message.last_lsn
-                self.sent_bytes += len(message.body)
+                self.on_sent(len(message.body))
                 self.sent_at = self.database.clock.wall()
                 self._succeeded()
                 self.on_published()

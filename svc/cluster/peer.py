@@ -19,7 +19,7 @@ from svc.store.database import Database
 
 class Peer:
     """`name`: of the node. `inboxes`: by name of the database. `on_connected`: called whenever there is a connection; `on_applied`: with the name of a database
-    when more of what the node has written to it is applied. Used on the thread of the loop alone."""
+    when more of what the node has written to it is applied; `on_received`: with that and the bytes of each message. Used on the thread of the loop alone."""
 
     def __init__(self, name: str, own_name: str, connect: Callable[[], Awaitable[Connection]], log: Logger) -> None:
         """`connect`: to the node's engine. Raises ConnectFailed."""
@@ -28,6 +28,7 @@ class Peer:
         self.inboxes: dict[str, Inbox] = {}
         self.on_connected: Callable[[], None] = lambda: None
         self.on_applied: Callable[[str], None] = lambda database: None
+        self.on_received: Callable[[str, int], None] = lambda database, size: None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._up = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -46,6 +47,7 @@ class Peer:
         name = stream_name(database.name, self.name)
         inbox = Inbox(database, self.name, name, self._reader_of(name), self._fetch_definitions)
         inbox.on_applied = lambda: self.on_applied(database.name)
+        inbox.on_received = lambda size: self.on_received(database.name, size)
         self.inboxes[database.name] = inbox
         self._tasks[database.name] = _spawn(inbox.run())
 

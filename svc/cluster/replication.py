@@ -15,12 +15,15 @@ from typing import Any
 import msgspec
 
 from svc import __version__
+from svc.analytics.exposition import Family
 from svc.clock import Clock
 from svc.cluster.admission import inbox_of
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
 from svc.cluster.client import Address, Connection, Unavailable
+from svc.cluster.confirmation import Confirmations
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
+from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
 from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
@@ -37,6 +40,7 @@ from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SC
 from svc.store.values.records import decode
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
+METHOD = "replication"  # of its metrics
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
 
 
@@ -45,6 +49,14 @@ class NodeAddress(msgspec.Struct, frozen=True):
 
     host: str
     port: int
+
+
+Record = Callable[[int, str, str, str, str], None]
+"""(bytes, metric, path, method, type): `analytics.Recorder.record`."""
+
+
+def _do_not_record(*values: object) -> None:
+    pass
 
 
 class ReplicationOptions(msgspec.Struct, frozen=True):
@@ -57,6 +69,7 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     kept: float
     is_replicated: Callable[[str], bool]
     public: bool = True
+    record: Record = _do_not_record
     program: Path | None = None
 
 
@@ -88,6 +101,8 @@ class Replication:
         self.requests = NodeRequests(options.node)
         self.positions = Positions(clock, __version__, self.outboxes, self.peers)
         self.requests.hear(NOTICE, self.positions.hear)
+        self.confirmations = Confirmations(self.outboxes, self.peers, self.positions)
+        self.positions.on_confirmed.append(self.confirmations.look)
         self._telling: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._public = ""
@@ -182,6 +197,8 @@ class Replication:
             is_sent=is_sent,
             noted=lambda: state.published(database.snapshot()),
         )
+        outbox.on_sent = lambda size: options.record(size, "bytes-sent", f"{options.node}.{database.name}", METHOD, "egress")
+        outbox.on_published = partial(self.confirmations.look, database.name)
         self.outboxes[database.name] = outbox
         self._tasks[database.name] = asyncio.get_running_loop().create_task(outbox.run())
         for peer in self.peers.values():
@@ -228,6 +245,7 @@ class Replication:
         for name in found.keys() - self.peers.keys():
             peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log)
             peer.on_connected = partial(self.positions.greet, name)
+            peer.on_received = partial(self._received, name)
             peer.on_applied = partial(self.positions.applied, name)
             for outbox in self.outboxes.values():
                 self._read_from(peer, outbox.database)
@@ -249,6 +267,14 @@ class Replication:
         return await Connection.open(
             Address(address.host, address.port, context, certificate_check(trust, name)), f"svc {node}", inbox_of(node)
         )
+
+    def _received(self, node: str, database: str, size: int) -> None:
+        self._options.record(size, "bytes-received", f"{node}.{database}", METHOD, "ingress")
+
+    def families(self) -> list[Family]:
+        """For `/metrics`."""
+        refused = 0 if self.engine is None else self.engine.refused
+        return replication_families(self.outboxes, self.peers, self.positions, refused)
 
     def _close(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

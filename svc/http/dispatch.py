@@ -25,6 +25,7 @@ from svc.awaitables import is_waiting, then
 from svc.connection.exchange import BodyLimit
 from svc.errors import REASONS, NotFound, NotUnique, PeerError, Problem, ServerError, StillReferenced, release_frames
 from svc.http.bodies import query_limit
+from svc.http.confirmed_writes import HEADER, WRITING, ConfirmedWrites
 from svc.http.cors import Cors
 from svc.http.event_stream import CodeEvents, is_event_stream
 from svc.http.response_check import check_response
@@ -169,6 +170,7 @@ class Dispatcher:
         self.on_sent: Callable[[Exchange, float], None] | None = None
         """Called with each exchange that is over, and the time."""
         self.prepared: PreparedAnswers | None = None
+        self.confirmed_writes: ConfirmedWrites | None = None
         self._handler = handler
         self._handle = handler.handle
         self._identifier = identifier
@@ -459,6 +461,9 @@ class Dispatcher:
                 exchange.task = self._loop.create_task(self._wait_for(exchange, _answer_of_chain(request, result)))
                 return None
         response = _own_copy(request, result)
+        if _is_confirmed(request):
+            exchange.task = self._loop.create_task(self._wait_for(exchange, response))
+            return None
         if request.pending_commit is not None:
             self._hold(exchange, response)
             return None
@@ -517,6 +522,8 @@ class Dispatcher:
 
     def ask_resource(self, request: Request) -> Any:
         """The Response of the addressed resource, or an awaitable of it. Raises Problem."""
+        if HEADER in request.block.fields:
+            self._admit_confirmed(request)
         return self._handler.options(request) if request.method == "OPTIONS" else self._handle(request)
 
     def answer(self, request: Request, result: Any) -> Any:
@@ -577,6 +584,8 @@ class Dispatcher:
     # --- steps -----------------------------------------------------------------------------------------------------------------------
 
     def _run(self, exchange: Exchange, request: Request, answer: Callable[[Request], Any]) -> Response | None:
+        if HEADER in request.block.fields:
+            self._admit_confirmed(request)
         result = answer(request)
         if type(result) is not Response:
             if self.prepared is not None:
@@ -584,6 +593,9 @@ class Dispatcher:
                     self.prepared.consider(request, None)
                 elif request.query is None:  # it may wait for another process; then most may
                     self.prepared.consider_write(request)
+            exchange.task = self._loop.create_task(self._wait_for(exchange, result))
+            return None
+        if _is_confirmed(request):
             exchange.task = self._loop.create_task(self._wait_for(exchange, result))
             return None
         if request.pending_commit is not None:
@@ -621,6 +633,8 @@ class Dispatcher:
             while inspect.isawaitable(result):
                 result = await result
             response = cast(Response, result)
+            if _is_confirmed(request) and response.status < 400:
+                await self._confirmed(request)
         except BaseException as error:
             exchange.respond(self._last_answer(exchange, error))
             return
@@ -628,6 +642,18 @@ class Dispatcher:
             exchange.respond(self._finished(request, response))
         else:
             self._hold(exchange, response)
+
+    def _admit_confirmed(self, request: Request) -> None:
+        """A request says to which nodes a write has to get. Raises Problem."""
+        if self.confirmed_writes is not None and request.method in WRITING:
+            self.confirmed_writes.admit(request)
+
+    async def _confirmed(self, request: Request) -> None:
+        """Wait until what the request has written is on disk, and as many other nodes have it as was asked for. Raises Problem."""
+        applied = request.pending_commit
+        await self.committed(request)
+        if self.confirmed_writes is not None:
+            await self.confirmed_writes.wait(request, applied)
 
     def _verify(self, exchange: Exchange, pending: PendingVerification) -> None:
         """Verify a password on a helper thread, then handle the request."""
@@ -703,6 +729,11 @@ class Dispatcher:
         except BaseException as fault:  # of properties that code of an application has given it
             contained(fault)
         return None
+
+
+def _is_confirmed(request: Request) -> bool:
+    """Whether the answer waits for other nodes."""
+    return request._state is not None and request._state.replicated_confirmation is not None
 
 
 def _text_of(error: BaseException) -> str:

@@ -20,6 +20,7 @@ from svc.content.content_type import ContentType
 from svc.content.json_type import JsonType, decode_json_object_slices, encode_json
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Overloaded, Problem, QueryError, Refusal
 from svc.http.compression import Compression
+from svc.http.confirmed_writes import FIELD, ConfirmedWrites
 from svc.http.decoding import RequestDecoder
 from svc.http.media_types import media_type_of, parameters_of
 from svc.http.response_parts import RestOptions
@@ -76,6 +77,7 @@ class OperationsEndpoint:
         self._responses = ResponseBuilder(node.types, compression, node.clock, report, RestOptions(pages=False))
         self._logger = node.logs.logger.with_tag("operation")
         self._is_ready = is_ready
+        self._confirmed_writes = ConfirmedWrites(node.store)
         self._gets: dict[str, Callable[[Request], Any]] = {
             "/": self._page,
             "/health": self._health,
@@ -184,6 +186,8 @@ class OperationsEndpoint:
         if preferences.writer is None and not (preferences.events and row is not None and row.has_events):
             raise NotAcceptable(preferences.refusal)  # before any work is done
         call = self._operations.prepare(body, user_of(request), request)
+        if FIELD in call.body:
+            self._confirmed_writes.admit_operation(request, call.body[FIELD])
         if call.operation.logged and self._logger.is_enabled("info"):
             self._logger.info({**redacted(call.body, call.operation.secrets), "user": call.username})
         return then(self._operations.run(call), lambda result: self._respond(request, call, result))

@@ -78,6 +78,7 @@ def instance_families(node: Node, *, is_ready: bool) -> list[Family]:
             [Gauge(label_text([("application", app.name)]), int(app.status != ERROR)) for app in node.apps],
         ),
     ]
+    found += node.more_families()
     if node.scheduler is not None:
         found += [
             _gauge("svc_scheduled_jobs", "Jobs that applications have scheduled.", len(node.scheduler)),

@@ -18,6 +18,7 @@ from svc.store.system import DEPLOYMENT_TABLE, SYSTEM
 
 if TYPE_CHECKING:
     from svc.analytics import Analytics
+    from svc.analytics.exposition import Family
     from svc.api.statements import Statements
     from svc.apps import App
     from svc.auth.sessions import Sessions
@@ -54,7 +55,8 @@ class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
     `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`.
-    `statements`: runs SQL. `replication`: with other nodes, None without a section `replication`. `siblings`: the other processes over the databases.
+    `statements`: runs SQL. `more_families`: what `/metrics` shows besides. `replication`: with other nodes, None without a section `replication`.
+    `siblings`: the other processes over the databases.
 
     What only operations have is made when the first of them asks for it."""
 
@@ -80,6 +82,7 @@ class Node:
     scheduler: Scheduler | None = None
     addresses: Callable[[], Mapping[str, Sequence[str]]] = dict
     statements: Statements | None = None
+    more_families: Callable[[], Sequence[Family]] = tuple
     replication: ReplicationControl | None = None
 
     def answer_siblings(self) -> None:

@@ -18,6 +18,7 @@ from svc.content.json_type import JsonType, decode_json
 from svc.content.unchanged import restore_json
 from svc.errors import Problem
 from svc.http.bodies import BodyType, body_type
+from svc.http.confirmed_writes import HEADER
 from svc.http.dispatch import TIMINGS_MADE, Dispatcher
 from svc.messages import HeaderPairs, Request, Response
 from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, Carrier, charge, encode_head, is_plain_key, timing_line
@@ -36,7 +37,7 @@ _STEPS = {  # what application code may have instead
     "POST": ("handle", "authorize", "admit", "on_post"),
     "DELETE": ("handle", "authorize", "bind", "on_delete"),
 }
-_OUTSIDE = WRITE_CONDITIONS | {"content-encoding", "content-range"}
+_OUTSIDE = WRITE_CONDITIONS | {"content-encoding", "content-range", HEADER}
 _MARK = f"~{PLACE}~"  # a key
 _NOTHING = b"%b%b%b\r\n"
 _CREATED = b"%b%b%b%b%bContent-Length: %d\r\n\r\n%b"

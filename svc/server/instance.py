@@ -27,6 +27,7 @@ from svc.connection.input_share import InputShare
 from svc.connection.listening import OWN_SOCKETS
 from svc.content.registry import ContentTypes
 from svc.errors import Problem
+from svc.http.confirmed_writes import ConfirmedWrites
 from svc.http.dispatch import Dispatcher
 from svc.listeners.scopes import ListenerScopes
 from svc.logs import AccessLog, Logs, capture_logging
@@ -270,7 +271,14 @@ class Instance:
         """Before the applications are loaded: their code may add listeners while it is."""
         config, reactor, recorder = self.config, self.reactor, self.analytics.recorder
         self._tracing = open_tracing(config, self.clock)
-        make_dispatcher: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
+        make: Callable[..., Dispatcher] = Dispatcher if self._tracing is None else self._tracing.dispatcher
+        confirmed_writes = ConfirmedWrites(self.store)
+
+        def make_dispatcher(*arguments: Any, **options: Any) -> Dispatcher:
+            dispatcher = make(*arguments, **options)
+            dispatcher.confirmed_writes = confirmed_writes
+            return dispatcher
+
         self._input = InputShare(self.clock.monotonic)
         self._shedder = make_shedder(config, self._input, reactor, recorder, self.logger.warn)
         date = HttpDate(self.clock).value
@@ -514,6 +522,8 @@ class Instance:
 
         run = self.operations_interface.run_for_node
         self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor, run)
+        self._replicating.record = self.analytics.recorder.record
+        self.node.more_families = self._replicating.families
         self.node.replication = self._replicating.control
         self.reactor.loop.call_soon(self._replicating.begin)  # which needs the loop to run
         self.periodic.sweeps.append(self._replicating.sweep)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from svc.analytics.exposition import Family
 from svc.config import Config
 from svc.errors import ClientError, Problem
 from svc.logs import Logger, Logs
@@ -16,6 +17,7 @@ from svc.operations.node_exchange import check_certificate, put_certificate
 from svc.operations.replication_control import ReplicationControl
 from svc.reactor import Reactor
 from svc.realtime.commit_feed import CommitFeed
+from svc.server.confirming import RemoteCommits
 from svc.siblings import Siblings
 from svc.store import Database, LogEntry, Store
 from svc.store.system import CERTIFICATE_TABLE, NODE_TABLE, SYSTEM, node_certificate_name
@@ -32,7 +34,7 @@ _KEPT = 3 * _DAY  # seconds that a stream keeps at least
 
 
 class Replicating:
-    """`replication`: while this process leads it."""
+    """`replication`: while this process leads it. `record`: `analytics.Recorder.record`."""
 
     def __init__(
         self, config: Config, store: Store, siblings: Siblings, feed: CommitFeed, logs: Logs, reactor: Reactor, run: RunOperation
@@ -40,6 +42,7 @@ class Replicating:
         """`run`: runs an operation that another node asks for."""
         assert config.replication is not None
         self.replication: Replication | None = None
+        self.record: Callable[..., None] = lambda *values: None  # metrics
         self._config = config
         self._section = config.replication
         self._store = store
@@ -52,6 +55,15 @@ class Replicating:
         self._lead: Any = None
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
+        store.remote_commits = RemoteCommits(
+            store,
+            siblings,
+            reactor.clock,
+            self._section.hostname,
+            self._section.confirm_timeout,
+            replicated_databases(self._section.databases),
+            lambda: None if self.replication is None else self.replication.confirmations,
+        )
 
     def begin(self) -> None:
         """Replicate as soon as this process leads. Never raises: what hinders it is logged."""
@@ -68,6 +80,10 @@ class Replicating:
         if self.replication is not None:
             self.replication.look_at_databases()
             self._follow(self.replication)
+
+    def families(self) -> list[Family]:
+        """For `/metrics`."""
+        return [] if self.replication is None else self.replication.families()
 
     async def end(self) -> None:
         """Harmless when done."""
@@ -129,6 +145,7 @@ class Replicating:
             max(config.logging.audit_retention or 0.0, _KEPT) + _DAY,
             replicated_databases(section.databases),
             section.enable_root_cas,
+            self.record,
             section.program,
         )
 

@@ -53,6 +53,16 @@ class AppliedTransaction(Protocol):
     def apply(self) -> None: ...
 
 
+class RemoteCommits(Protocol):
+    """What other nodes have committed of that which this one has written."""
+
+    def count_nodes(self) -> int:
+        """How many others are known."""
+
+    async def wait(self, databases: Iterable[str] | None, count: int) -> None:
+        """Until `count` others have committed what was written to these databases, and is on disk; None: to all. Raises Problem 504 if that takes too long."""
+
+
 class LateRows(Protocol):
     """Rows that are written before the turn's commit: `side_rows.SideRows`."""
 
@@ -90,6 +100,7 @@ class Turn:
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []
         self.anonymous_role: Callable[[], Any] = lambda: None  # auth.Role of callers without a user, kept here by auth.UserDirectory
+        self.remote_commits: RemoteCommits | None = None  # kept here by server.replicating; None: there are no other nodes
         self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
         self._queue_limits = settings.queue_limits
         self._version = 0.0

@@ -19,11 +19,16 @@ type Own @table(replicate: false) @export { id: ID @primaryKey }
 
 
 class Node:
-    def __init__(self, path: Path, name: str, app: Path, **env: str) -> None:
+    def __init__(self, path: Path, name: str, app: Path, *, confirm_timeout: int = 60_000, **env: str) -> None:
         self.name = name
         self.root = path / name
         self.exchange = free_port()
-        section = {"hostname": name, "securePort": self.exchange, "url": f"wss://127.0.0.1:{self.exchange}"}
+        section = {
+            "hostname": name,
+            "securePort": self.exchange,
+            "url": f"wss://127.0.0.1:{self.exchange}",
+            "confirmTimeout": confirm_timeout,
+        }
         self.secure = free_port()  # of operations
         env = {"OPERATIONSAPI_NETWORK_SECUREPORT": str(self.secure), **env}
         config = {"node": {"hostname": name}, "replication": section}

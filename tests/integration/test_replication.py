@@ -30,6 +30,12 @@ def nodes(tmp_path: Path, app: Path) -> Iterator[list[Node]]:
         node.stop()
 
 
+def metrics(node: Node) -> str:
+    answer = httpx.get(f"{node.process.operations_url}/metrics", auth=("admin", PASSWORD), timeout=LIMIT)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
 def are_equal(nodes: list[Node]) -> bool:
     first, *others = [node.items() for node in nodes]
     return all(other == first for other in others)
@@ -49,6 +55,21 @@ def test_what_is_put_at_one_is_got_at_all(nodes: list[Node]) -> None:
     a.put("z", n=3)
     wait_until(lambda: are_equal(nodes) and set(a.items()) == {"z"})
     assert [node.http.get("/Own/y").status_code for node in nodes] == [200, 404, 404]
+    wait_until(lambda: "svc_replication_lag_entries{" in metrics(a) and 'type="ingress"' in metrics(a))
+    for line in (
+        'svc_replication_connected{node="b"} 1',
+        'svc_replication_reading{node="c",database="data"} 1',
+        'svc_replication_publishing{database="data"} 1',
+        'svc_replication_unique_conflicts_total{node="b",database="data"} 0',
+    ):
+        wait_until(lambda: line in metrics(a), lambda: metrics(a))  # noqa: B023
+    wait_until(
+        lambda: all(
+            f'svc_replication_lag_entries{{node="{other}",database="data",direction="{way}"}} 0' in metrics(a)
+            for other in "bc"
+            for way in ("sent", "received")
+        )
+    )
 
 
 def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[Node]) -> None:
@@ -74,6 +95,11 @@ def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Pa
     for number in range(40):
         a.put(f"before{number}", n=number)
     wait_until(lambda: len(b.items()) == 40)
+    for _ in range(8):  # of both instances
+        with httpx.Client(base_url=a.process.url, auth=("admin", PASSWORD), timeout=LIMIT) as client:
+            answer = client.put("/Item/confirmed", json={"n": 1}, headers={"X-Replicate-To": ";confirm=1"})
+            assert answer.status_code == 204, answer.text
+        assert b.http.get("/Item/confirmed").headers["etag"] == a.http.get("/Item/confirmed").headers["etag"]
     leader = next(process for process in a.process.instances if process.children())  # whose child the engine is
     leader.kill()
     a.http.close()
@@ -81,6 +107,40 @@ def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Pa
     for number in range(40):
         a.put(f"after{number}", n=number)
         b.add("counter", 1)
-    wait_until(lambda: are_equal([a, b]) and len(a.items()) == 81)
+    wait_until(lambda: are_equal([a, b]) and len(a.items()) == 82)
     for node in (a, b):
         node.stop()
+
+
+def test_a_write_that_asks_for_it_is_answered_when_others_have_it(nodes: list[Node]) -> None:
+    a, b, c = nodes
+    both = {"X-Replicate-To": ";confirm=2"}
+    for number in range(5):
+        answer = a.http.put(f"/Item/k{number}", json={"n": number}, headers=both)
+        assert answer.status_code == 204, answer.text
+        assert [node.http.get(f"/Item/k{number}").status_code for node in (b, c)] == [200, 200]
+    answer = a.http.put("/Own/x", json={}, headers=both)
+    assert answer.status_code == 204, "nothing of it is sent"
+    records = [{"id": f"o{number}", "n": number} for number in range(300)]
+    a.operate(operation="insert", table="Item", records=records, replicatedConfirmation=2)
+    assert b.http.get("/Item/o299").status_code == c.http.get("/Item/o299").status_code == 200
+    for value, status in ((";confirm=3", 400), ("b", 501), ("1", 501), (";confirm=x", 400)):
+        assert a.http.put("/Item/refused", json={}, headers={"X-Replicate-To": value}).status_code == status
+    assert a.http.get("/Item/refused").status_code == 404
+    c.kill()
+    answer = a.http.put("/Item/alone", json={"n": 1}, headers={"X-Replicate-To": "*;confirm=1"})
+    assert answer.status_code == 204, answer.text
+    assert b.http.get("/Item/alone").status_code == 200
+    c.start()
+    wait_until(lambda: set(c.items()) == set(a.items()))
+
+
+def test_what_is_not_confirmed_in_time_stands(tmp_path: Path, app: Path) -> None:
+    a, b = (Node(tmp_path, name, app, confirm_timeout=2000) for name in ("a", "b"))
+    a.join(b)
+    b.kill()
+    answer = a.http.put("/Item/short", json={"n": 1}, headers={"X-Replicate-To": ";confirm=1"})
+    assert answer.status_code == 504 and answer.json()["code"] == "NOT_CONFIRMED", answer.text
+    assert a.http.get("/Item/short").status_code == 200
+    a.put("other", n=2)  # which does not ask
+    a.stop()

@@ -52,6 +52,7 @@ def refused(node: Node, **body: Any) -> tuple[int, str]:
 def see_status(cluster: dict[str, Node]) -> None:
     a = cluster["a"]
     a.put("x", n=1)
+    wait_until(lambda: all(each["connected"] for name in "bc" for each in status(a)[name]["database_sockets"]))
     wait_until(lambda: all(each["lag"]["entries"] == 0 for name in "bc" for each in status(a)[name]["database_sockets"]))
     found = a.operate(operation="cluster_status")
     assert (found["type"], found["node_name"], found["is_enabled"]) == ("cluster-status", "a", True)

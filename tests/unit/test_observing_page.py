@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import promql_parser
@@ -16,8 +17,11 @@ from svc.analytics.exposed import NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO
 from svc.analytics.exposition import COUNTER, GAUGE, HISTOGRAM, INFO, SUMMARY, Family, iter_text
 from svc.analytics.process_figures import measure
 from svc.analytics.totals import Totals
+from svc.cluster.figures import replication_families
+from svc.cluster.positions import Lag
 from svc.operations.instance_metrics import instance_families, process_families, store_families
 from svc.scheduler import Scheduler
+from svc.store.writing.remote_write import MergeFigures
 from tests.support.node import Node
 from tests.support.operations import OperationsNode
 
@@ -57,6 +61,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             *instance_families(node, is_ready=True),
             *process_families(measure(node.store.path, 0)),
             *Totals(lambda: 0.0).families(),
+            *families_of_replication(node.store),
         ]
         for family in families:
             labels = {label for series in family.series for label in re.findall(r'(\w+)="', series.text(family.name, False))}
@@ -64,6 +69,17 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     for row in [*NUMBERS.values(), *YES_NO.values(), *RESPONSES.values(), *OPEN_CONNECTIONS.values()]:
         add(row.name, row.kind, {name for name in (*row.labels, row.yes) if name})
     return found
+
+
+def families_of_replication(store: Any) -> list[Family]:
+    """Of a node that has one other."""
+    database = store.databases["system"]
+    log: Any = SimpleNamespace(database=database, published=0, sent=0, incarnation=b"", reason="")
+    other: Any = SimpleNamespace(
+        is_connected=True, inboxes={"data": SimpleNamespace(reason="", needs_copy=False, figures=MergeFigures(found=[]))}
+    )
+    lags: Any = SimpleNamespace(lag=lambda node, database: (Lag(1, 2.0), Lag(0, 0.0)))
+    return replication_families({"system": log}, {"b": other}, lags, 0)
 
 
 def check_expression(expression: str, samples: dict[str, set[str]]) -> None:
