@@ -62,7 +62,8 @@ class Inbox:
     `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
     `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
     was applied, ms by the clock there; `local_time`: when that was, in seconds; 0.0: none was since the start. `figures`: of what was applied since then.
-    `reason`: why nothing is read now, "" if that is not so. `needs_copy`: it is over until `go_on`.
+    `is_reading`: its stream is followed now. `reason`: why nothing is read, or was read last, "" if something was since then. `needs_copy`: it is over until
+    `go_on`.
     """
 
     def __init__(self, database: Database, node: str, stream: str, open_reader: OpenReader, fetch_definitions: FetchDefinitions) -> None:
@@ -78,6 +79,7 @@ class Inbox:
         self.figures = MergeFigures(found=[])
         self.reason = ""
         self.needs_copy = False
+        self.is_reading = False
         self._state = database.replication
         self._stream = stream
         self._open_reader = open_reader
@@ -129,6 +131,7 @@ class Inbox:
         if reader is None:
             return
         try:
+            self.is_reading = True
             self._created = reader.info.created
             self._assembler = None
             while True:
@@ -139,6 +142,7 @@ class Inbox:
                 await self._take(batch)
                 self._succeeded()
         finally:
+            self.is_reading = False
             await reader.close()
 
     async def _open(self) -> Reader | None:

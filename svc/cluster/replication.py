@@ -234,11 +234,11 @@ class Replication:
 
     def _look_at_nodes(self) -> None:
         """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now."""
-        found: dict[str, NodeAddress] = {}
-        for record in (*self._routed, *self._records(NODE_TABLE)):
-            address = self._address_of(record) if record["name"] != self._options.node else None
-            if address is not None:
-                found[record["name"]] = address
+        found = self._addressed(self._records(NODE_TABLE))
+        taken = set(found.values())
+        for name, address in self._addressed(self._routed).items():
+            if address not in taken:  # a route that has an address for a name
+                found.setdefault(name, address)
         for name in list(self.peers):
             if found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
@@ -251,6 +251,11 @@ class Replication:
                 self._read_from(peer, outbox.database)
             peer.start()
         self._addresses = found
+
+    def _addressed(self, records: Iterable[Mapping[str, Any]]) -> dict[str, NodeAddress]:
+        """The addresses of other nodes, by name."""
+        found = {each["name"]: self._address_of(each) for each in records if each["name"] != self._options.node}
+        return {name: address for name, address in found.items() if address is not None}
 
     async def _connect(self, name: str, address: NodeAddress) -> Connection:
         port, trust = self._options.port, self._trust

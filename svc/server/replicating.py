@@ -146,6 +146,7 @@ class Replicating:
             replicated_databases(section.databases),
             section.enable_root_cas,
             self.record,
+            section.program,
         )
 
     def _check_certificate(self, text: str) -> None:
@@ -153,7 +154,7 @@ class Replicating:
         try:
             check_certificate(text, self._section.hostname, self._reactor.clock.wall(), f"{self._config.root / 'keys' / CERTIFICATE_FILE}")
         except ClientError as error:
-            raise ClientError(f"{error.message}; 'svc renew-certificates' makes a new one") from None
+            raise ClientError(f"{error.message}; 'svc renew-certs' makes a new one") from None
 
     async def _read_routes(self) -> list[Any]:
         return await self._reactor.loop.run_in_executor(self._reactor.executor, read_routes, self._config)
