@@ -21,6 +21,8 @@ from svc.cluster.admission import inbox_of
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
 from svc.cluster.client import Address, Connection, Unavailable
 from svc.cluster.confirmation import Confirmations
+from svc.cluster.copy_offers import COPY, COPY_PIECE, CopyOffers
+from svc.cluster.copying import DatabaseCopying
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.figures import replication_families
@@ -61,7 +63,8 @@ def _do_not_record(*values: object) -> None:
 
 class ReplicationOptions(msgspec.Struct, frozen=True):
     """`node`: the own name. `port`: where the engine listens. `directory`: `<root>/replication`. `kept`: seconds for which streams keep messages.
-    `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted."""
+    `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted. `fail_over`: what one node does not give is
+    asked of another one."""
 
     node: str
     port: EnginePort
@@ -71,6 +74,7 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     public: bool = True
     record: Record = _do_not_record
     program: Path | None = None
+    fail_over: bool = True
 
 
 class Replication:
@@ -104,6 +108,11 @@ class Replication:
         self.confirmations = Confirmations(self.outboxes, self.peers, self.positions)
         self.positions.on_confirmed.append(self.confirmations.look)
         self._telling: asyncio.Task[None] | None = None
+        self.copying: dict[str, DatabaseCopying] = {}
+        self._paused: set[str] = set()  # databases that are being replaced by a copy
+        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
+        self.requests.answer(COPY, self._offers.copy)
+        self.requests.answer(COPY_PIECE, self._offers.piece)
         self._closing: set[asyncio.Task[None]] = set()
         self._public = ""
 
@@ -140,6 +149,9 @@ class Replication:
             await peer.close()
         self.peers.clear()
         self.outboxes.clear()
+        self.copying.clear()
+        self._paused.clear()
+        self._offers.close()
         self._engine_up.clear()
         await self.requests.close()
         if engine is not None:
@@ -175,6 +187,9 @@ class Replication:
         for name in self.outboxes.keys() - found.keys():
             self.outboxes.pop(name)
             self._close(cancelled(self._tasks.pop(name)))
+            self._close(cancelled(self._tasks.pop(_copy_task(name))))
+            self.copying.pop(name)
+            self._paused.discard(name)
             for peer in self.peers.values():
                 self._close(peer.remove(name))
         for name in found.keys() - self.outboxes.keys():
@@ -200,15 +215,60 @@ class Replication:
         outbox.on_sent = lambda size: options.record(size, "bytes-sent", f"{options.node}.{database.name}", METHOD, "egress")
         outbox.on_published = partial(self.confirmations.look, database.name)
         self.outboxes[database.name] = outbox
-        self._tasks[database.name] = asyncio.get_running_loop().create_task(outbox.run())
+        copying = DatabaseCopying(
+            database,
+            options.directory / "copies",
+            lambda: self.peers,
+            partial(self._pause, database),
+            partial(self._go_on, database),
+            own_stream=stream_name(database.name, options.node),
+            fail_over=options.fail_over,
+        )
+        self.copying[database.name] = copying
+        if copying.is_mixed:
+            self._paused.add(database.name)
+        loop = asyncio.get_running_loop()
+        self._tasks[database.name] = loop.create_task(outbox.run())
+        self._tasks[_copy_task(database.name)] = loop.create_task(copying.run())
         for peer in self.peers.values():
             self._read_from(peer, database)
 
     def _read_from(self, peer: Peer, database: Database) -> None:
+        if database.name in self._paused:
+            return
         try:
             peer.add(database)
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
+
+    # --- copies ------------------------------------------------------------------------------------------------------------------------
+
+    def _needs_copy(self, database: str, node: str) -> None:
+        copying = self.copying.get(database)
+        if copying is not None:
+            copying.want(node)
+
+    async def _pause(self, database: Database) -> None:
+        """When it returns nothing of other nodes is applied to the database."""
+        self._paused.add(database.name)
+        for peer in list(self.peers.values()):
+            await peer.remove(database.name)
+
+    def _go_on(self, database: Database) -> None:
+        if database.name in self._paused and database.name in self.outboxes:
+            self._paused.discard(database.name)
+            for peer in self.peers.values():
+                self._read_from(peer, database)
+
+    def _database_of(self, name: str) -> Database | None:
+        outbox = self.outboxes.get(name)
+        return None if outbox is None else outbox.database
+
+    def _position_of(self, database: str) -> tuple[str, str, int] | None:
+        outbox = self.outboxes.get(database)
+        return None if outbox is None or outbox.position is None else (stream_name(database, self._options.node), *outbox.position)
+
+    # --- its parts, continued ----------------------------------------------------------------------------------------------------------
 
     def _engine_is_up(self, connection: Connection) -> None:
         self._engine_up.set()
@@ -243,7 +303,7 @@ class Replication:
             if found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
         for name in found.keys() - self.peers.keys():
-            peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log)
+            peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log, self._needs_copy)
             peer.on_connected = partial(self.positions.greet, name)
             peer.on_received = partial(self._received, name)
             peer.on_applied = partial(self.positions.applied, name)
@@ -292,6 +352,11 @@ class Replication:
     def _read_trust(self) -> Trust:
         nodes = {record["name"]: record for record in (*self._routed, *self._records(NODE_TABLE))}
         return trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
+
+
+def _copy_task(database: str) -> str:
+    """Its name among tasks: no database has it."""
+    return f"copy of {database}"
 
 
 def is_sent(table: Table) -> bool:

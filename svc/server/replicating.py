@@ -147,6 +147,7 @@ class Replicating:
             section.enable_root_cas,
             self.record,
             section.program,
+            fail_over=section.fail_over,
         )
 
     def _check_certificate(self, text: str) -> None:

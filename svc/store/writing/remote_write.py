@@ -28,6 +28,8 @@ from svc.store.log.entries import (
     PUT,
     LogEntry,
     MergedEntry,
+    RepeatedEntry,
+    RepeatedMergedEntry,
     encode_any,
 )
 from svc.store.log.replicated_log import ReplicatedLog
@@ -67,6 +69,8 @@ MOST_CONFLICTS = 100  # values of two records that are reported one by one
 _KINDS = frozenset((PUT, PATCH, DELETE, MESSAGE, INVALIDATE))
 _MAX_NAME = 255  # bytes of the name of a node or a table in the log
 _MAX_USER = 65535
+_FOREIGN: tuple[type[LogEntry], type[LogEntry]] = (LogEntry, MergedEntry)
+_OWN: tuple[type[LogEntry], type[LogEntry]] = (RepeatedEntry, RepeatedMergedEntry)  # it was sent when it was made
 
 
 class RefusedTransaction(ServerError):
@@ -155,8 +159,7 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
         key = decode_key(entry.key)
         if encode_primary(key) != entry.key:
             raise ValueError("not a key")
-    if isinstance(key, tuple):
-        key = list(key)
+        key = key_value(table, key)
     payload, flags = None, 0
     data: dict[str, Any] | None = None
     expiry: float | None = None
@@ -182,20 +185,25 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
                     raise ValueError("not an increment")
             elif encode_primary(data[table.primary_key]) != entry.key:
                 raise ValueError("another key")
-    attribute = table.attributes.get(table.primary_key)
-    if attribute is not None and attribute.type == "Date" and type(key) is int:
-        key = from_ms(key)
     write = None
     if kind not in NOTES:
         write = VersionedWrite(transaction.version, node, transaction.wall_ms, kind, data, expiry)
     return ReadWrite(entry, table, key, write, payload, flags)
 
 
+def key_value(table: Table, key: Any) -> Any:
+    """What a record has as its primary key, of a decoded key."""
+    attribute = table.attributes.get(table.primary_key)
+    if attribute is not None and attribute.type == "Date" and type(key) is int:
+        return from_ms(key)
+    return list(key) if isinstance(key, tuple) else key
+
+
 class RemoteWriteSet(WriteSet):
     """`begin` each transaction, `apply` its entries, then `end` once. `figures`: what became of them. `chains`: of records, as the writes before have left
     them; it is void if this is undone."""
 
-    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "figures")
+    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "_types", "figures")
 
     def __init__(self, database: Database, txn: Txn | None = None, chains: Chains | None = None) -> None:
         super().__init__(database, 0.0, 0.0, None, txn=txn)
@@ -204,6 +212,7 @@ class RemoteWriteSet(WriteSet):
         self._logged: list[bytes] = []  # entries that are yet to be written
         self._read: ReadWrite | None = None  # what is being applied
         self._is_merged = False
+        self._types = _FOREIGN
         self._chains: Chains = {} if chains is None else chains
         self.figures = MergeFigures(found=[])
 
@@ -215,6 +224,7 @@ class RemoteWriteSet(WriteSet):
         self.trace_id = transaction.trace_id
         self.first_lsn = self.log.last_lsn + 1
         self._node = origin.node
+        self._types = _OWN if origin.node == self.database.node else _FOREIGN
 
     def apply(self, read: ReadWrite) -> None:
         """Carry out one entry."""
@@ -351,7 +361,7 @@ class RemoteWriteSet(WriteSet):
             value = frame(read.payload, self.version, lsn, read.write.expiry, read.flags, refreshed)
         else:
             value = None
-        make = MergedEntry if self._is_merged and read.write is not None else LogEntry
+        make = self._types[self._is_merged and read.write is not None]
         entry = make(
             lsn,
             self.first_lsn,
