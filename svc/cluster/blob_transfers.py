@@ -36,6 +36,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 2.0, 300.0  # seconds until a transfer is tried aga
 _LOOK = 100  # rows that are looked at in one turn
 _FAILURES_MAX = 5000  # that are remembered
 _TEXT_MAX = 1000
+_DAY = 86_400.0
 
 
 class OtherNode(Protocol):
@@ -69,6 +70,7 @@ class BlobTransfers:
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._failures: dict[tuple[str, int], tuple[float, float]] = {}  # (pause, when it is tried again)
         self._places: dict[str, int] = {}  # by database: number behind which the next look begins
+        self._purges: dict[str, float] = {}  # by database: when it is due
         self._wake = asyncio.Event()
 
     def look(self, database: str) -> None:
@@ -95,6 +97,7 @@ class BlobTransfers:
                 while is_more and len(self._running) < AT_ONCE:
                     is_more = self._start_some()
                     await asyncio.sleep(0)
+                await self._purge_some()
             except Exception:
                 logger.exception("blobs of other nodes cannot be fetched")
             pause = LOOK_SECONDS if self._running else min(2 * pause, LONGEST_LOOK_SECONDS)
@@ -160,6 +163,36 @@ class BlobTransfers:
         """Nodes that can be asked, the best first."""
         names = [remote.node, *(name for name in self._nodes if name != remote.node)] if self._fail_over else [remote.node]
         return [name for name in names if name in self._nodes and self._nodes[name].is_connected]
+
+    # --- what is left of files that are gone -------------------------------------------------------------------------------------------
+
+    async def _purge_some(self) -> None:
+        """Once a day for each database, forget which file was which, of those that the ledger does not have any more."""
+        for name, log in list(self._databases.items()):
+            database = log.database
+            if self._now() >= self._purges.get(name, 0.0) and database.replication is not None:
+                self._purges[name] = self._now() + _DAY
+                await self._purge(database)
+
+    async def _purge(self, database: Database) -> None:
+        store, ledger, state = database.store, database.ledger, database.replication
+        assert state is not None
+        after = b""
+        while rows := state.blobs.locals(database.snapshot(), after, _LOOK):
+            after = rows[-1][0]
+            gone = [(place, number) for place, number in rows if not ledger.knows(database.snapshot(), number)]
+            if gone:
+
+                def write(gone: list[tuple[bytes, int]] = gone) -> None:
+                    store.open_writers((database,), wait=False)
+                    writer = database.env.writer()
+                    for place, number in gone:
+                        if not ledger.knows(writer, number):
+                            state.blobs.forget(writer, place)
+                    database.env.touch()
+
+                await store.write_when_free(lambda: (database,), write)
+            await store.slices.take()
 
     # --- one of them -------------------------------------------------------------------------------------------------------------------
 

@@ -334,6 +334,8 @@ def test_a_record_that_is_gone_needs_no_content(world: World) -> None:
     assert b.expected == [77], "the ledger does not have it: its record, and what the log had of it, are gone"
     run(b.fetch())
     assert not b.expected and not b.received
+    b.store.end_turn()
+    assert state.blobs.locals(b.database.snapshot(), b"", 10) == []
 
 
 def test_many_come_a_few_at_a_time(world: World) -> None:
