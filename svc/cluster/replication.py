@@ -18,6 +18,8 @@ from svc import __version__
 from svc.analytics.exposition import Family
 from svc.clock import Clock
 from svc.cluster.admission import inbox_of
+from svc.cluster.blob_source import BLOB, BlobSource
+from svc.cluster.blob_transfers import BlobTransfers
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
 from svc.cluster.client import Address, Connection, Unavailable
 from svc.cluster.confirmation import Confirmations
@@ -107,12 +109,17 @@ class Replication:
         self.requests.hear(NOTICE, self.positions.hear)
         self.confirmations = Confirmations(self.outboxes, self.peers, self.positions)
         self.positions.on_confirmed.append(self.confirmations.look)
-        self._telling: asyncio.Task[None] | None = None
         self.copying: dict[str, DatabaseCopying] = {}
         self._paused: set[str] = set()  # databases that are being replaced by a copy
         self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
         self.requests.answer(COPY, self._offers.copy)
         self.requests.answer(COPY_PIECE, self._offers.piece)
+        self._working: list[asyncio.Task[None]] = []
+        self.blob_source = BlobSource(self.outboxes, clock, is_sent)
+        self.blob_source.on_sent = partial(self._transferred, "bytes-sent")
+        self.requests.answer(BLOB, self.blob_source.answer)
+        self.blob_transfers = BlobTransfers(self.outboxes, self.peers, clock, fail_over=options.fail_over)
+        self.blob_transfers.on_received = partial(self._transferred, "bytes-received")
         self._closing: set[asyncio.Task[None]] = set()
         self._public = ""
 
@@ -135,15 +142,17 @@ class Replication:
         self.engine.start()
         self.look_at_databases()
         self._look_at_nodes()
-        self._telling = asyncio.get_running_loop().create_task(self.positions.run())
+        loop = asyncio.get_running_loop()
+        self._working = [loop.create_task(self.positions.run()), loop.create_task(self.blob_transfers.run())]
 
     async def end(self) -> None:
         """Stop all of it; what is under way is done again by whoever leads next. Harmless when done."""
         engine, self.engine = self.engine, None
-        telling, self._telling = self._telling, None
-        for task in [*self._tasks.values(), *self._closing, *([] if telling is None else [telling])]:
+        working, self._working = self._working, []
+        for task in [*self._tasks.values(), *self._closing, *working]:
             await cancelled(task)
         self.positions.close()
+        await self.blob_transfers.close()
         self._tasks.clear()
         for peer in self.peers.values():
             await peer.close()
@@ -304,9 +313,9 @@ class Replication:
                 self._close(self.peers.pop(name).close())
         for name in found.keys() - self.peers.keys():
             peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log, self._needs_copy)
-            peer.on_connected = partial(self.positions.greet, name)
+            peer.on_connected = partial(self._connected, name)
             peer.on_received = partial(self._received, name)
-            peer.on_applied = partial(self.positions.applied, name)
+            peer.on_applied = partial(self._applied, name)
             for outbox in self.outboxes.values():
                 self._read_from(peer, outbox.database)
             peer.start()
@@ -330,6 +339,17 @@ class Replication:
 
     def _received(self, node: str, database: str, size: int) -> None:
         self._options.record(size, "bytes-received", f"{node}.{database}", METHOD, "ingress")
+
+    def _connected(self, node: str) -> None:
+        self.positions.greet(node)
+        self.blob_transfers.connected()
+
+    def _applied(self, node: str, database: str) -> None:
+        self.positions.applied(node, database)
+        self.blob_transfers.look(database)
+
+    def _transferred(self, metric: str, node: str, database: str, size: int) -> None:
+        self._options.record(size, metric, f"{node}.{database}", METHOD, "blob")
 
     def families(self) -> list[Family]:
         """For `/metrics`."""

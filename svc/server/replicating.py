@@ -55,6 +55,9 @@ class Replicating:
         self._lead: Any = None
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
+        store.blob_timeout = self._section.blob_timeout
+        for database in store.databases.values():
+            database.blobs.expected_seconds = store.blob_timeout
         store.remote_commits = RemoteCommits(
             store,
             siblings,
@@ -86,7 +89,13 @@ class Replicating:
         return [] if self.replication is None else self.replication.families()
 
     async def end(self) -> None:
-        """Harmless when done."""
+        """Harmless when done. Others may still fetch blobs: if no other process goes on with it, they are waited for."""
+        if self.replication is not None and not self._siblings.has_others:
+            source = self.replication.blob_source
+            if source.is_busy:
+                self._log.info("other nodes fetch blobs from here: their transfers are waited for")
+            if not await source.drain(self._section.blob_send_drain_timeout):
+                self._log.warn("the end does not wait any more for blobs that other nodes fetch from here")
         if self._lead is not None:
             self._on_resign()
             self._lead.close()
@@ -146,7 +155,7 @@ class Replicating:
             replicated_databases(section.databases),
             section.enable_root_cas,
             self.record,
-            section.program,
+            program=section.program,
             fail_over=section.fail_over,
         )
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from svc.clock import Clock
 from svc.errors import NotFound, Problem, ServerError
 from svc.store.blobs import Helper
+from svc.store.blobs.files import EXPECTED_SECONDS
 from svc.store.env import Holder, WriterBusy
 from svc.store.indexes.cache import IndexCaches
 from svc.store.slices import Slices
@@ -100,6 +101,7 @@ class Turn:
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []
         self.anonymous_role: Callable[[], Any] = lambda: None  # auth.Role of callers without a user, kept here by auth.UserDirectory
+        self.blob_timeout = EXPECTED_SECONDS  # without progress, after which readers of a blob that comes from another node give up
         self.remote_commits: RemoteCommits | None = None  # kept here by server.replicating; None: there are no other nodes
         self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
         self._queue_limits = settings.queue_limits
