@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import LIMIT, PASSWORD
 from tests.integration.replicating import LOGIN, Node, make_app
 from tests.support.waiting import wait_until
@@ -154,3 +155,17 @@ def test_a_node_that_is_removed_is_cut_and_does_not_come_back(cluster: dict[str,
     c.join(b)
     wait_until(lambda: connected(a) == ["b", "c"] and a.items() == b.items() == c.items())
     assert {"alone", "together"} <= set(a.items())
+    revoke_and_renew(a, c)
+
+
+def revoke_and_renew(a: Node, c: Node) -> None:
+    """A certificate that is revoked cuts the node off; one that its own authority has signed lets it in again."""
+    record = a.operate(operation="search_by_id", database="system", table="svc_certificate", ids=["c/replication"], get_attributes=["*"])[0]
+    a.operate(operation="update_node", hostname="c", revoked_certificates=[record["details"]["serial_number"]])
+    wait_until(lambda: connected(c) == [] and connected(a) == ["b"])
+    assert "is revoked" in a.process.logged()
+    a.put("meanwhile", n=1)
+    c.stop()
+    renew_certificates(c.root, "c")
+    c.start()
+    wait_until(lambda: connected(a) == ["b", "c"] and "meanwhile" in c.items())
