@@ -169,3 +169,26 @@ def revoke_and_renew(a: Node, c: Node) -> None:
     renew_certificates(c.root, "c")
     c.start()
     wait_until(lambda: connected(a) == ["b", "c"] and "meanwhile" in c.items())
+
+
+def test_routes_lead_to_nodes_that_nobody_was_told_of(tmp_path: Path) -> None:
+    """What vouches for them is an authority that an operator has added; they count without a restart."""
+    app = make_app(tmp_path)
+    a, b = (Node(tmp_path, name, app) for name in "ab")
+    for node, other in ((a, b), (b, a)):
+        authority = (other.root / "keys" / "ca.pem").read_text()
+        node.operate(operation="add_certificate", name=f"{other.name}-authority", certificate=authority, is_authority=True)
+        route = {"hostname": "127.0.0.1", "port": other.exchange, "name": other.name}
+        assert node.operate(operation="cluster_set_routes", routes=[route])["set"] == [route]
+    wait_until(lambda: connected(a) == ["b"] and connected(b) == ["a"])
+    a.put("x", n=1)
+    wait_until(lambda: "x" in b.items())
+    assert refused(a, operation="remove_node", hostname="b")[0] == 409
+    a.operate(operation="cluster_delete_routes", routes=[{"hostname": "127.0.0.1", "port": b.exchange}])
+    b.operate(operation="cluster_delete_routes", routes=[{"hostname": "127.0.0.1", "port": a.exchange}])
+    assert a.operate(operation="cluster_network")["nodes"][0]["routes"] == []
+    wait_until(lambda: connected(a) == ["b"], "it is in the registry by now")
+    a.operate(operation="remove_node", hostname="b")
+    wait_until(lambda: connected(b) == [] and status(a) == {})
+    for node in (a, b):
+        node.stop()
