@@ -7,7 +7,8 @@ is read from the registry, here and whenever it changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ from svc.store.values.records import decode
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
 METHOD = "replication"  # of its metrics
+_LOCAL = frozenset(("127.0.0.1", "::1"))
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
 
 
@@ -177,11 +179,12 @@ class Replication:
         """Records of nodes or certificates were written."""
         if self.engine is None:
             return
-        trust = self._read_trust()
-        if trust != self._trust:
+        before, trust = self._trust, self._read_trust()
+        if trust != before:
             self._trust = trust
             self.engine.set_trust(trust)
-        self._look_at_nodes()
+        # Those that are connected to another one's engine cut themselves off from one that is not trusted any more.
+        self._look_at_nodes({name for name in self.peers if trust.nodes.get(name) != before.nodes.get(name)})
 
     def set_routes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Nodes that are known by the configuration: records as of the registry, whose own counts where it has one of that name."""
@@ -301,15 +304,15 @@ class Replication:
                 )
             await asyncio.sleep(0.01)
 
-    def _look_at_nodes(self) -> None:
-        """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now."""
+    def _look_at_nodes(self, changed: Container[str] = ()) -> None:
+        """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now. `changed`: they begin again."""
         found = self._addressed(self._records(NODE_TABLE))
         taken = set(found.values())
         for name, address in self._addressed(self._routed).items():
             if address not in taken:  # a route that has an address for a name
                 found.setdefault(name, address)
         for name in list(self.peers):
-            if found.get(name) != self._addresses.get(name):
+            if name in changed or found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
         for name in found.keys() - self.peers.keys():
             peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log, self._needs_copy)
@@ -371,7 +374,15 @@ class Replication:
 
     def _read_trust(self) -> Trust:
         nodes = {record["name"]: record for record in (*self._routed, *self._records(NODE_TABLE))}
-        return trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
+        found = trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
+        return found if self._options.port.certificate is not None else self._with_addresses(found, nodes.values())
+
+    def _with_addresses(self, trust: Trust, records: Iterable[Mapping[str, Any]]) -> Trust:
+        """For a plain port: nodes come from the addresses that they are read at."""
+        nodes = dict(trust.nodes)
+        for name, address in self._addressed(records).items():
+            nodes[name] = replace(nodes[name], addresses=_LOCAL if address.host == "localhost" else frozenset((address.host,)))
+        return replace(trust, nodes=nodes)
 
 
 def _copy_task(database: str) -> str:

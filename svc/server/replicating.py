@@ -144,7 +144,7 @@ class Replicating:
         else:
             keys = config.root / "keys"
             if not (keys / CERTIFICATE_FILE).exists():
-                renew_certificates(config.root, section.hostname, also=(config.node.hostname,))
+                renew_certificates(config.root, section.hostname, also=(config.node.hostname,), clock=self._reactor.clock)
             self._check_certificate((keys / CERTIFICATE_FILE).read_text())
             port = EnginePort(section.secure_port or PORT, "0.0.0.0", keys / CERTIFICATE_FILE, keys / KEY_FILE)
         return ReplicationOptions(
