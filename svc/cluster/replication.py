@@ -37,16 +37,19 @@ from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
 from svc.cluster.positions import NOTICE, Positions
 from svc.cluster.requests import NodeRequests
-from svc.errors import ClientError, Problem
+from svc.cluster.streams import StreamFailed, maybe_stream, purge_stream
+from svc.errors import ClientError, NotFound, Problem, ServerError
 from svc.logs import Logger
 from svc.store import Store, Table
 from svc.store.database import Database
 from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM, node_certificate_name
 from svc.store.values.records import decode
+from svc.store.writing.published_position import note_published
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
 METHOD = "replication"  # of its metrics
 _LOCAL = frozenset(("127.0.0.1", "::1"))
+NOTE_SECONDS = 5.0  # between two notes of what is published
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
 
 
@@ -200,6 +203,7 @@ class Replication:
             self.outboxes.pop(name)
             self._close(cancelled(self._tasks.pop(name)))
             self._close(cancelled(self._tasks.pop(_copy_task(name))))
+            self._close(cancelled(self._tasks.pop(_note_task(name))))
             self.copying.pop(name)
             self._paused.discard(name)
             for peer in self.peers.values():
@@ -242,6 +246,7 @@ class Replication:
         loop = asyncio.get_running_loop()
         self._tasks[database.name] = loop.create_task(outbox.run())
         self._tasks[_copy_task(database.name)] = loop.create_task(copying.run())
+        self._tasks[_note_task(database.name)] = loop.create_task(self._note_published(outbox))
         for peer in self.peers.values():
             self._read_from(peer, database)
 
@@ -252,6 +257,37 @@ class Replication:
             peer.add(database)
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
+
+    async def _note_published(self, outbox: Outbox) -> None:
+        """Now and then, so that the log can be shortened up to there."""
+        database = outbox.database
+        assert database.replication is not None
+        while True:
+            await asyncio.sleep(NOTE_SECONDS)
+            if outbox.published > database.replication.published(database.snapshot()):
+                try:
+                    await note_published(database, outbox.published)
+                except Problem as problem:
+                    self._log.debug(f"database {database.name}: what is published is not noted: {problem}")
+
+    async def purge(self, database: str, *, keep: int | None = None, seq: int | None = None) -> None:
+        """Shorten the stream with what this node has written to a database: to `keep` messages, or to those from sequence `seq` on. Its newest message stays,
+        which tells what was published. Nodes that are behind copy the database. Raises NotFound, ServerError."""
+        connection = None if self.engine is None else self.engine.connection
+        if database not in self.outboxes:
+            raise NotFound(f"database '{database}' is not replicated")
+        if connection is None:
+            raise ServerError("The engine of this node does not run", 503, "UNREACHABLE")
+        name = stream_name(database, self._options.node)
+        try:
+            info = await maybe_stream(connection, name)
+            if info is None or not info.messages:
+                return
+            below = info.last + 1 - max(keep, 1) if keep is not None else info.last if seq is None else min(seq, info.last)
+            dropped = await purge_stream(connection, name, below=below) if below > info.first else 0
+        except (StreamFailed, Unavailable) as error:
+            raise ServerError(f"The stream could not be shortened: {error}", 503, "UNREACHABLE") from None
+        self._log.info(f"database {database}: {dropped} messages were dropped from its stream")
 
     # --- copies ------------------------------------------------------------------------------------------------------------------------
 
@@ -388,6 +424,10 @@ class Replication:
 def _copy_task(database: str) -> str:
     """Its name among tasks: no database has it."""
     return f"copy of {database}"
+
+
+def _note_task(database: str) -> str:
+    return f"note of {database}"
 
 
 def is_sent(table: Table) -> bool:

@@ -53,6 +53,10 @@ class Replicating:
         self._run = run
         self.control = ReplicationControl(siblings, config.root / "replication")
         self._lead: Any = None
+        try:
+            store.is_replicated = replicated_databases(self._section.databases)
+        except ValueError as error:
+            self._log.error(str(error))
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
         store.blob_timeout = self._section.blob_timeout
