@@ -27,7 +27,6 @@ from tests.support.waiting import wait_until
 SILENCE = 40.0  # seconds after which a stream without even a comment is given up: an instance is stopped
 LOOK = 1.0  # seconds after which a follower that gets nothing looks whether it is over
 STAY = 150  # events at most before a follower moves by itself
-CURRENT = ("", None)
 AGAIN = 2_000  # entries at most that come again
 PAUSE = 0.05  # seconds between two tries to connect
 
@@ -250,9 +249,7 @@ class SessionFollower(Follower):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.connections: list[list[tuple[str, int | None]]] = []
-        """Of each connection what has come over it, in order. CURRENT: current records. A session begins with them, and again if it was not on the disk yet how
-        far its client had got when the server was killed; then they stand for what has happened in between."""
-        self._current: set[int | None] = set()  # numbers of the writes that were sent as current records
+        """Of each connection what has come over it, in order."""
         self._changed = threading.Condition()
         self._last: paho.Client | None = None
 
@@ -270,12 +267,7 @@ class SessionFollower(Follower):
         def on_message(client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
             with self._changed:
                 n = json.loads(message.payload)["n"] if message.payload else None
-                if not message.retain:
-                    messages.append((message.topic.removeprefix("Item/"), n))
-                else:
-                    self._current.add(n)
-                    if messages[-1:] != [CURRENT]:
-                        messages.append(CURRENT)
+                messages.append((message.topic.removeprefix("Item/"), n))
                 self.events += 1
                 self._changed.notify_all()
 
@@ -314,7 +306,7 @@ class SessionFollower(Follower):
 
     def has_seen(self, n: int) -> bool:
         with self._changed:
-            return n in self._current or any(message[1] == n for messages in self.connections[-2:] for message in messages[-50:])
+            return any(message[1] == n for messages in self.connections[-2:] for message in messages[-50:])
 
     def problem(self, entries: Sequence[Entry]) -> str | None:
         """Each entry in order; with a new connection some of the last may come again, in order too.
@@ -326,15 +318,7 @@ class SessionFollower(Follower):
         for number, messages in enumerate(self.connections):
             if number:
                 positions = set(range(max(reached - AGAIN, 0), reached + 1))
-            is_beginning = False  # behind the current records, where removals that they cannot show come
             for message in messages:
-                if message == CURRENT:
-                    positions = set(range(min(positions), len(entries) + 1))
-                    is_beginning = True
-                    continue
-                if is_beginning and message[1] is None:
-                    continue
-                is_beginning = False
                 positions = {place + 1 for place in positions if place < len(entries) and entries[place][1:] == message}
                 if not positions:
                     return f"{message} of connection {number} is not what follows; {entries[reached : reached + 3]} was to come"

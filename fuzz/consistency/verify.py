@@ -17,7 +17,7 @@ from svc.store.log.entries import DELETE, MESSAGE, PATCH, PUT
 from svc.store.values.keys import decode_key
 from svc.store.values.records import decode
 from tests.support.crash import check
-from tests.support.linearizability import Call, Record, State, Undecided, find_order, refuted_part, show
+from tests.support.linearizability import Call, Record, State, Undecided, is_explained, refuted_part, show
 from tests.support.waiting import wait_until
 
 TABLES = "Item", "Member", "Code", "Parent", "Child"
@@ -80,7 +80,7 @@ def check_files(servers: Servers) -> Iterator[str]:
 def check_histories(histories: Mapping[Register, Sequence[Call]]) -> Iterator[str]:
     for register, history in histories.items():
         try:
-            if find_order(history) is None:
+            if not is_explained(history):
                 yield f"no order of calls explains {register}:\n{show(refuted_part(history)[-CALLS_SHOWN:])}"
         except Undecided:
             print(f"not decided: {register}, with {len(history)} calls")

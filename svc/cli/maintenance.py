@@ -25,7 +25,7 @@ def renew_certs(arguments: Arguments) -> int:
     config = read_config(installation, arguments)
     try:
         check_user(installation)
-        renew_certificates(installation.root, config.node.hostname)
+        renew_certificates(installation.root, config.node_name, also=(config.node.hostname,))
     except (OSError, Problem, WrongUser) as error:
         return fail(error)
     print("Successfully renewed self-signed certificates")

@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import ParseResult
@@ -308,6 +308,14 @@ class Connection:
         except (TimeoutError, errors.Error, OSError) as error:
             raise Unavailable(_text(error)) from None
 
+    async def settle(self) -> None:
+        """Returns when the engine has got everything that was said before, such as that something is subscribed to or not. To the own engine only. Raises
+        Unavailable."""
+        # A PING overtakes what nats-py has not written yet; a message to ourselves does not.
+        with self._answer(CONNECT_SECONDS) as (subject, future):
+            await self.publish(subject)
+            await future
+
     # --- messages ----------------------------------------------------------------------------------------------------------------------
 
     async def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = "") -> None:
@@ -322,6 +330,13 @@ class Connection:
 
     async def request(self, subject: str, data: bytes = b"", headers: Mapping[str, str] | None = None, *, seconds: float) -> Message:
         """The first answer. Raises Unavailable: nobody is there, or none has come in this time."""
+        with self._answer(seconds) as (reply, future):
+            await self.publish(subject, data, headers, reply)
+            return await future
+
+    @contextmanager
+    def _answer(self, seconds: float) -> Iterator[tuple[str, asyncio.Future[Message]]]:
+        """(subject of a message to come, the message)."""
         loop = asyncio.get_running_loop()
         self._number += 1
         number = str(self._number)
@@ -329,8 +344,7 @@ class Connection:
         self._requests[number] = future
         timer = loop.call_later(seconds, self._give_up, future)
         try:
-            await self.publish(subject, data, headers, f"{self._answers}.{number}")
-            return await future
+            yield f"{self._answers}.{number}", future
         finally:
             timer.cancel()
             del self._requests[number]

@@ -329,7 +329,7 @@ class Engine:
     async def _connected(self, connection: Connection) -> None:
         try:
             await connection.subscribe(admission.REQUESTS, partial(self._decide, connection))
-            await connection.latency()  # the engine has it now
+            await connection.settle()
         except Unavailable as error:
             raise ConnectFailed(str(error)) from None
         self._loop.call_soon(self._announce, connection)

@@ -18,12 +18,10 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import NameOID
 
 from svc.errors import ClientError
-from svc.tls.certificates import hosts_of, read_chain, to_pem
+from svc.tls.certificates import names_of, read_chain, to_pem
 
-MAX_NAMES = 100  # of a certificate: those of one more are not looked at
 MAX_CHAIN = 10
 Certificate = x509.Certificate
 _FAULTS = (ValueError, TypeError, x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
@@ -145,15 +143,6 @@ class Trust:
             if self.public and not stored and not any(prints[-1] in other for other in self._by_node.values()):
                 return True
         return False
-
-
-def names_of(certificate: Certificate) -> list[str]:
-    """The common name and the alternative names. Empty if they cannot be read."""
-    try:
-        common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        return list(dict.fromkeys((*common, *hosts_of(certificate))))[:MAX_NAMES]
-    except _FAULTS:
-        return []
 
 
 def serial_numbers(texts: Iterable[Any]) -> frozenset[int]:

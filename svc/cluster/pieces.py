@@ -190,7 +190,7 @@ class Answers:
     async def open(self, subject: str) -> None:
         """Requests are answered when this returns. Raises Unavailable."""
         self._subscription = await self._connection.subscribe(subject, self._take, waiting_max=_WAITING_MAX)
-        await self._connection.latency()  # the engine has it now
+        await self._connection.settle()
 
     async def close(self) -> None:
         """Harmless when done."""
@@ -198,7 +198,7 @@ class Answers:
         if subscription is not None:
             await subscription.stop()
             with suppress(Unavailable):
-                await self._connection.latency()  # the engine has it now
+                await self._connection.settle()
         for task in self._tasks:
             task.cancel()
         for kept in (self._requests, self._answers):

@@ -38,7 +38,7 @@ from svc.errors import ClientError, Problem
 from svc.logs import Logger
 from svc.store import Store, Table
 from svc.store.database import Database
-from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM
+from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM, node_certificate_name
 from svc.store.values.records import decode
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
@@ -97,6 +97,7 @@ class Replication:
         self._clock = clock
         self._address_of = address_of
         self._trust = Trust(options.node)
+        self._routed: tuple[Mapping[str, Any], ...] = ()
         self._addresses: dict[str, NodeAddress] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._engine_up = asyncio.Event()
@@ -171,6 +172,11 @@ class Replication:
             self.engine.set_trust(trust)
         self._look_at_nodes()
 
+    def set_routes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        """Nodes that are known by the configuration: records as of the registry, whose own counts where it has one of that name."""
+        self._routed = tuple(nodes)
+        self.registry_changed()
+
     def look_at_databases(self) -> None:
         """A database was made, or dropped."""
         if self.engine is None:
@@ -206,7 +212,13 @@ class Replication:
         self.outboxes[database.name] = outbox
         self._tasks[database.name] = asyncio.get_running_loop().create_task(outbox.run())
         for peer in self.peers.values():
+            self._read_from(peer, database)
+
+    def _read_from(self, peer: Peer, database: Database) -> None:
+        try:
             peer.add(database)
+        except ValueError as error:  # a name that no stream can have
+            self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
 
     def _engine_is_up(self, connection: Connection) -> None:
         self._engine_up.set()
@@ -233,7 +245,7 @@ class Replication:
     def _look_at_nodes(self) -> None:
         """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now."""
         found: dict[str, NodeAddress] = {}
-        for record in self._records(NODE_TABLE):
+        for record in (*self._routed, *self._records(NODE_TABLE)):
             address = self._address_of(record) if record["name"] != self._options.node else None
             if address is not None:
                 found[record["name"]] = address
@@ -245,8 +257,8 @@ class Replication:
             peer.on_connected = partial(self._connected, name)
             peer.on_received = partial(self._received, name)
             peer.on_applied = partial(self._applied, name)
-            for database in self.outboxes.values():
-                peer.add(database.database)
+            for outbox in self.outboxes.values():
+                self._read_from(peer, outbox.database)
             peer.start()
         self._addresses = found
 
@@ -288,11 +300,14 @@ class Replication:
     # --- the registry ------------------------------------------------------------------------------------------------------------------
 
     def _records(self, table: str) -> list[dict[str, Any]]:
+        """Those that can be of use: others have written them too."""
         database = self._store.databases[SYSTEM]
-        return [decode(raw) for _, raw in database.tables[table].scan(database.snapshot())]
+        records = (decode(raw) for _, raw in database.tables[table].scan(database.snapshot()))
+        return [record for record in records if isinstance(record.get("name"), str)]
 
     def _read_trust(self) -> Trust:
-        return trust_of(self._options.node, self._records(NODE_TABLE), self._records(CERTIFICATE_TABLE), public=self._public)
+        nodes = {record["name"]: record for record in (*self._routed, *self._records(NODE_TABLE))}
+        return trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
 
 
 def is_sent(table: Table) -> bool:
@@ -313,12 +328,17 @@ def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequen
             revoked = serial_numbers(record.get("revoked_certificates") or ())
         except (ClientError, TypeError):
             revoked = frozenset()
-        own = tuple(each["certificate"] for each in certificates if not each.get("is_authority") and _is_of(each, name))
+        own = tuple(each["certificate"] for each in certificates if each.get("is_authority") is not True and _is_of(each, name))
         known[name] = KnownNode(name, own, revoked, frozenset())
-    authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority"))
+    authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority") is True and _has_text(each))
     return Trust(node, known, authorities, public)
 
 
 def _is_of(certificate: Mapping[str, Any], name: str) -> bool:
     hosts = certificate.get("hosts")
-    return bool(certificate.get("certificate")) and (certificate["name"] == name or (isinstance(hosts, list) and name in hosts))
+    is_named = certificate["name"] in (name, node_certificate_name(name))
+    return _has_text(certificate) and (is_named or (isinstance(hosts, list) and name in hosts))
+
+
+def _has_text(certificate: Mapping[str, Any]) -> bool:
+    return isinstance(certificate.get("certificate"), str) and certificate["certificate"] != ""

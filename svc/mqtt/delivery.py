@@ -226,7 +226,7 @@ class Delivery:
         self.database = database.name
         self._replayed_until = newest
         position = self.position
-        # The current records of one that was cut short among them are sent again, and then what has happened since it began.
+        # Of one that was cut short among the current records those that have not changed since it began are sent again, and then what has happened since.
         is_cut_short = position is None and self.begins_with_records and (unsent is not None or not is_new)
         if is_cut_short or unsent is not None:
             position = self.start

@@ -58,6 +58,17 @@ def node_url(host: str, port: int | None = None) -> str:
     return f"wss://{f'[{host}]' if ':' in host else host}:{port or PORT}"
 
 
+def same_address(one: str, other: str) -> bool:
+    """Whether two URLs of exchange ports lead to one.
+
+    >>> same_address("wss://B", "wss://b:9933/"), same_address("wss://b", "wss://c")
+    (True, False)
+    """
+    found = [split_address(url) for url in (one, other)]
+    hosts = [None if each is None else (each[0], each[1] or PORT) for each in found]
+    return hosts[0] == hosts[1] is not None or one == other
+
+
 def is_nats(body: Mapping[str, Any]) -> bool:
     """Whether a body names the node in the other vocabulary."""
     return body.get("node_name") is not None and body.get("hostname") is None and body.get("url") is None
@@ -197,3 +208,22 @@ def identity_of(route: Any) -> Identity | None:
             return None
         return (address[0], port if isinstance(port, int) else address[1])
     return split_address(route)
+
+
+def nodes_of_routes(routes: Iterable[Any]) -> list[dict[str, Any]]:
+    """The nodes that routes lead to, as the registry has them; a route has the name of its node. Those that are wrong are left out.
+
+    >>> nodes_of_routes(["b", {"hostname": "c", "port": 9944, "revokedCertificates": ["1A"]}, 5])
+    [{'name': 'b', 'url': 'wss://b:9933'}, {'name': 'c', 'url': 'wss://c:9944', 'revoked_certificates': ['1A']}]
+    """
+    found = []
+    for route in routes:
+        address = identity_of(route)
+        if address is None:
+            continue
+        record: dict[str, Any] = {"name": address[0], "url": node_url(*address)}
+        if isinstance(route, Mapping):
+            given = {"shard": "shard", "startTime": "start_time", "replicates": "replicates", "revokedCertificates": "revoked_certificates"}
+            record |= {field: route[key] for key, field in given.items() if route.get(key) is not None}
+        found.append(record)
+    return found

@@ -79,6 +79,8 @@ def _change_routes(call: Call, done: str) -> Any:
 
     async def answer() -> dict[str, Any]:
         await edit_configuration(call, change)
+        if changed and call.node.replication is not None:
+            await call.node.replication.look_at_routes()
         return {"message": f"cluster routes successfully {done}", done: changed, "skipped": skipped}
 
     return answer()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from svc.logs import Logs
     from svc.operations.deployments import Deployments
     from svc.operations.job_runs import Jobs
+    from svc.operations.replication_control import ReplicationControl
     from svc.operations.search_cache import SearchCache
     from svc.operations.shared_loads import SharedLoads
     from svc.operations.system_information import Machine
@@ -54,7 +55,8 @@ class Node:
     """`executor`: helper threads for what blocks. `restart(in_place)`: renew the instance after the answers under way; True: only components and
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
     `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`.
-    `statements`: runs SQL. `more_families`: what `/metrics` shows besides. `siblings`: the other processes over the databases.
+    `statements`: runs SQL. `more_families`: what `/metrics` shows besides. `replication`: with other nodes, None without a section `replication`.
+    `siblings`: the other processes over the databases.
 
     What only operations have is made when the first of them asks for it."""
 
@@ -81,6 +83,7 @@ class Node:
     addresses: Callable[[], Mapping[str, Sequence[str]]] = dict
     statements: Statements | None = None
     more_families: Callable[[], Sequence[Family]] = tuple
+    replication: ReplicationControl | None = None
 
     def answer_siblings(self) -> None:
         """From now on this process answers what others ask it."""

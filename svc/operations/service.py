@@ -24,6 +24,7 @@ from svc.operations.operation import Operation
 from svc.operations.own_password import is_own_change
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
+from svc.operations.replicated import check_replicated, runs_elsewhere, with_others
 from svc.query.hints import did_you_mean
 from svc.resources import PlannedQuery
 from svc.resources.resource import StreamedRows
@@ -72,6 +73,8 @@ class Operations:
         call.caller = user if caller is None else caller
         if not isinstance(body.get("replicated", False), bool):
             raise ValidationError("'replicated' must be a boolean")
+        if body.get("replicated") is True:
+            check_replicated(call)
         table = call.arguments.get(TABLE.name)
         if authorized and isinstance(table, str):
             database = call.arguments.get(DATABASE.name) or DATABASE.default
@@ -93,16 +96,19 @@ class Operations:
 
     def run(self, call: Call) -> Any:
         """What the handler returns, a text as the message it stands for; or an awaitable of that."""
-        return then(call.operation.handler(call), lambda result: self._completed(call, result))
+        body = call.body  # the handler may let go of it
+        return then(call.operation.handler(call), lambda result: self._completed(call, body, result))
 
-    def _completed(self, call: Call, result: Any) -> Any:
+    def _completed(self, call: Call, body: Mapping[str, Any], result: Any) -> Any:
         if inspect.isawaitable(result):  # of a coroutine that returned an awaitable
-            return then(result, lambda result: self._completed(call, result))
+            return then(result, lambda result: self._completed(call, body, result))
         if isinstance(result, str):
             result = {"message": result}
-        if call.body.get("replicated") is True and type(result) is dict:
-            return result | {"replicated": []}  # a node on its own has no others (spec: operations §1.3)
-        return result
+        if body.get("replicated") is not True:
+            return result
+        if call.node.replication is None or not runs_elsewhere(call.operation):
+            return result | {"replicated": []} if type(result) is dict else result  # spec: operations §1.3
+        return with_others(call, body, result)
 
     async def perform(
         self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False, joined: OpenTransaction | None = None

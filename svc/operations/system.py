@@ -17,6 +17,7 @@ from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.job import JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.rolling import restart_others
 from svc.operations.system_information import PARTS
 from svc.store.record_counts import count_records
 from svc.store.system import SYSTEM
@@ -170,6 +171,7 @@ def _start(call: Call, service: str) -> Any:
         failed = await call.node.reload()
         if failed:
             raise JobFailed("; ".join(failed))
+        await restart_others(call, job, service)
         return f"Restarted {service}"
 
     return then(call.node.jobs.start(call, work), lambda answer: {**answer, "message": f"Restarting {service}"})

@@ -30,7 +30,7 @@ from svc.query.planner import plan_query
 from svc.realtime.changes import Change
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
-from svc.store.log.entries import MESSAGE, NOTES, REMOVALS
+from svc.store.log.entries import MESSAGE, NOTES
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.keys import encode_key, is_hashed, storage_key
 from svc.store.values.records import encode_payload, is_partial, lsn_of, raw_payload, version_of
@@ -107,7 +107,10 @@ class Stage(Protocol):
 
 
 class CurrentRecords:
-    """The current records of the target. Leads to `LogReplay`, of what is later than they are, or of all that is behind the LSN `behind`."""
+    """The current records of the target. Leads to `LogReplay`, of what is later than they are.
+
+    `behind`: only the records as they were at this LSN already; all that has happened behind it follows.
+    """
 
     __slots__ = (
         "_began",
@@ -232,7 +235,8 @@ class CurrentRecords:
         for count, (stored, raw) in enumerate(self._pairs, 1):
             self._last = stored
             key = encode_key(table.key_of(raw)) if is_hashed(stored) else stored
-            if not is_partial(raw) and group.admits(raw) and (not group.target.is_within_ranges or group.target.covers(key)):
+            is_wanted = self._behind is None or lsn_of(raw) <= self._behind
+            if is_wanted and not is_partial(raw) and group.admits(raw) and (not group.target.is_within_ranges or group.target.covers(key)):
                 if self._kept is not None:
                     subscription.put_current(self._kept, None)
                 self._kept = Change.of_record(table, key, raw, version_of(raw), lsn_of(raw))
@@ -245,19 +249,15 @@ class CurrentRecords:
     def _finish(self) -> None:
         """The last record gets a position: a client that has it can resume from the log."""
         self.close()
-        if self._behind is not None:
-            if self._kept is not None:
-                self._subscription.put_current(self._kept, None)
-                self._kept = None
-            replay = LogReplay(self._subscription, self._behind, parts=self._parts, last_part=self._lsn)
-            replay.tells_removals = True
-            self._subscription.stages.append(replay)
-            return
-        first = self._parts[0][1] if self._parts else self._lsn
+        if self._behind is None:
+            first = self._parts[0][1] if self._parts else self._lsn
+            replay = LogReplay(self._subscription, first, parts=self._parts, last_part=self._lsn)
+        else:
+            replay = LogReplay(self._subscription, self._behind)
         if self._kept is not None:
-            self._subscription.put_current(self._kept, first)
+            self._subscription.put_current(self._kept, replay.position)
             self._kept = None
-        self._subscription.stages.append(LogReplay(self._subscription, first, parts=self._parts, last_part=self._lsn))
+        self._subscription.stages.append(replay)
 
 
 class PastEvents:
@@ -377,8 +377,8 @@ class LogReplay:
     """The log behind the LSN `position`, up to its end, where the subscription becomes live.
 
     `parts`: snapshots the records were read on, as (stored key up to which, LSN); `last_part`: LSN for the keys behind these. `since`: events up to the
-    LSN `until` are sent only if they are later than this, in ms. `coalesces`: of several events of a record only the last is sent. `tells_removals`: those
-    of before the snapshots too, of records that are not there. `reader`: what reads for it, if it `is_in_round` entries behind `begins`.
+    LSN `until` are sent only if they are later than this, in ms. `coalesces`: of several events of a record only the last is sent. `reader`: what reads for
+    it, if it `is_in_round` entries behind `begins`.
     """
 
     __slots__ = (
@@ -392,7 +392,6 @@ class LogReplay:
         "begins",
         "is_in_round",
         "reader",
-        "tells_removals",
     )
 
     def __init__(
@@ -414,7 +413,6 @@ class LogReplay:
         self._last_part = last_part
         self._since = since
         self._until = until
-        self.tells_removals = False
         self._coalesces = coalesces and not subscription.group.view.raw and not subscription.group.view.transactions
 
     @property
@@ -464,7 +462,7 @@ class LogReplay:
 
     def wants(self, entry: LogEntry, txn: Txn) -> bool:
         """Whether an entry that the target covers is later than what was sent."""
-        return (self._is_new(entry) and not self._is_overtaken(entry, txn)) or self._is_gone(entry, txn)
+        return self._is_new(entry) and not self._is_overtaken(entry, txn)
 
     def _collect(self, txn: Txn, key: bytes | None, events: list[tuple[Change, int] | None], end: float) -> bool:
         """Read the next entries, and append (change, number of events it replaces) to `events`; True at the end of the log."""
@@ -503,18 +501,15 @@ class LogReplay:
 
     def _is_overtaken(self, entry: LogEntry, txn: Txn) -> bool:
         """Whether it says that nothing is there, where a record has come since: that may have been sent as a current one."""
-        if entry.kind != MESSAGE or not (self._parts or self.tells_removals) or entry.value is None or raw_payload(entry.value) != NOTHING:
+        if entry.kind != MESSAGE or not self._parts or entry.value is None or raw_payload(entry.value) != NOTHING:
             return False
         raw = self._subscription.table.read(storage_key(entry.key), txn)
         return raw is not None and lsn_of(raw) > entry.lsn
 
-    def _is_gone(self, entry: LogEntry, txn: Txn) -> bool:
-        return self.tells_removals and entry.kind in REMOVALS and self._subscription.table.read(storage_key(entry.key), txn) is None
-
     def _is_new(self, entry: LogEntry) -> bool:
         if self._since is not None and entry.lsn <= self._until:
             return entry.version > self._since
-        if (self._parts or self.tells_removals) and entry.kind not in NOTES:
+        if self._parts and entry.kind not in NOTES:
             at = bisect_left(self._parts, storage_key(entry.key), key=itemgetter(0))
             return entry.lsn > (self._parts[at][1] if at < len(self._parts) else self._last_part)
         return True

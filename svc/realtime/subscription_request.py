@@ -23,7 +23,8 @@ class SubscriptionRequest:
     event follows the last. `check_rights` False: application code subscribes, or checks rights itself. `allow_full_scan`: the current
     records need no index to be found (spec: query §6). `only_root`: nothing but the messages to the table as a whole. `keeps_all`: every change is delivered,
     however late: several of one record do not become one, and the subscription does not end because its client is slow. `pattern`: levels of keys, of which
-    "+" stands for any one and "#", the last, for all that follow. `adds_current`: the current records come first, and then what is behind `after`.
+    "+" stands for any one and "#", the last, for all that follow. `adds_current`: the records that are as they were at `after` come first, then what
+    is behind it.
     """
 
     table: Table

@@ -520,9 +520,11 @@ class Instance:
     def _replicate(self) -> None:
         from svc.server.replicating import Replicating
 
-        self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor)
+        run = self.operations_interface.run_for_node
+        self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor, run)
         self._replicating.record = self.analytics.recorder.record
         self.node.more_families = self._replicating.families
+        self.node.replication = self._replicating.control
         self.reactor.loop.call_soon(self._replicating.begin)  # which needs the loop to run
         self.periodic.sweeps.append(self._replicating.sweep)
 

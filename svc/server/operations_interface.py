@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,12 @@ class OperationsInterface:
         from svc.operations.status import own_status
 
         return own_status(self.node)
+
+    async def run_for_node(self, body: Mapping[str, Any], node: str, user: str | None) -> Any:
+        """An operation that another node has asked for, in the name of one of its users. Raises Problem."""
+        from svc.operations.replicated import run_for_node
+
+        return await run_for_node(self.operations, body, node, user)
 
     def known_nodes(self) -> list[dict[str, Any]]:
         """The records of the other nodes."""

@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from svc.analytics.exposition import Family
 from svc.config import Config
-from svc.errors import Problem
+from svc.errors import ClientError, Problem
 from svc.logs import Logger, Logs
-from svc.operations.cluster_nodes import PORT, node_url, split_address
+from svc.operations.cluster_nodes import PORT, node_url, nodes_of_routes, split_address
+from svc.operations.cluster_routes import read_routes
+from svc.operations.node_exchange import check_certificate, put_certificate
+from svc.operations.replication_control import ReplicationControl
 from svc.reactor import Reactor
 from svc.realtime.commit_feed import CommitFeed
 from svc.server.confirming import RemoteCommits
 from svc.siblings import Siblings
 from svc.store import Database, LogEntry, Store
-from svc.store.system import CERTIFICATE_TABLE, NODE_TABLE, SYSTEM
+from svc.store.system import CERTIFICATE_TABLE, NODE_TABLE, SYSTEM, node_certificate_name
 from svc.store.values.records import decode
-from svc.tls.certificates import CERTIFICATE_FILE, KEY_FILE, renew_certificates
+from svc.tls.certificates import CERTIFICATE_FILE, KEY_FILE, renew_certificates, with_authority
 
 if TYPE_CHECKING:
     from svc.cluster.replication import NodeAddress, Replication
+    from svc.server.replication_functions import RunOperation
 
-REPLICATION_USE = "replication"
-"""What a certificate of a node is for: no server shows it."""
 _DAY = 86_400.0
 _END_SECONDS = 30.0
 _KEPT = 3 * _DAY  # seconds that a stream keeps at least
@@ -34,7 +36,10 @@ _KEPT = 3 * _DAY  # seconds that a stream keeps at least
 class Replicating:
     """`replication`: while this process leads it. `record`: `analytics.Recorder.record`."""
 
-    def __init__(self, config: Config, store: Store, siblings: Siblings, feed: CommitFeed, logs: Logs, reactor: Reactor) -> None:
+    def __init__(
+        self, config: Config, store: Store, siblings: Siblings, feed: CommitFeed, logs: Logs, reactor: Reactor, run: RunOperation
+    ) -> None:
+        """`run`: runs an operation that another node asks for."""
         assert config.replication is not None
         self.replication: Replication | None = None
         self.record: Callable[..., None] = lambda *values: None  # metrics
@@ -45,6 +50,8 @@ class Replicating:
         self._feed = feed
         self._log: Logger = logs.get_logger("replication", section="replication")
         self._reactor = reactor
+        self._run = run
+        self.control = ReplicationControl(siblings, config.root / "replication")
         self._lead: Any = None
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
@@ -100,19 +107,24 @@ class Replicating:
     def _on_lead(self) -> None:
         try:
             from svc.cluster.replication import Replication
+            from svc.server.replication_functions import ReplicationFunctions
         except ImportError as error:
             self._log.error(f"nothing is replicated: {error.name} is missing; pip install 'svc[cluster]'")
             return
         try:
-            self.replication = Replication(self._store, self._make_options(), self._log, self._reactor.clock, self._address_of)
+            replication = Replication(self._store, self._make_options(), self._log, self._reactor.clock, self._address_of)
+            functions = ReplicationFunctions(replication, self._run, self._read_routes)
             self._register()
-            self.replication.begin()
-            self._follow(self.replication)
+            replication.set_routes(nodes_of_routes(read_routes(self._config)))
+            replication.begin()
+            self.replication = replication
+            self._follow(replication)
+            self.control.lead(functions.by_name())
         except (Problem, OSError, ValueError) as error:
-            self.replication = None
             self._log.error(f"nothing is replicated: {error}")
 
     def _on_resign(self) -> None:
+        self.control.resign()
         replication, self.replication = self.replication, None
         for database, listener in self._followed.items():
             self._feed.remove(database, listener)
@@ -132,7 +144,8 @@ class Replicating:
         else:
             keys = config.root / "keys"
             if not (keys / CERTIFICATE_FILE).exists():
-                renew_certificates(config.root, section.hostname)
+                renew_certificates(config.root, section.hostname, also=(config.node.hostname,))
+            self._check_certificate((keys / CERTIFICATE_FILE).read_text())
             port = EnginePort(section.secure_port or PORT, "0.0.0.0", keys / CERTIFICATE_FILE, keys / KEY_FILE)
         return ReplicationOptions(
             config.node_name,
@@ -144,6 +157,16 @@ class Replicating:
             self.record,
             section.fail_over,
         )
+
+    def _check_certificate(self, text: str) -> None:
+        """Raises ClientError with what is to be done."""
+        try:
+            check_certificate(text, self._section.hostname, self._reactor.clock.wall(), f"{self._config.root / 'keys' / CERTIFICATE_FILE}")
+        except ClientError as error:
+            raise ClientError(f"{error.message}; 'svc renew-certificates' makes a new one") from None
+
+    async def _read_routes(self) -> list[Any]:
+        return await self._reactor.loop.run_in_executor(self._reactor.executor, read_routes, self._config)
 
     def _address_of(self, record: Mapping[str, Any]) -> NodeAddress | None:
         from svc.cluster.replication import NodeAddress
@@ -169,18 +192,21 @@ class Replicating:
         """Enter this node into the registry, which the others read."""
         section = self._section
         name = section.hostname
-        url = section.url or node_url(name, section.port or section.secure_port)
-        records: list[tuple[str, dict[str, Any]]] = [(NODE_TABLE, {"name": name, "url": url})]
-        if section.port is None:
-            text = (self._config.root / "keys" / CERTIFICATE_FILE).read_text()
-            records.append((CERTIFICATE_TABLE, {"name": name, "certificate": text, "is_authority": False, "uses": [REPLICATION_USE]}))
+        tables = self._store.databases[SYSTEM].tables
+        raw = tables[NODE_TABLE].get_raw(name)
+        known = {} if raw is None else decode(raw)
+        url = section.url or known.get("url") or node_url(name, section.port or section.secure_port)
+        record = {"name": name, "url": url}
+        if isinstance(section.shard, int):
+            record["shard"] = section.shard
         transaction = self._store.begin()
-        for table_name, record in records:
-            table = self._store.databases[SYSTEM].tables[table_name]
-            raw = table.get_raw(name)
-            known = {} if raw is None else decode(raw)
-            if any(known.get(key) != value for key, value in record.items()):
-                transaction.patch(table, name, record)
+        if any(known.get(key) != value for key, value in record.items()):
+            transaction.patch(tables[NODE_TABLE], name, record)
+        if section.port is None:
+            text = with_authority(self._config.root / "keys")
+            raw = tables[CERTIFICATE_TABLE].get_raw(node_certificate_name(name))
+            if raw is None or decode(raw).get("certificate") != text:
+                put_certificate(self._store, transaction, name, text)
         if transaction.has_writes:
             transaction.apply()
 

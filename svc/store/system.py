@@ -36,6 +36,12 @@ TICKET_TABLE = "svc_ticket"
 # token that changed the password last (`User.login_id`).
 USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
 
+
+def node_certificate_name(node: str) -> str:
+    """Of the record of `svc_certificate` with what vouches for a node; no certificate that an operator adds has such a name."""
+    return f"{node}/replication"
+
+
 SESSION_LOGIN = "__login__"
 """Attribute of a session: `User.login_id` at the login."""
 

@@ -45,6 +45,7 @@ _FAULTS = (
 )
 """Exceptions of `cryptography` for invalid input."""
 
+MAX_NAMES = 100  # of a certificate: those of one more are not looked at
 LIFE = datetime.timedelta(days=3652)  # ten years
 _EARLIER = datetime.timedelta(hours=1)  # for clients whose clocks are slow
 _MAX_NAME = 64  # characters of a common name (RFC 5280, ub-common-name)
@@ -89,10 +90,25 @@ def ensure_local_certificate(directory: Path, host: str, *, clock: Clock = SYSTE
     return True
 
 
-def renew_certificates(root: Path, host: str, *, directory: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Path:
+def with_authority(directory: Path) -> str:
+    """The server certificate in `directory`, PEM, with the local authority behind it if that has signed it. Raises OSError, ClientError. Blocks."""
+    text = (directory / CERTIFICATE_FILE).read_text()
+    leaf = read_certificate(text.encode(), str(directory / CERTIFICATE_FILE))
+    try:
+        authority = read_certificate((directory / CA_FILE).read_bytes(), str(directory / CA_FILE))
+        leaf.verify_directly_issued_by(authority)
+    except (OSError, ClientError, *_FAULTS):
+        return text
+    return text.rstrip() + "\n" + to_pem(authority).decode()
+
+
+def renew_certificates(
+    root: Path, host: str, *, also: Sequence[str] = (), directory: Path | None = None, clock: Clock = SYSTEM_CLOCK
+) -> Path:
     """Write a new server certificate, signed by the authority in `<root>/keys`, which is made if it cannot sign. Returns the certificate's file.
 
-    An existing key stays, so that certificate and key always fit together. Raises OSError, and ClientError for files that cannot be read.
+    `also`: further names. An existing key stays, so that certificate and key always fit together. Raises OSError, and ClientError for files that cannot be
+    read.
     """
     directory = root / "keys" if directory is None else directory
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,7 +124,7 @@ def renew_certificates(root: Path, host: str, *, directory: Path | None = None, 
         else:
             key = ec.generate_private_key(ec.SECP256R1())
             write_private(key_file, key_to_pem(key))
-        names = x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys((host, *_LOCAL)) if _is_host(name)])
+        names = x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys((host, *also, *_LOCAL)) if _is_host(name)])
         certificate = sign(_common_name(host), key.public_key(), names, authority, clock)
         write_private(directory / CERTIFICATE_FILE, to_pem(certificate))
     return directory / CERTIFICATE_FILE
@@ -326,6 +342,15 @@ def hosts_of(certificate: x509.Certificate) -> list[str]:
     if not names:
         names = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     return names
+
+
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """The common name and the alternative names, MAX_NAMES at most. Empty if they cannot be read."""
+    try:
+        common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        return list(dict.fromkeys((*common, *hosts_of(certificate))))[:MAX_NAMES]
+    except _FAULTS:
+        return []
 
 
 def is_self_signed(certificate: x509.Certificate) -> bool:

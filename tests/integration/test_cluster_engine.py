@@ -372,6 +372,47 @@ def test_large_requests(tmp_path: Path) -> None:
     run(scene)
 
 
+def test_the_engine_has_what_was_said_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when nothing is written for a while: a PING would overtake what waits."""
+
+    async def scene() -> None:
+        a = NodeEngine(tmp_path, "a")
+        try:
+            own = await a.run()
+            other = await Connection.open(
+                Address("127.0.0.1", a.engine.port, engine_context(a.certificate, a.key, a.certificate.read_text())),
+                "second",
+                "_INBOX_a",
+                credentials=Credentials(a.engine._owner),
+            )
+            subscription = await own.subscribe("said", lambda message: None)
+            await own.settle()
+            transport = own._client._transport
+            written, drain = asyncio.Event(), transport.drain
+
+            async def slow_drain() -> None:
+                await written.wait()
+                await drain()
+
+            with monkeypatch.context() as patch:
+                patch.setattr(transport, "drain", slow_drain)
+                await own.publish("nobody")  # and the next has to wait
+                await asyncio.sleep(0)
+                await subscription.stop()
+                settled = asyncio.ensure_future(own.settle())
+                assert await own.latency() > 0
+                assert not settled.done()
+                written.set()
+                await settled
+            with pytest.raises(Unavailable, match="nobody"):
+                await other.request("said", seconds=60)
+            await other.close()
+        finally:
+            await close_all(a)
+
+    run(scene)
+
+
 def test_what_hinders_it_is_said(tmp_path: Path) -> None:
     async def scene() -> None:
         with socket.socket() as taken:

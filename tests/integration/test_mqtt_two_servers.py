@@ -55,7 +55,7 @@ def test_a_client_comes_to_the_other_server(servers: list[MqttServer]) -> None:
     assert third.connected == [(True, 0)]
     third.until(lambda: "Sensor/1" in topics(third))
     third.subscribe("Sensor/2/#", 2)
-    third.client.unsubscribe("Sensor/#")
+    third.unsubscribe("Sensor/#")
     writer.publish("Sensor/2/0", b'{"temperature":2}', 2)
     third.until(lambda: "Sensor/2/0" in topics(third))
     fourth = Client(servers[1], "reader", clean=False, reconnects=False)

@@ -2,93 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.integration.conftest import LIMIT, PASSWORD, Process
-from tests.support.ports import free_port
+from tests.integration.conftest import LIMIT, PASSWORD
+from tests.integration.replicating import Node, make_app
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
-SCHEMA = """
-type Item @table @export { id: ID @primaryKey  n: Int @indexed  text: String  file: Blob }
-type Own @table(replicate: false) @export { id: ID @primaryKey }
-"""
-
-
-class Node:
-    def __init__(self, path: Path, name: str, app: Path, *, confirm_timeout: int = 60_000, **env: str) -> None:
-        self.name = name
-        self.root = path / name
-        self.exchange = free_port()
-        section = {
-            "hostname": name,
-            "securePort": self.exchange,
-            "url": f"wss://127.0.0.1:{self.exchange}",
-            "confirmTimeout": confirm_timeout,
-        }
-        config = {"node": {"hostname": name}, "replication": section}
-        self.process = Process(self.root, app, env={"SVC_SET_CONFIG": json.dumps(config), **env})
-        self.start()
-
-    def start(self) -> None:
-        self.process.start()
-        self.http = httpx.Client(base_url=self.process.url, auth=("admin", PASSWORD), timeout=LIMIT)
-
-    def stop(self) -> None:
-        self.http.close()
-        self.process.stop()
-
-    def kill(self) -> None:
-        self.http.close()
-        self.process.kill()
-
-    def operate(self, **body: Any) -> None:
-        answer = httpx.post(self.process.operations_url, json=body, auth=("admin", PASSWORD), timeout=LIMIT)
-        assert answer.status_code == 200, answer.text
-
-    def know(self, *others: Node) -> None:
-        for other in others:
-            authority = (other.root / "keys" / "ca.pem").read_text()
-            self.operate(operation="add_certificate", name=f"{other.name}-authority", certificate=authority, is_authority=True)
-            self.operate(operation="add_node", hostname=other.name, url=f"wss://127.0.0.1:{other.exchange}")
-
-    def put(self, key: str, **values: Any) -> httpx.Response:
-        answer = self.http.put(f"/Item/{key}", json=values)
-        assert answer.status_code == 204, answer.text
-        return answer
-
-    def add(self, key: str, number: int) -> None:
-        answer = self.http.patch(f"/Item/{key}", json={"n": {"__op__": "add", "value": number}})
-        assert answer.status_code == 204, answer.text
-
-    def items(self) -> dict[str, Any]:
-        """All of them, with their versions."""
-        found = self.http.get("/Item/?limit(10000)")
-        assert found.status_code == 200, found.text
-        return {record["id"]: record for record in found.json()}
-
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    directory = tmp_path / "shop"
-    directory.mkdir()
-    (directory / "schema.graphql").write_text(SCHEMA)
-    (directory / "config.yaml").write_text("rest: true\ngraphqlSchema:\n  files: schema.graphql\n")
-    return directory
+    return make_app(tmp_path)
 
 
 @pytest.fixture
 def nodes(tmp_path: Path, app: Path) -> Iterator[list[Node]]:
     found = [Node(tmp_path, name, app) for name in ("a", "b", "c")]
-    for node in found:
-        node.know(*(other for other in found if other is not node))
+    for node in found[1:]:
+        node.join(found[0])
     yield found
     for node in found:
         node.stop()
@@ -126,7 +62,7 @@ def test_what_is_put_at_one_is_got_at_all(nodes: list[Node]) -> None:
         'svc_replication_publishing{database="data"} 1',
         'svc_replication_unique_conflicts_total{node="b",database="data"} 0',
     ):
-        assert line in metrics(a)
+        wait_until(lambda: line in metrics(a), lambda: metrics(a))  # noqa: B023
     wait_until(
         lambda: all(
             f'svc_replication_lag_entries{{node="{other}",database="data",direction="{way}"}} 0' in metrics(a)
@@ -155,8 +91,7 @@ def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[N
 
 def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Path, app: Path) -> None:
     a, b = (Node(tmp_path, name, app, INSTANCES=count) for name, count in (("a", "2"), ("b", "1")))
-    a.know(b)
-    b.know(a)
+    a.join(b)
     for number in range(40):
         a.put(f"before{number}", n=number)
     wait_until(lambda: len(b.items()) == 40)
@@ -202,8 +137,7 @@ def test_a_write_that_asks_for_it_is_answered_when_others_have_it(nodes: list[No
 
 def test_what_is_not_confirmed_in_time_stands(tmp_path: Path, app: Path) -> None:
     a, b = (Node(tmp_path, name, app, confirm_timeout=2000) for name in ("a", "b"))
-    a.know(b)
-    b.know(a)
+    a.join(b)
     b.kill()
     answer = a.http.put("/Item/short", json={"n": 1}, headers={"X-Replicate-To": ";confirm=1"})
     assert answer.status_code == 504 and answer.json()["code"] == "NOT_CONFIRMED", answer.text

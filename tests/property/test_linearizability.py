@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.linearizability import Action, Call, Record, Refuted, State, find_order, refuted_part, show, step
+from tests.support.linearizability import Action, Call, Record, Refuted, State, find_order, is_explained, refuted_part, show, step
 
 A, B, C = Record(1), Record(2), Record(3)
 
@@ -115,7 +115,7 @@ def check_order(history: Sequence[Call], order: Sequence[int]) -> None:
         assert all(history[later].end >= history[number].begin for later in order[place + 1 :])
 
 
-def is_explained(history: Sequence[Call]) -> bool:
+def has_order(history: Sequence[Call]) -> bool:
     """By trying every order of every choice of calls."""
     known = [number for number, call in enumerate(history) if call.end != inf]
     unknown = [number for number, call in enumerate(history) if call.end == inf]
@@ -153,6 +153,34 @@ CALLS = st.builds(
 @example([put(A, 0, 1), put(B, 1, 2), get(A, 2, 3)])
 def test_as_a_search_through_all_orders(history: list[Call]) -> None:
     order = find_order(history)
-    assert (order is not None) == is_explained(history)
+    assert (order is not None) == has_order(history)
     if order is not None:
         check_order(history, order)
+
+
+@st.composite
+def puts_and_gets(draw: st.DrawFn) -> list[Call]:
+    """Puts of different values, some without outcome, and reads."""
+    times = st.tuples(st.integers(0, 12), st.integers(0, 5))
+    history = []
+    for n, (begin, length) in enumerate(draw(st.lists(times, max_size=5))):
+        history.append(put(Record(n), begin, begin + length if draw(st.booleans()) else inf))
+    for begin, length in draw(st.lists(times, max_size=5)):
+        history.append(get(draw(st.none() | st.builds(Record, st.integers(0, 5))), begin, begin + length))
+    return history
+
+
+@settings(max_examples=500)
+@given(puts_and_gets())
+def test_puts_and_gets_without_a_search(history: list[Call]) -> None:
+    assert is_explained(history) == (find_order(history) is not None)
+
+
+def test_many_deployments() -> None:
+    """The history of one register over a whole run: a search through orders does not end."""
+    history = []
+    for number in range(2000):
+        ended = inf if number % 3 else number * 10 + 35
+        history += [put(Record(number), number * 10, ended), get(Record(number), number * 10 + 6, number * 10 + 9)]
+    assert is_explained(history)
+    assert not is_explained([*history, get(Record(1990), 20_100, 20_101)])

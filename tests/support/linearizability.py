@@ -2,7 +2,8 @@
 
 The algorithm is that of Wing and Gong as Lowe has improved it ("Testing for linearizability", 2017), in the form of porcupine: a list of all
 beginnings and ends in order of time, from which a call that is put next is lifted, and to which it is returned when that turns out wrong; a state
-with the set of the calls before it is tried once. Registers are independent of each other, so each record is checked by itself.
+with the set of the calls before it is tried once, nor with more of those whose outcome is not known. Registers are independent of each other, so each record is
+checked by itself.
 
 A call whose outcome is not known has no end (`inf`): it may have taken effect at any time after its beginning, or never. As nothing has to come
 after it, "never" is the same as "last of all".
@@ -12,11 +13,15 @@ The register is a record, `step` its model. What a call was told narrows down wh
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf
 from typing import NamedTuple
+
+COMPARED = 64  # sets of calls at most
 
 
 class Record(NamedTuple):
@@ -180,8 +185,10 @@ def find_order(history: Sequence[Call], initial: State = None, most: int = 1_000
     head = _entries(history)
     known = sum(call.end != inf for call in history)
     state = initial
-    done = 0  # a bit for each call that was put
-    tried = {(done, state)}
+    done = used = 0  # a bit for each call that was put; with and without an outcome
+    tried: defaultdict[tuple[int, State], _Tried] = defaultdict(_Tried)
+    tried[done, state].add(used)
+    count = 0
     order: list[tuple[_Entry, State]] = []
     entry, left = head.next, known
     unknown_too = False
@@ -193,20 +200,23 @@ def find_order(history: Sequence[Call], initial: State = None, most: int = 1_000
                 continue
             if not order:
                 return None
-            if len(tried) > most:
+            if count > most:
                 raise Undecided
             last, state = order.pop()
             _unlift(last)
             done &= ~(1 << last.number)
+            used &= ~(1 << last.number)
             unknown_too = last.end is None
             left += last.end is not None
             entry = last.next
             continue
         if (entry.end is None) == unknown_too:
             after = step(state, entry.call.action)
-            if not isinstance(after, Refuted) and (done | 1 << entry.number, after) not in tried:
-                done |= 1 << entry.number
-                tried.add((done, after))
+            bit = 1 << entry.number
+            then = (done, used | bit) if unknown_too else (done | bit, used)
+            if not isinstance(after, Refuted) and tried[then[0], after].add(then[1]):
+                done, used = then
+                count += 1
                 order.append((entry, state))
                 state = after
                 left -= entry.end is not None
@@ -215,6 +225,75 @@ def find_order(history: Sequence[Call], initial: State = None, most: int = 1_000
                 continue
         entry = entry.next
     return [each.number for each, _ in order]
+
+
+class _Tried:
+    """Sets of calls without outcome that were tried with the same other calls."""
+
+    __slots__ = ("_all", "_smallest")
+
+    def __init__(self) -> None:
+        self._all: set[int] = set()
+        self._smallest: list[int] = []
+
+    def add(self, used: int) -> bool:
+        """Whether it is worth a try: none before was a part of it, as far as those with the fewest members tell."""
+        if used in self._all or any(each & used == each for each in self._smallest):
+            return False
+        self._all.add(used)
+        insort(self._smallest, used, key=int.bit_count)
+        del self._smallest[COMPARED:]
+        return True
+
+
+def is_explained(history: Sequence[Call], initial: State = None) -> bool:
+    """Whether some order of calls explains the history. Raises Undecided, but not for one of reads, and of puts of different values."""
+    zones = _zones(history, initial)
+    return find_order(history, initial) is not None if zones is None else _are_apart(zones)
+
+
+Zone = tuple[float, float]
+"""(first end, last beginning) of the calls that have to do with one value, in which it was there if the first is before the second."""
+
+
+def _zones(history: Sequence[Call], initial: State) -> list[Zone] | None:
+    """By Gibbons and Korach ("Testing shared memories", 1997). None: the history is not of this kind.
+
+    A value that was read before it was put, or never was, makes
+    zones that are not apart.
+    """
+    begins: dict[State, float] = {initial: -inf}
+    zones: dict[State, Zone] = {initial: (-inf, -inf)}
+    for call in history:
+        if call.action.kind == "put" and not call.action.is_told and call.action.value not in begins:
+            begins[call.action.value] = call.begin
+            zones[call.action.value] = call.end, call.begin
+        elif call.action.kind != "get":
+            return None
+    was_read = {initial}
+    for call in history:
+        if call.action.kind != "get" or not call.action.is_told or call.end == inf:
+            continue
+        value = call.action.told
+        assert not isinstance(value, bool)
+        if value not in begins or call.end < begins[value]:
+            return [(0.0, 1.0), (0.0, 1.0)]
+        was_read.add(value)
+        zones[value] = min(zones[value][0], call.end), max(zones[value][1], call.begin)
+    return [zone for value, zone in zones.items() if zone[0] < inf or value in was_read]
+
+
+def _are_apart(zones: Sequence[Zone]) -> bool:
+    """No value was there while another one was, nor was one put meanwhile."""
+    there = sorted(zone for zone in zones if zone[0] < zone[1])
+    if any(following[0] < zone[1] for zone, following in pairwise(there)):
+        return False
+    for end, begin in zones:
+        if begin <= end:
+            place = bisect_left(there, begin, key=lambda zone: zone[0])
+            if place and end < there[place - 1][1]:
+                return False
+    return True
 
 
 def refuted_part(history: Sequence[Call], initial: State = None) -> list[Call]:
@@ -227,7 +306,7 @@ def refuted_part(history: Sequence[Call], initial: State = None) -> list[Call]:
         ]
 
     ends = sorted(call.end for call in history if call.end != inf)
-    first = bisect_left(ends, True, key=lambda end: find_order(up_to(end), initial) is None)
+    first = bisect_left(ends, True, key=lambda end: not is_explained(up_to(end), initial))
     return up_to(ends[first])
 
 

@@ -75,6 +75,7 @@ class Client:
         self.ended: list[int] = []
         self.subscribed: dict[int, list[int]] = {}
         self.published: dict[int, int] = {}
+        self.unsubscribed: set[int] = set()
         self.changed = threading.Condition()
         kind: dict[str, Any] = {} if version == paho.MQTTv5 else {"clean_session": clean}
         self.client = paho.Client(
@@ -88,6 +89,7 @@ class Client:
         self.client.on_subscribe = lambda c, u, mid, reasons, found: self.note(
             self.subscribed.update, {mid: [each.value for each in reasons]}
         )
+        self.client.on_unsubscribe = lambda c, u, mid, reasons, found: self.note(self.unsubscribed.add, mid)
         self.client.on_publish = lambda c, u, mid, reason, found: self.note(self.published.update, {mid: reason.value})
 
         def on_message(client: paho.Client, userdata: object, message: paho.MQTTMessage) -> None:
@@ -126,6 +128,11 @@ class Client:
         assert mid is not None
         self.until(lambda: mid in self.subscribed)
         return self.subscribed[mid]
+
+    def unsubscribe(self, filter: str) -> None:
+        _, mid = self.client.unsubscribe(filter)
+        assert mid is not None
+        self.until(lambda: mid in self.unsubscribed)
 
     def publish(self, topic: str, payload: Any, qos: int, retain: bool = False) -> int:
         info = self.client.publish(topic, payload, qos, retain)

@@ -11,7 +11,7 @@ What is sent may be anything. `read_transaction` refuses what no node of this ve
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -133,11 +133,12 @@ def read_transaction(database: Database, origin: Origin, transaction: RemoteTran
 
 
 def _check_head(origin: Origin, transaction: RemoteTransaction) -> None:
-    times = transaction.version, transaction.wall_ms
-    trace = transaction.trace_id
+    version, wall_ms, trace = transaction.version, transaction.wall_ms, transaction.trace_id
     is_right = (
         0 < transaction.lsn <= transaction.last_lsn < 1 << 64
-        and all(type(time) is float and isfinite(time) and time > 0 for time in times)
+        and type(version) is float is type(wall_ms)
+        and 0 < version < inf
+        and 0 < wall_ms < inf
         and (trace is None or len(trace) == TRACE_ID_BYTES)
         and 0 <= transaction.operation <= 255
         and len((transaction.user or "").encode()) <= _MAX_USER

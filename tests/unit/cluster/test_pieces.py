@@ -42,8 +42,7 @@ class Wire:
     async def stop(self) -> None:
         self.take = None
 
-    async def latency(self) -> float:
-        return 0.0
+    async def settle(self) -> None: ...
 
 
 def scene(work: Callable[[Wire, Connection, Answers], Awaitable[None]]) -> None:

@@ -1,0 +1,129 @@
+"""What must hold when all nodes have heard of everything: the files of each, and that all have what the writes make, carried out by their versions."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fuzz.replication.clients import Recorder, Write
+from fuzz.replication.nodes import Node
+from svc.store import Store, StoreSettings
+from svc.store.log.entries import DELETE, MESSAGE, PATCH, PUT
+from svc.store.values.keys import decode_key
+from svc.store.values.records import decode, version_of
+from svc.store.writing.merge_rules import logged_changes
+from tests.support.crash import check
+from tests.support.remote import KEY, Sent, in_order
+
+MAP_BYTES = 1 << 34
+_WRITES = PUT, PATCH, DELETE
+Place = tuple[str, str]
+"""(table, key)."""
+
+
+class Found:
+    """What is in the files of a stopped node. `records`: with their versions. `sent`: what was written there, in the order of its log.
+
+    `logged`: how often, by (table, key, n). `told`: numbers of messages that were published there.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.name = node.name
+        self.records: dict[Place, tuple[dict[str, Any], float]] = {}
+        self.attributes: dict[str, set[str]] = {}
+        self.sent: dict[Place, list[Sent]] = defaultdict(list)
+        self.logged: Counter[tuple[str, str, int]] = Counter()
+        self.told: set[int] = set()
+        store = Store(node.databases, StoreSettings(map_bytes=MAP_BYTES))
+        try:
+            store.check()
+            database = store.databases["data"]
+            snapshot = database.snapshot()
+            for name, table in database.tables.items():
+                self.attributes[name] = {attribute.name for attribute in table.definition.attributes}
+                for _, raw in table.scan(snapshot):
+                    self.records[name, str(table.key_of(raw))] = decode(raw), version_of(raw)
+            for entry in database.log.read(snapshot):
+                if entry.node != node.name:
+                    continue
+                key = str(decode_key(entry.key)) if entry.key else ""
+                data = None if entry.value is None else decode(entry.value)
+                if entry.kind == MESSAGE and data is not None:
+                    self.told.add(data["n"])
+                elif entry.kind in _WRITES:
+                    changes = logged_changes(data) if entry.kind == PATCH and data is not None else data
+                    self.sent[entry.table, key].append(Sent(entry.kind, changes, (entry.version, entry.node)))
+                if data is not None and data.get("n"):
+                    self.logged[entry.table, key, data["n"]] += 1
+        finally:
+            store.close()
+
+
+def check_all(nodes: Sequence[Node], recorder: Recorder) -> Iterator[str]:
+    """What is wrong."""
+    for node in nodes:
+        try:
+            check(node.databases)
+        except AssertionError as error:
+            yield f"svc check of {node.name}: {error}"
+    found = [Found(node) for node in nodes]
+    yield from check_equal(found)
+    yield from check_merged(found)
+    yield from check_log(found, recorder.writes)
+    yield from check_counters(found[0], recorder)
+
+
+def check_equal(found: Sequence[Found]) -> Iterator[str]:
+    first, *others = found
+    for other in others:
+        for place in first.records.keys() | other.records.keys():
+            if first.records.get(place) != other.records.get(place):
+                yield f"{place} is {first.records.get(place)} at {first.name}, and {other.records.get(place)} at {other.name}"
+        if first.attributes != other.attributes:
+            yield f"the tables are {first.attributes} at {first.name}, and {other.attributes} at {other.name}"
+
+
+def check_merged(found: Sequence[Found]) -> Iterator[str]:
+    """Everything that was committed anywhere, in order of versions, makes the records of the first."""
+    first = found[0]
+    for place in {place for each in found for place in each.sent} | first.records.keys():
+        sent = [write for each in found for write in each.sent.get(place, ())]
+        record, _ = in_order(sent, place[1])
+        if record is not None:
+            record.pop(KEY)
+            record["id"] = place[1]
+        expected = None if record is None else (record, max(write.stamp[0] for write in sent))
+        if first.records.get(place) != expected:
+            shown = [(write.kind, write.data, write.stamp) for write in sorted(sent, key=lambda write: write.stamp)]
+            yield f"{place} is {first.records.get(place)} instead of {expected}, of {shown[-8:]}"
+
+
+def check_log(found: Sequence[Found], writes: Sequence[Write]) -> Iterator[str]:
+    """What was acknowledged is there once, what has no outcome at most once."""
+    logged = {each.name: each.logged for each in found}
+    for write in writes:
+        if write.n:
+            count = logged[write.node][write.table, write.key, write.n]
+            if count > 1 or (write.is_certain and not count):
+                yield f"{write} is in the log of its node {count} times"
+
+
+def check_counters(found: Found, recorder: Recorder) -> Iterator[str]:
+    for key, (certain, uncertain) in recorder.added.items():
+        record = found.records.get(("Item", key))
+        count = 0 if record is None else record[0].get("count") or 0
+        if not certain <= count <= certain + uncertain:
+            yield f"{key} is {count}; {certain} increments were acknowledged, and {uncertain} may have happened"
+
+
+def check_messages(found: Sequence[Found], received: dict[str, list[int]]) -> Iterator[str]:
+    """Each message was sent to the follower of each node once. `received`: numbers, by name of the node."""
+    told = set().union(*(each.told for each in found))
+    for node, numbers in received.items():
+        twice = [number for number, count in Counter(numbers).items() if count > 1]
+        if twice:
+            yield f"the follower of {node} was sent messages twice: {twice[:10]}"
+        if set(numbers) != told:
+            missing, made_up = sorted(told - set(numbers))[:10], sorted(set(numbers) - told)[:10]
+            yield f"the follower of {node} lacks the messages {missing}, and has {made_up} that nobody has sent"

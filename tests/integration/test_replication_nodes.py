@@ -1,0 +1,155 @@
+"""How nodes come to know each other, what they say of each other, and what they do together (spec: replication-nodes)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.conftest import LIMIT, PASSWORD
+from tests.integration.replicating import LOGIN, Node, make_app
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.programs
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[dict[str, Node]]:
+    """All three, connected in both directions, though each was told of one."""
+    app = make_app(tmp_path)
+    found = {name: Node(tmp_path, name, app) for name in ("a", "b", "c")}
+    found["b"].join(found["a"])
+    found["c"].join(found["b"])
+    wait_until(lambda: all(connected(node) == sorted(found.keys() - {name}) for name, node in found.items()))
+    yield found
+    for node in found.values():
+        node.stop()
+
+
+def status(node: Node) -> dict[str, Any]:
+    return {each["name"]: each for each in node.operate(operation="cluster_status")["connections"]}
+
+
+def connected(node: Node) -> list[str]:
+    return sorted(name for name, each in status(node).items() if each.get("connected"))
+
+
+def refused(node: Node, **body: Any) -> tuple[int, str]:
+    before = node.operate(
+        operation="search_by_value", database="system", table="svc_nodes", attribute="name", value="*", get_attributes=["*"]
+    )
+    answer = httpx.post(node.process.operations_url, json=body, auth=("admin", PASSWORD), timeout=LIMIT)
+    after = node.operate(
+        operation="search_by_value", database="system", table="svc_nodes", attribute="name", value="*", get_attributes=["*"]
+    )
+    assert before == after
+    return answer.status_code, answer.json()["error"]
+
+
+def see_status(cluster: dict[str, Node]) -> None:
+    a = cluster["a"]
+    a.put("x", n=1)
+    wait_until(lambda: all(each["connected"] for name in "bc" for each in status(a)[name]["database_sockets"]))
+    wait_until(lambda: all(each["lag"]["entries"] == 0 for name in "bc" for each in status(a)[name]["database_sockets"]))
+    found = a.operate(operation="cluster_status")
+    assert (found["type"], found["node_name"], found["is_enabled"]) == ("cluster-status", "a", True)
+    b = status(a)["b"]
+    assert b["url"] == f"wss://127.0.0.1:{cluster['b'].exchange}" and b["replicates"] is True and b["subscriptions"] is None
+    (data,) = [each for each in b["database_sockets"] if each["database"] == "data"]
+    wait_until(lambda: all(each["latency"] is not None for each in status(a)["b"]["database_sockets"]))
+    assert data["connected"] is True and data["nodes"] == ["b"] and data["thread_id"] == 0 and data["lastSendTime"].endswith(" GMT")
+    network = a.operate(operation="cluster_network", timeout=30_000)["nodes"]
+    assert [(each["name"], sorted(each["connected_nodes"])) for each in network] == [
+        ("a", ["b", "c"]),
+        ("b", ["a", "c"]),
+        ("c", ["a", "b"]),
+    ]
+
+
+def run_on_all(cluster: dict[str, Node]) -> None:
+    a, b = cluster["a"], cluster["b"]
+    answer = a.operate(operation="add_user", username="ann", password="long enough", role="super_user", active=True, replicated=True)
+    assert [(each["node"], each["status"]) for each in answer["replicated"]] == [("b", "success"), ("c", "success")]
+    assert (
+        httpx.post(b.process.operations_url, json={"operation": "user_info"}, auth=("ann", "long enough"), timeout=LIMIT).status_code == 200
+    )
+    b.operate(operation="drop_user", username="ann")
+    answer = a.operate(operation="drop_user", username="ann", replicated=True)
+    outcomes = {each["node"]: each for each in answer["replicated"]}
+    assert outcomes["b"]["status"] == "failed" and "ann" in outcomes["b"]["error"] and outcomes["c"]["status"] == "success"
+    assert refused(a, operation="drop_user", username="ann", replicated=True)[0] == 404  # it failed here: the others were not asked
+    assert "does not run on other nodes" in refused(a, operation="list_users", replicated=True)[1]
+    assert {entry["node"] for entry in a.operate(operation="read_log", limit=5, replicated=True)} == {"a", "b", "c"}
+
+
+def restart_one_after_the_other(cluster: dict[str, Node]) -> None:
+    a = cluster["a"]
+    answer = a.operate(operation="restart_service", service="http_workers", replicated=True)
+    assert [(each["node"], each["status"]) for each in answer["replicated"]] == [("b", "success"), ("c", "success")]
+
+    def job() -> dict[str, Any]:
+        (found,) = a.operate(operation="get_job", id=answer["job_id"])
+        return found
+
+    wait_until(lambda: job()["status"] in ("COMPLETE", "ERROR"))
+    assert job()["status"] == "COMPLETE"
+    for name in "bc":
+        jobs = cluster[name].operate(operation="search_jobs_by_start_date", from_date="2020-01-01", to_date="2100-01-01")
+        assert [(each["type"], each["status"], each["user"]) for each in jobs] == [("restart_service", "COMPLETE", "admin")]
+
+
+def configure(cluster: dict[str, Node]) -> None:
+    a, b, c = cluster.values()
+    nodes = [
+        {"hostname": "b", "url": f"https://127.0.0.1:{b.secure}", "authorization": LOGIN, "verify_tls": False},
+        {"hostname": "c", "url": f"http://127.0.0.1:{c.process.operations_port}", "authorization": {**LOGIN, "password": "wrong"}},
+    ]
+    answer = a.operate(operation="configure_cluster", connections=nodes)
+    assert answer["message"] == "Cluster successfully configured." and [each["node"] for each in answer["failed"]] == ["c"]
+    assert sorted(status(a)) == ["b", "c"]
+    wait_until(lambda: connected(a) == ["b", "c"])
+
+
+def add_what_cannot_be(cluster: dict[str, Node]) -> None:
+    a, b = cluster["a"], cluster["b"]
+    url = b.process.operations_url
+    wrong = {"username": "admin", "password": "wrong"}
+    assert "refuses the credentials" in refused(a, operation="add_node", url=url, authorization=wrong)[1]
+    assert "is 'b', not 'd'" in refused(a, operation="add_node", hostname="d", url=url, authorization=LOGIN)[1]
+    assert "is this node" in refused(a, operation="add_node", url=a.process.operations_url, authorization=LOGIN)[1]
+    assert "operations port" in refused(a, operation="add_node", url=b.process.url, authorization=LOGIN)[1]
+    exchange = f"http://127.0.0.1:{b.exchange}"
+    assert "HTTP" in refused(a, operation="add_node", url=exchange, authorization=LOGIN)[1]
+    secure = f"https://127.0.0.1:{b.secure}"
+    assert "is not trusted" in refused(a, operation="add_node", url=secure, authorization=LOGIN)[1]
+    assert "cannot be reached" in refused(a, operation="add_node", url="http://127.0.0.1:9", authorization=LOGIN)[1]
+    assert "without TLS" in refused(a, operation="add_node", url="http://192.0.2.1:9925", authorization=LOGIN)[1]
+    assert refused(a, operation="add_node", hostname="b", url="wss://127.0.0.1:9", certificate="nothing")[0] == 400
+
+
+def test_what_nodes_say_and_do_together(cluster: dict[str, Node]) -> None:
+    see_status(cluster)
+    run_on_all(cluster)
+    restart_one_after_the_other(cluster)
+    configure(cluster)
+    add_what_cannot_be(cluster)
+
+
+def test_a_node_that_is_removed_is_cut_and_does_not_come_back(cluster: dict[str, Node]) -> None:
+    a, b, c = cluster.values()
+    assert a.operate(operation="remove_node", hostname="c") == {"message": "Successfully removed 'c' from cluster"}
+    wait_until(lambda: "c" not in status(a) and "c" not in status(b) and connected(c) == [])
+    c.put("alone", n=1)
+    a.put("together", n=1)
+    wait_until(lambda: "together" in b.items())
+    assert "alone" not in a.items() and "together" not in c.items()
+    c.stop()
+    c.start()
+    wait_until(lambda: "reason" in status(c).get("a", {}))
+    assert "c" not in status(a) and "c" not in status(b)
+    c.join(b)
+    wait_until(lambda: connected(a) == ["b", "c"] and a.items() == b.items() == c.items())
+    assert {"alone", "together"} <= set(a.items())
