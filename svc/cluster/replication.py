@@ -28,6 +28,7 @@ from svc.cluster.copy_offers import COPY, COPY_PIECE, CopyOffers
 from svc.cluster.copying import DatabaseCopying
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
+from svc.cluster.exchange import Exchange, exchange_of
 from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
 from svc.cluster.link import cancelled
@@ -106,7 +107,7 @@ class Replication:
         self._address_of = address_of
         self._trust = Trust(options.node)
         self._routed: tuple[Mapping[str, Any], ...] = ()
-        self._addresses: dict[str, NodeAddress] = {}
+        self._addresses: dict[str, tuple[NodeAddress, Exchange]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._engine_up = asyncio.Event()
         self.requests = NodeRequests(options.node)
@@ -251,10 +252,11 @@ class Replication:
             self._read_from(peer, database)
 
     def _read_from(self, peer: Peer, database: Database) -> None:
-        if database.name in self._paused:
+        exchange = self._addresses[peer.name][1]
+        if database.name in self._paused or not exchange.reads(database.name):
             return
         try:
-            peer.add(database)
+            peer.add(database, exchange.tables(database.name))
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
 
@@ -342,23 +344,25 @@ class Replication:
 
     def _look_at_nodes(self, changed: Container[str] = ()) -> None:
         """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now. `changed`: they begin again."""
-        found = self._addressed(self._records(NODE_TABLE))
-        taken = set(found.values())
-        for name, address in self._addressed(self._routed).items():
-            if address not in taken:  # a route that has an address for a name
-                found.setdefault(name, address)
+        found: dict[str, tuple[NodeAddress, Exchange]] = {}
+        for name, record in self._nodes().items():
+            address = self._address_of(record) if name != self._options.node else None
+            if address is not None:
+                found[name] = address, exchange_of(record)
         for name in list(self.peers):
             if name in changed or found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
+        self._addresses = found
         for name in found.keys() - self.peers.keys():
-            peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log, self._needs_copy)
+            peer = self.peers[name] = Peer(
+                name, self._options.node, partial(self._connect, name, found[name][0]), self._log, self._needs_copy
+            )
             peer.on_connected = partial(self._connected, name)
             peer.on_received = partial(self._received, name)
             peer.on_applied = partial(self._applied, name)
             for outbox in self.outboxes.values():
                 self._read_from(peer, outbox.database)
             peer.start()
-        self._addresses = found
 
     def _addressed(self, records: Iterable[Mapping[str, Any]]) -> dict[str, NodeAddress]:
         """The addresses of other nodes, by name."""
@@ -408,8 +412,20 @@ class Replication:
         records = (decode(raw) for _, raw in database.tables[table].scan(database.snapshot()))
         return [record for record in records if isinstance(record.get("name"), str)]
 
+    def _nodes(self) -> dict[str, Mapping[str, Any]]:
+        """All that is known of nodes, by name: what the registry does not say of one, its route may say. A route may have an address for a name."""
+        found: dict[str, Mapping[str, Any]] = {record["name"]: record for record in self._records(NODE_TABLE)}
+        taken = [self._address_of(record) for record in found.values()]
+        for route in self._routed:
+            record = found.get(route["name"])
+            if record is not None:
+                found[route["name"]] = {**route, **{name: value for name, value in record.items() if value is not None}}
+            elif self._address_of(route) not in taken:
+                found[route["name"]] = route
+        return found
+
     def _read_trust(self) -> Trust:
-        nodes = {record["name"]: record for record in (*self._routed, *self._records(NODE_TABLE))}
+        nodes = self._nodes()
         found = trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
         return found if self._options.port.certificate is not None else self._with_addresses(found, nodes.values())
 
@@ -449,7 +465,7 @@ def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequen
         except (ClientError, TypeError):
             revoked = frozenset()
         own = tuple(each["certificate"] for each in certificates if each.get("is_authority") is not True and _is_of(each, name))
-        known[name] = KnownNode(name, own, revoked, frozenset())
+        known[name] = KnownNode(name, own, revoked, frozenset(), may_read=exchange_of(record).sends)
     authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority") is True and _has_text(each))
     return Trust(node, known, authorities, public)
 
