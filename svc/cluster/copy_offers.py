@@ -1,4 +1,4 @@
-"""Copies of databases for other nodes (spec: replication §10).
+"""Copies of databases for other nodes (spec: replication §11).
 
     request `copy`         [1, database]       -> [id, head]: from here on a snapshot is held
     request `copypiece`    [id, number]        -> the next 512 KiB of the frames, empty behind the last of them; in the order of the numbers

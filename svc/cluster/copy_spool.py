@@ -1,4 +1,4 @@
-"""A copy of another node's database on its way into this one's: a file (spec: replication §10).
+"""A copy of another node's database on its way into this one's: a file (spec: replication §11).
 
 It is written while the other node holds a snapshot, whole and checked before anything of it is put in place. From then on nothing is needed of that node.
 

@@ -1,4 +1,4 @@
-"""Copying a database from another node, when something of what it has written can be had in no other way (spec: replication §10).
+"""Copying a database from another node, when something of what it has written can be had in no other way (spec: replication §11).
 
 wanted      an inbox has found a gap
 fetched     the copy comes into a file, while everything goes on as before. If that fails, another node is tried, and later this one again

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from svc.cluster.assembly import Assembler, Delivery, Gap, OtherIncarnation, Taken, TransactionTooLarge
 from svc.cluster.definitions import adopt
+from svc.cluster.exchange import Tables, only_of
 from svc.cluster.outbox import FIRST_PAUSE, LONGEST_PAUSE
 from svc.cluster.reader import End, Gone, Lost, Replaced, StreamMessage
 from svc.cluster.reader import Gap as Dropped
@@ -62,12 +63,12 @@ class OwnLogReached(Exception):
 
 
 class Inbox:
-    """What one node writes to one database. Used on the thread of the loop alone.
+    """What one node writes to one database. Used on the thread of the loop alone. `tables`: those that are taken, None: all; set before `run`.
 
     `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
     `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
     was applied, ms by the clock there; `local_time`: when that was, in seconds; 0.0: none was since the start. `figures`: of what was applied since then.
-    `reason`: why nothing is read now, "" if that is not so. `needs_copy`: it is over.
+    `is_reading`: its stream is followed now. `reason`: why nothing is read, or was read last, "" if something was since then. `needs_copy`: it is over.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Inbox:
         assert database.replication is not None
         self.database = database
         self.node = node
+        self.tables: Tables = None
         self.applied = self.received = 0
         self.origin: Origin | None = None
         self.on_applied: Callable[[], None] = lambda: None
@@ -91,6 +93,7 @@ class Inbox:
         self.figures = MergeFigures(found=[])
         self.reason = ""
         self.needs_copy = False
+        self.is_reading = False
         self._state = database.replication
         self._stream = stream
         self._open_reader = open_reader
@@ -145,6 +148,7 @@ class Inbox:
         if reader is None:
             return
         try:
+            self.is_reading = True
             self._created = reader.info.created
             self._assembler = None
             while True:
@@ -155,6 +159,7 @@ class Inbox:
                 await self._take(batch)
                 self._succeeded()
         finally:
+            self.is_reading = False
             await reader.close()
 
     async def _open(self) -> Reader | None:
@@ -197,12 +202,17 @@ class Inbox:
                 if taken.definitions:
                     await self._apply(transactions, last)
                     transactions, last = [], 0
-                    await adopt(self.database, self.node, taken.definitions)
-                transactions += taken.transactions
+                    await adopt(self.database, self.node, self._wanted(taken.definitions))
+                transactions += only_of(taken.transactions, self.tables)
                 last = self.received = taken.last_lsn
             if self._assembler is not None and not self._assembler.has_part:
                 self._whole = message.sequence
         await self._apply(transactions, last)
+
+    def _wanted(self, definitions: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        if self.tables is None:
+            return definitions
+        return {name: data for name, data in definitions.items() if name in self.tables}
 
     def _assemble(self, message: StreamMessage) -> Delivery | Taken:
         """Raises NeedsCopy, WireError; OtherIncarnation."""

@@ -7,7 +7,8 @@ is read from the registry, here and whenever it changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from svc import __version__
 from svc.analytics.exposition import Family
 from svc.clock import Clock
 from svc.cluster.admission import inbox_of
+from svc.cluster.blob_source import BLOB, BlobSource
+from svc.cluster.blob_transfers import BlobTransfers
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
 from svc.cluster.client import Address, Connection, Unavailable
 from svc.cluster.confirmation import Confirmations
@@ -25,6 +28,7 @@ from svc.cluster.copy_offers import COPY, COPY_PIECE, CopyOffers
 from svc.cluster.copying import DatabaseCopying
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
+from svc.cluster.exchange import Exchange, exchange_of
 from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
 from svc.cluster.inbox import Inbox, Reader
@@ -47,6 +51,7 @@ from svc.store.writing.published_position import note_published
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
 METHOD = "replication"  # of its metrics
+_LOCAL = frozenset(("127.0.0.1", "::1"))
 NOTE_SECONDS = 5.0  # between two notes of what is published
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
 
@@ -104,7 +109,7 @@ class Replication:
         self._address_of = address_of
         self._trust = Trust(options.node)
         self._routed: tuple[Mapping[str, Any], ...] = ()
-        self._addresses: dict[str, NodeAddress] = {}
+        self._addresses: dict[str, tuple[NodeAddress, Exchange]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._engine_up = asyncio.Event()
         self.requests = NodeRequests(options.node)
@@ -112,12 +117,17 @@ class Replication:
         self.requests.hear(NOTICE, self.positions.hear)
         self.confirmations = Confirmations(self.outboxes, self.peers, self.positions)
         self.positions.on_confirmed.append(self.confirmations.look)
-        self._telling: asyncio.Task[None] | None = None
         self.copying: dict[str, DatabaseCopying] = {}
         self._paused: set[str] = set()  # databases that are being replaced by a copy
         self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
         self.requests.answer(COPY, self._offers.copy)
         self.requests.answer(COPY_PIECE, self._offers.piece)
+        self._working: list[asyncio.Task[None]] = []
+        self.blob_source = BlobSource(self.outboxes, clock, is_sent)
+        self.blob_source.on_sent = partial(self._transferred, "bytes-sent")
+        self.requests.answer(BLOB, self.blob_source.answer)
+        self.blob_transfers = BlobTransfers(self.outboxes, self.peers, clock, fail_over=options.fail_over)
+        self.blob_transfers.on_received = partial(self._transferred, "bytes-received")
         self._closing: set[asyncio.Task[None]] = set()
         self._public = ""
 
@@ -140,15 +150,17 @@ class Replication:
         self.engine.start()
         self.look_at_databases()
         self._look_at_nodes()
-        self._telling = asyncio.get_running_loop().create_task(self.positions.run())
+        loop = asyncio.get_running_loop()
+        self._working = [loop.create_task(self.positions.run()), loop.create_task(self.blob_transfers.run())]
 
     async def end(self) -> None:
         """Stop all of it; what is under way is done again by whoever leads next. Harmless when done."""
         engine, self.engine = self.engine, None
-        telling, self._telling = self._telling, None
-        for task in [*self._tasks.values(), *self._closing, *([] if telling is None else [telling])]:
+        working, self._working = self._working, []
+        for task in [*self._tasks.values(), *self._closing, *working]:
             await cancelled(task)
         self.positions.close()
+        await self.blob_transfers.close()
         self._tasks.clear()
         for peer in self.peers.values():
             await peer.close()
@@ -173,11 +185,12 @@ class Replication:
         """Records of nodes or certificates were written."""
         if self.engine is None:
             return
-        trust = self._read_trust()
-        if trust != self._trust:
+        before, trust = self._trust, self._read_trust()
+        if trust != before:
             self._trust = trust
             self.engine.set_trust(trust)
-        self._look_at_nodes()
+        # Those that are connected to another one's engine cut themselves off from one that is not trusted any more.
+        self._look_at_nodes({name for name in self.peers if trust.nodes.get(name) != before.nodes.get(name)})
 
     def set_routes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Nodes that are known by the configuration: records as of the registry, whose own counts where it has one of that name."""
@@ -248,10 +261,11 @@ class Replication:
             self._read_from(peer, database)
 
     def _read_from(self, peer: Peer, database: Database) -> None:
-        if database.name in self._paused:
+        exchange = self._addresses[peer.name][1]
+        if database.name in self._paused or not exchange.reads(database.name):
             return
         try:
-            peer.add(database)
+            peer.add(database, exchange.tables(database.name))
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
 
@@ -351,25 +365,32 @@ class Replication:
                 )
             await asyncio.sleep(0.01)
 
-    def _look_at_nodes(self) -> None:
-        """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now."""
-        found: dict[str, NodeAddress] = {}
-        for record in (*self._routed, *self._records(NODE_TABLE)):
-            address = self._address_of(record) if record["name"] != self._options.node else None
+    def _look_at_nodes(self, changed: Container[str] = ()) -> None:
+        """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now. `changed`: they begin again."""
+        found: dict[str, tuple[NodeAddress, Exchange]] = {}
+        for name, record in self._nodes().items():
+            address = self._address_of(record) if name != self._options.node else None
             if address is not None:
-                found[record["name"]] = address
+                found[name] = address, exchange_of(record)
         for name in list(self.peers):
-            if found.get(name) != self._addresses.get(name):
+            if name in changed or found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
+        self._addresses = found
         for name in found.keys() - self.peers.keys():
-            peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log, self._needs_copy)
-            peer.on_connected = partial(self.positions.greet, name)
+            peer = self.peers[name] = Peer(
+                name, self._options.node, partial(self._connect, name, found[name][0]), self._log, self._needs_copy
+            )
+            peer.on_connected = partial(self._connected, name)
             peer.on_received = partial(self._received, name)
-            peer.on_applied = partial(self.positions.applied, name)
+            peer.on_applied = partial(self._applied, name)
             for outbox in self.outboxes.values():
                 self._read_from(peer, outbox.database)
             peer.start()
-        self._addresses = found
+
+    def _addressed(self, records: Iterable[Mapping[str, Any]]) -> dict[str, NodeAddress]:
+        """The addresses of other nodes, by name."""
+        found = {each["name"]: self._address_of(each) for each in records if each["name"] != self._options.node}
+        return {name: address for name, address in found.items() if address is not None}
 
     async def _connect(self, name: str, address: NodeAddress) -> Connection:
         port, trust = self._options.port, self._trust
@@ -384,6 +405,17 @@ class Replication:
 
     def _received(self, node: str, database: str, size: int) -> None:
         self._options.record(size, "bytes-received", f"{node}.{database}", METHOD, "ingress")
+
+    def _connected(self, node: str) -> None:
+        self.positions.greet(node)
+        self.blob_transfers.connected()
+
+    def _applied(self, node: str, database: str) -> None:
+        self.positions.applied(node, database)
+        self.blob_transfers.look(database)
+
+    def _transferred(self, metric: str, node: str, database: str, size: int) -> None:
+        self._options.record(size, metric, f"{node}.{database}", METHOD, "blob")
 
     def families(self) -> list[Family]:
         """For `/metrics`."""
@@ -403,9 +435,29 @@ class Replication:
         records = (decode(raw) for _, raw in database.tables[table].scan(database.snapshot()))
         return [record for record in records if isinstance(record.get("name"), str)]
 
+    def _nodes(self) -> dict[str, Mapping[str, Any]]:
+        """All that is known of nodes, by name: what the registry does not say of one, its route may say. A route may have an address for a name."""
+        found: dict[str, Mapping[str, Any]] = {record["name"]: record for record in self._records(NODE_TABLE)}
+        taken = [self._address_of(record) for record in found.values()]
+        for route in self._routed:
+            record = found.get(route["name"])
+            if record is not None:
+                found[route["name"]] = {**route, **{name: value for name, value in record.items() if value is not None}}
+            elif self._address_of(route) not in taken:
+                found[route["name"]] = route
+        return found
+
     def _read_trust(self) -> Trust:
-        nodes = {record["name"]: record for record in (*self._routed, *self._records(NODE_TABLE))}
-        return trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
+        nodes = self._nodes()
+        found = trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
+        return found if self._options.port.certificate is not None else self._with_addresses(found, nodes.values())
+
+    def _with_addresses(self, trust: Trust, records: Iterable[Mapping[str, Any]]) -> Trust:
+        """For a plain port: nodes come from the addresses that they are read at."""
+        nodes = dict(trust.nodes)
+        for name, address in self._addressed(records).items():
+            nodes[name] = replace(nodes[name], addresses=_LOCAL if address.host == "localhost" else frozenset((address.host,)))
+        return replace(trust, nodes=nodes)
 
 
 def _copy_task(database: str) -> str:
@@ -440,7 +492,7 @@ def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequen
         except (ClientError, TypeError):
             revoked = frozenset()
         own = tuple(each["certificate"] for each in certificates if each.get("is_authority") is not True and _is_of(each, name))
-        known[name] = KnownNode(name, own, revoked, frozenset())
+        known[name] = KnownNode(name, own, revoked, frozenset(), may_read=exchange_of(record).sends)
     authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority") is True and _has_text(each))
     return Trust(node, known, authorities, public)
 

@@ -59,6 +59,9 @@ class Replicating:
             self._log.error(str(error))
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
+        store.blob_timeout = self._section.blob_timeout
+        for database in store.databases.values():
+            database.blobs.expected_seconds = store.blob_timeout
         store.remote_commits = RemoteCommits(
             store,
             siblings,
@@ -90,7 +93,13 @@ class Replicating:
         return [] if self.replication is None else self.replication.families()
 
     async def end(self) -> None:
-        """Harmless when done."""
+        """Harmless when done. Others may still fetch blobs: if no other process goes on with it, they are waited for."""
+        if self.replication is not None and not self._siblings.has_others:
+            source = self.replication.blob_source
+            if source.is_busy:
+                self._log.info("other nodes fetch blobs from here: their transfers are waited for")
+            if not await source.drain(self._section.blob_send_drain_timeout):
+                self._log.warn("the end does not wait any more for blobs that other nodes fetch from here")
         if self._lead is not None:
             self._on_resign()
             self._lead.close()
@@ -139,7 +148,7 @@ class Replicating:
         else:
             keys = config.root / "keys"
             if not (keys / CERTIFICATE_FILE).exists():
-                renew_certificates(config.root, section.hostname, also=(config.node.hostname,))
+                renew_certificates(config.root, section.hostname, also=(config.node.hostname,), clock=self._reactor.clock)
             self._check_certificate((keys / CERTIFICATE_FILE).read_text())
             port = EnginePort(section.secure_port or PORT, "0.0.0.0", keys / CERTIFICATE_FILE, keys / KEY_FILE)
         return ReplicationOptions(
@@ -150,6 +159,7 @@ class Replicating:
             replicated_databases(section.databases),
             section.enable_root_cas,
             self.record,
+            program=section.program,
             fail_over=section.fail_over,
         )
 
@@ -158,7 +168,7 @@ class Replicating:
         try:
             check_certificate(text, self._section.hostname, self._reactor.clock.wall(), f"{self._config.root / 'keys' / CERTIFICATE_FILE}")
         except ClientError as error:
-            raise ClientError(f"{error.message}; 'svc renew-certificates' makes a new one") from None
+            raise ClientError(f"{error.message}; 'svc renew-certs' makes a new one") from None
 
     async def _read_routes(self) -> list[Any]:
         return await self._reactor.loop.run_in_executor(self._reactor.executor, read_routes, self._config)

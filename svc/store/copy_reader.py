@@ -1,4 +1,4 @@
-"""The records of some tables and their histories, read for another node that is to have them (spec: replication §10).
+"""The records of some tables and their histories, read for another node that is to have them (spec: replication §11).
 
     reader = CopyReader(database, tables)
     pieces = reader.pieces()          bytes of about PIECE, and None where others may have their turn

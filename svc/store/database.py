@@ -125,6 +125,8 @@ class Database:
             self.inode = stat(path).st_ino
             self._open()
             self.blobs = BlobFiles(self._blobs_identity(), name, store.blob_paths, sync=not write_async)
+            self.blobs.is_expected = self._expects_file
+            self.blobs.expected_seconds = store.blob_timeout
             self.blobs.open_references()
         except BaseException:
             self.env.close()
@@ -277,6 +279,16 @@ class Database:
         log.take_clock(self.env.snapshot(), self.log.last_version)
         self.log = log
         self._read_log()
+
+    def _expects_file(self, number: int) -> bool:
+        """Whether the content of a blob's file is yet to come from another node. On any thread."""
+        if self.replication is None or self.env.has_stopped:
+            return False
+        txn = self.env.open_snapshot()
+        try:
+            return self.replication.blobs.remote(txn, number) is not None
+        finally:
+            txn.abort()
 
     # -- definitions
 
@@ -760,7 +772,7 @@ class Database:
                     last = files[blob.number][1]
                     assert not last or last >= entry.lsn, f"{blob!r} is released before log entry {entry.lsn}"
         for number in files:
-            assert self.blobs.exists(number), f"file {number} is missing"
+            assert self.blobs.exists(number) or self.blobs.is_expected(number), f"file {number} is missing"
 
     def close(self) -> None:
         """Undo what is not committed, and close."""

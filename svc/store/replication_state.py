@@ -28,6 +28,7 @@ from os import urandom
 from struct import Struct as Layout
 from typing import TYPE_CHECKING
 
+from svc.store.blobs.expected import ExpectedBlobs
 from svc.store.writing.remote_transaction import INCARNATION_BYTES, Origin
 
 if TYPE_CHECKING:
@@ -55,12 +56,14 @@ class StreamHint:
 
 
 class ReplicationState:
-    """The rows of one database. What is read is as of the transaction that is given; what is written is part of it."""
+    """The rows of one database. What is read is as of the transaction that is given; what is written is part of it. `blobs`: rows of files that are
+    yet to come."""
 
-    __slots__ = ("_handle",)
+    __slots__ = ("_handle", "blobs")
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        self.blobs = ExpectedBlobs(handle)
 
     def incarnation(self, txn: Txn) -> bytes:
         """Of this database."""

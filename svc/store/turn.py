@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from svc.clock import Clock
 from svc.errors import NotFound, Problem, ServerError
 from svc.store.blobs import Helper
+from svc.store.blobs.files import EXPECTED_SECONDS
 from svc.store.env import Holder, WriterBusy
 from svc.store.indexes.cache import IndexCaches
 from svc.store.slices import Slices
@@ -103,6 +104,7 @@ class Turn:
             False
         )  # whether other nodes are to get what is written to a database, by its name
         self.anonymous_role: Callable[[], Any] = lambda: None  # auth.Role of callers without a user, kept here by auth.UserDirectory
+        self.blob_timeout = EXPECTED_SECONDS  # without progress, after which readers of a blob that comes from another node give up
         self.remote_commits: RemoteCommits | None = None  # kept here by server.replicating; None: there are no other nodes
         self._queues: dict[Database, WriterQueue] = {}  # of databases that had a long write
         self._queue_limits = settings.queue_limits

@@ -13,7 +13,7 @@ from tests.support.ports import free_port
 
 LOGIN = {"username": "admin", "password": PASSWORD}
 SCHEMA = """
-type Item @table @export { id: ID @primaryKey  n: Int @indexed  text: String }
+type Item @table @export { id: ID @primaryKey  n: Int @indexed  text: String  file: Blob }
 type Own @table(replicate: false) @export { id: ID @primaryKey }
 """
 

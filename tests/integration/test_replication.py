@@ -144,3 +144,41 @@ def test_what_is_not_confirmed_in_time_stands(tmp_path: Path, app: Path) -> None
     assert a.http.get("/Item/short").status_code == 200
     a.put("other", n=2)  # which does not ask
     a.stop()
+
+
+def test_the_content_of_blobs_follows_also_after_a_kill(nodes: list[Node]) -> None:
+    a, b, c = nodes
+    content = {f"f{number}": bytes([number]) * (number * 700_001 + 9000) for number in range(12)}
+    for key, data in content.items():
+        a.put(key, n=1)
+        answer = a.http.put(f"/Item/{key}/file", content=data, headers={"Content-Type": "application/octet-stream"})
+        assert answer.status_code == 204, answer.text
+    wait_until(lambda: len(b.items()) == 12)
+    b.kill()  # with some of them on their way
+    b.start()
+    for node in (b, c):
+        for key, data in content.items():
+            wait_until(lambda: node.http.get(f"/Item/{key}/file").status_code == 200)  # noqa: B023
+            answer = node.http.get(f"/Item/{key}/file")
+            assert answer.content == data and answer.headers["content-type"] == "application/octet-stream"
+    wait_until(lambda: 'type="blob"' in metrics(a))
+
+
+def test_of_a_node_with_subscriptions_only_these_tables_are_taken(tmp_path: Path, app: Path) -> None:
+    a, b = (Node(tmp_path, name, app) for name in ("a", "b"))
+    b.join(a)
+    a.put("first", n=1)
+    wait_until(lambda: set(b.items()) == {"first"})
+    subscription = {"database": "data", "table": "Item", "subscribe": True, "publish": True}
+    b.operate(operation="set_node_replication", node_name="a", subscriptions=[subscription])
+    wait_until(lambda: 'svc_replication_reading{node="a",database="system"}' not in metrics(b))
+    a.operate(operation="create_table", table="Other", primary_key="id")
+    a.operate(operation="insert", table="Other", records=[{"id": "o"}])
+    a.put("second", n=2)
+    wait_until(lambda: set(b.items()) == {"first", "second"})
+    assert "Other" in a.operate(operation="describe_database", database="data")
+    assert "Other" not in b.operate(operation="describe_database", database="data")
+    b.put("third", n=3)
+    wait_until(lambda: set(a.items()) == {"first", "second", "third"})
+    for node in (a, b):
+        node.stop()

@@ -1,4 +1,4 @@
-"""Databases that are copied from other nodes, by real servers with engines of their own (spec: replication §10)."""
+"""Databases that are copied from other nodes, by real servers with engines of their own (spec: replication §11)."""
 
 from __future__ import annotations
 

@@ -161,6 +161,9 @@ class Blob:
             chunks.close()
 
     async def _arriving(self, files: BlobFiles, position: int, end: int | None) -> AsyncIterator[Content]:
+        waited = 0.0
+        while not files.exists(self._number) and files.is_arriving(self._number):
+            waited = await self._wait_for_more(files, waited)
         descriptor = files.open_arriving(self._number)
         waited = 0.0
         try:
@@ -184,15 +187,16 @@ class Blob:
     async def _wait_for_more(self, files: BlobFiles, waited: float) -> float:
         """Returns the seconds waited so far without progress. Raises ServerError when these are too many."""
         file = files.arriving.get(self._number)
+        seconds = files.expected_seconds if files.is_expected(self._number) else STALL_SECONDS
         try:
-            if file is not None:
-                await file.progress(STALL_SECONDS)
-            elif waited >= STALL_SECONDS:
+            if file is not None and not file.is_done:
+                await file.progress(seconds)
+            elif waited >= seconds:
                 raise TimeoutError
             else:
                 await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
-            raise ServerError("The blob is still arriving, but no content has arrived for a minute", 504, "BLOB_STALLED") from None
+            raise ServerError(f"The blob is still arriving, but no content has arrived for {seconds:g} s", 504, "BLOB_STALLED") from None
         return waited + POLL_SECONDS
 
     def slice(self, start: int, end: int | None = None, type: str | None = None) -> Blob:
@@ -349,6 +353,10 @@ class Blob:
     def move_into(self, files: BlobFiles, file: BlobFile, size: int | None) -> None:
         """The content is in `file`, or (`size` None) will be."""
         self._files, self._number, self.file, self._size, self.unsaved = files, file.number, file, size, None
+
+    def refer_to(self, files: BlobFiles, number: int, size: int | None) -> None:
+        """It came from another node, and its content is, or will be, in this file."""
+        self._files, self._number, self._size, self.file = files, number, size, None
 
     # -- references
 

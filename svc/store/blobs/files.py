@@ -23,7 +23,7 @@ import logging
 import os
 import random
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from secrets import randbits
 from threading import Lock
@@ -35,6 +35,7 @@ logger = logging.getLogger("svc.store")
 
 CHUNK = 64 * 1024  # bytes of a piece that is read at once
 PART, ERROR = ".part", ".error"
+EXPECTED_SECONDS = 120.0  # without progress, after which a reader of a blob that comes from another node gives up
 MAX_NUMBER = (1 << 36) - 1
 
 _LEVEL = 0xFFF
@@ -149,6 +150,13 @@ class BlobFile:
 
     # -- its end
 
+    def leave(self) -> None:
+        """Stop writing one that is expected, and give back its lock: it will be begun again."""
+        self._files.arriving.pop(self.number, None)
+        if self._descriptors:
+            self._close()
+        self.notify()
+
     def keep(self) -> None:
         """A record refers to it, and is committed."""
         self._is_kept = True
@@ -215,6 +223,9 @@ class BlobFiles:
         self.identity = identity
         self.roots = [path / database for path in paths]
         self.sync = sync
+        self.is_expected: Callable[[int], bool] = _is_none_expected
+        """Whether the content of a file is yet to come from another node."""
+        self.expected_seconds = EXPECTED_SECONDS
         self.arriving: WeakValueDictionary[int, BlobFile] = WeakValueDictionary()  # by this process, and already in a record
         self._lock = Lock()
         self._next = 0
@@ -228,6 +239,32 @@ class BlobFiles:
         """References can no longer be followed."""
         if OPEN.get(self.identity) is self:
             del OPEN[self.identity]
+
+    # -- files whose content another node has
+
+    def reserve(self) -> int:
+        """The number of a file that will be made later. Raises NoSpace or StoreFailure."""
+        try:
+            return self._next_number()
+        except OSError as error:
+            raise file_problem(error, self.roots[0]) from error
+
+    def create_expected(self, number: int) -> BlobFile | None:
+        """The file of a number that was reserved, empty again if it was begun before. None: another process is writing it. Raises NoSpace or StoreFailure."""
+        part = self.find(number, PART)
+        path = self._choose_root() / relative_name(number) if part is None else part.with_name(part.name.removesuffix(PART))
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(f"{path}{PART}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not self._take_lock(descriptor, f"{path}{PART}"):
+                os.close(descriptor)
+                return None
+            os.ftruncate(descriptor, 0)
+        except OSError as error:
+            raise file_problem(error, path) from error
+        file = BlobFile(self, number, path, descriptor)
+        file.keep()
+        return file
 
     # -- new files
 
@@ -353,7 +390,11 @@ class BlobFiles:
         if file is not None:
             return not file.is_done
         path = self.find(number, PART)
-        return path is not None and is_locked(path)
+        return (path is not None and is_locked(path)) or self._is_missing(number)
+
+    def _is_missing(self, number: int) -> bool:
+        """Whether it is yet to come, and has not failed."""
+        return self.is_expected(number) and self.find(number, ERROR) is None
 
     def incomplete(self, number: int) -> ServerError:
         """Why there is no complete file of this number."""
@@ -361,9 +402,9 @@ class BlobFiles:
         if path is not None:
             return ServerError(f"The blob did not arrive: {path.read_text('utf-8', 'replace')}", 500, "BLOB_BROKEN")
         path = self.find(number, PART)
-        if path is None:
+        if path is None and not self._is_missing(number):
             return self.damaged(number, "is missing")
-        if self.is_arriving(number):
+        if path is None or self.is_arriving(number):
             return ServerError("The blob is still arriving", 503, "BLOB_ARRIVING")
         return ServerError(f"The blob broke off after {path.stat().st_size} bytes", 500, "BLOB_BROKEN")
 
@@ -401,6 +442,10 @@ class BlobFiles:
             return int(digits, 16)
         except ValueError:
             return None
+
+
+def _is_none_expected(number: int) -> bool:
+    return False
 
 
 OPEN: dict[bytes, BlobFiles] = {}  # by identity: the databases that this process has open

@@ -37,6 +37,7 @@ class BlobCheck:
         self._note = note
         self._held = 0  # files that were found as their record's
         self._broken = 0
+        self._expected = 0  # references to files whose content another node has
 
     def record(self, shown: str, owner: Owner, record: dict[str, Any]) -> None:
         """A record that refers to files."""
@@ -76,13 +77,15 @@ class BlobCheck:
                     self._find(f"The ledger has the blob file {relative_name(number)} as released, but does not list it.")
             elif table not in dropped:
                 held += 1
-            if not self._files.exists(number) and self._is_still_known(number):
+            if not self._files.exists(number) and not self._files.is_expected(number) and self._is_still_known(number):
                 self._find(f"The blob file {relative_name(number)} is missing.")
         if listed != len(released):
             self._find(f"The ledger lists {len(released)} released blob files, but has {listed}.")
         if held != self._held:
             self._find_surplus(read, dropped)
         self._count_orphans()
+        if self._expected:
+            self._note(f"The content of {self._expected} blobs is yet to come from other nodes.")
         if self._broken:
             self._note(f"The content of {self._broken} blobs are incomplete: their upload was interrupted.")
 
@@ -102,6 +105,8 @@ class BlobCheck:
         if path is None:
             if not blob.is_sized and not self._files.is_arriving(number):
                 self._broken += 1
+            elif self._files.is_expected(number):
+                self._expected += 1
             elif blob.is_sized and self._files.find(number, PART) is not None and self._is_still_known(number):
                 self._find(f"The blob file {relative_name(number)} of {shown} is not complete.")
             return

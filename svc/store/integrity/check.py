@@ -28,6 +28,7 @@ import lmdb
 from svc.clock import SYSTEM_CLOCK
 from svc.errors import Problem, SchemaError
 from svc.store.blobs import BLOBS_STORE, BlobFiles, Ledger
+from svc.store.blobs.expected import ExpectedBlobs
 from svc.store.definitions import (
     BLOBS_KEY,
     DEFINITIONS_STORE,
@@ -232,6 +233,9 @@ class _Check:
         if self.ledger is not None:
             identity = self.txn.get(BLOBS_KEY, b"", self.definitions)
             files = BlobFiles(identity, self.report.path.name, self.blob_paths)
+            if self.txn.get(REPLICATION_KEY, None, self.definitions) is not None:
+                expected = ExpectedBlobs(self.env.open_db(REPLICATION_STORE.encode(), self.txn, create=False))
+                files.is_expected = lambda number: expected.remote(self.txn, number) is not None
             self.blobs = BlobCheck(self.env.begin, self.txn, Ledger(self.ledger), files, self.find, self.report.notes.append)
 
     def record_of(self, owner: Owner) -> dict[str, Any] | None:

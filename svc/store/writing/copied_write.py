@@ -1,4 +1,4 @@
-"""Records as another node has them take the place of those that are here (spec: replication §10).
+"""Records as another node has them take the place of those that are here (spec: replication §11).
 
 What a node has not heard of this one's own writes is in our log, behind the LSN up to which it has applied that. These writes are carried out on its record,
 by the rules of merging, in the same transaction. So nothing of our own is lost, and nothing that the record has already is added twice.

@@ -1,4 +1,4 @@
-"""A copy of another node's database, which lies in a file here, is put in the place of what this one has (spec: replication §10).
+"""A copy of another node's database, which lies in a file here, is put in the place of what this one has (spec: replication §11).
 
 Record by record, as long writes that end as soon as others want to write (`long_write`). How far it has come is in `$replication`, in the commit of the
 records: after a crash it goes on there. What the copy does not have is removed, but for what this node has written and the other one has not heard of.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from svc.errors import Problem, ServerError
+from svc.store.blobs import blobs_in
 from svc.store.caching.copies import invalidate
 from svc.store.log.entries import (
     DELETE,
@@ -40,6 +41,7 @@ from svc.store.values.records import (
     HAS_FILES,
     IS_MERGED,
     decode,
+    encode_payload,
     expiry_of,
     frame,
     from_ms,
@@ -55,10 +57,12 @@ from svc.store.values.validation import Add
 from svc.store.writing.constraints import find_rival, values_of
 from svc.store.writing.merge_rules import logged_changes
 from svc.store.writing.record_replay import Chains, RecordState, VersionedWrite, add_late, carry_out, entry_added, replay, state_of
+from svc.store.writing.remote_blobs import RemoteBlobs, has_files
 from svc.store.writing.write_set import WriteSet
 from svc.trace_context import TRACE_ID_BYTES
 
 if TYPE_CHECKING:
+    from svc.store.blobs import Blob
     from svc.store.database import Database
     from svc.store.env import Txn
     from svc.store.table import Table
@@ -116,6 +120,7 @@ class ReadWrite(msgspec.Struct, gc=False):
     write: VersionedWrite | None
     payload: bytes | None
     flags: int
+    with_files: dict[str, Any] | None = None  # the value, if there are blobs in files in it; those in `write` are the same objects
 
 
 def read_transaction(database: Database, origin: Origin, transaction: RemoteTransaction) -> list[ReadWrite]:
@@ -161,16 +166,15 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
             raise ValueError("not a key")
         key = key_value(table, key)
     payload, flags = None, 0
+    with_files: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
     expiry: float | None = None
     if value is not None:
-        if value[0] & HAS_FILES:
-            raise RefusedTransaction(
-                f"Transaction {transaction.lsn} of {node} has a blob in a file: {table.name}, which cannot be fetched yet"
-            )
         if payload_size(value) > MOST_BYTES:
             raise ValueError("too large")
         if kind == MESSAGE:
+            if value[0] & HAS_FILES:
+                raise ValueError("a message with a blob")
             payload = raw_payload(value)
         else:
             payload, flags = value[payload_at(value) :], value[0] & COMPRESSED
@@ -178,7 +182,11 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
         if expiry is not None and not isfinite(expiry):
             raise ValueError("not a time")
         if kind != MESSAGE:
-            data = decode(value)
+            data = decoded = decode(value)
+            if value[0] & HAS_FILES:
+                if not has_files(decoded):
+                    raise ValueError("no blobs in files")
+                with_files = decoded
             if kind == PATCH:
                 data = logged_changes(data)
                 if any(type(each) is Add and type(each.value) not in (int, float) for each in data.values()):
@@ -188,7 +196,7 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
     write = None
     if kind not in NOTES:
         write = VersionedWrite(transaction.version, node, transaction.wall_ms, kind, data, expiry)
-    return ReadWrite(entry, table, key, write, payload, flags)
+    return ReadWrite(entry, table, key, write, payload, flags, with_files)
 
 
 def key_value(table: Table, key: Any) -> Any:
@@ -203,7 +211,7 @@ class RemoteWriteSet(WriteSet):
     """`begin` each transaction, `apply` its entries, then `end` once. `figures`: what became of them. `chains`: of records, as the writes before have left
     them; it is void if this is undone."""
 
-    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "_types", "figures")
+    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "_types", "blobs", "figures")
 
     def __init__(self, database: Database, txn: Txn | None = None, chains: Chains | None = None) -> None:
         super().__init__(database, 0.0, 0.0, None, txn=txn)
@@ -214,6 +222,7 @@ class RemoteWriteSet(WriteSet):
         self._is_merged = False
         self._types = _FOREIGN
         self._chains: Chains = {} if chains is None else chains
+        self.blobs = RemoteBlobs(database)
         self.figures = MergeFigures(found=[])
 
     def begin(self, origin: Origin, transaction: RemoteTransaction) -> None:
@@ -237,6 +246,9 @@ class RemoteWriteSet(WriteSet):
         figures.writes += 1
         table, key = read.table, read.entry.key
         stored = key if len(key) < MAX_STORED else storage_key(key)
+        if read.with_files is not None:
+            self.blobs.take(self.txn, self._node, table.number, stored, read.with_files)
+            read.payload, read.flags = encode_payload(read.with_files), HAS_FILES
         raw = table.read(stored, self.txn)
         newest, base = (0, None) if raw is not None else self._removed(table, key)
         self._is_merged = is_late = is_known = False
@@ -257,6 +269,8 @@ class RemoteWriteSet(WriteSet):
             figures.void += 1
             return
         self._store(table, key, stored, raw, write, state)
+        if read.with_files is not None:
+            self._keep_files(table, stored, read.with_files)
         if is_known and raw is not None:
             entry_added(table, key, lsn_of(raw), self.log.last_lsn, self._chains)
         if is_late and state.record is not None and (self.entries[-1].changed or (raw is not None and raw[0] & IS_MERGED)):
@@ -308,6 +322,20 @@ class RemoteWriteSet(WriteSet):
             lsn = self.log.last_lsn + 1
             self._append(table, DELETE, key, lsn, self.log.resume_chain(self.txn, table.number, key), None, (), None)
             self.log.end_chain(self.txn, table.number, key, lsn)
+
+    def _keep_files(self, table: Table, stored: bytes, value: dict[str, Any]) -> None:
+        """Files that the entry refers to, and the record does not, as a newer write has replaced them: they stay for as long as the log has the entry."""
+        ledger = self.database.ledger
+        for blob in blobs_in(value):
+            if blob.number is None:
+                continue
+            owner = ledger.owner(self.txn, blob.number)
+            if owner is None or owner[1]:
+                ledger.claim(self.txn, blob.number, table.number, stored, is_new=owner is None)
+                ledger.release(self.txn, blob.number, self.log.last_lsn, self.wall_ms)
+
+    def is_new_file(self, blob: Blob) -> bool:
+        return blob.number in self.blobs.new
 
     def _mark_merged(self, table: Table, stored: bytes) -> None:
         """The record has other content than it had with the same version: its entity tag has to say so."""
@@ -398,6 +426,7 @@ class RemoteWriteSet(WriteSet):
     def end(self) -> None:
         """Write what is left. Raises what prevents it."""
         self._flush()
+        self.blobs.write(self.txn)
         self.first_lsn = self._start
 
     def rollback(self) -> None:

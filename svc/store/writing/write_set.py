@@ -416,7 +416,7 @@ class WriteSet:
         for number, blob in new.items():
             check_owner(blob, self.database)
             if number not in old:
-                ledger.claim(self.txn, number, table.number, stored, is_new=blob.file is not None and not blob.file.is_kept)
+                ledger.claim(self.txn, number, table.number, stored, is_new=self.is_new_file(blob))
                 if blob.file is not None:
                     blob.file.claim()
                     self.new_files.append(blob.file)
@@ -424,6 +424,10 @@ class WriteSet:
             # Without images, the entry that wrote the old record is the last one that may refer to the file.
             assert old_raw is not None
             ledger.release(self.txn, number, lsn if table.audit else lsn_of(old_raw), self.wall_ms)
+
+    def is_new_file(self, blob: Blob) -> bool:
+        """Whether its file was made for this write; else some record has it."""
+        return blob.file is not None and not blob.file.is_kept
 
     def reindex(self, index: Index, stored: bytes, old: Any, new: Any) -> None:
         if old == new:

@@ -1,4 +1,4 @@
-"""svc.cluster.copying, copy_offers, copy_spool: a database is copied from another node, without sockets (spec: replication §10)."""
+"""svc.cluster.copying, copy_offers, copy_spool: a database is copied from another node, without sockets (spec: replication §11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""svc.cluster.inbox: the stream of another node, and of this one after a restore, without sockets (spec: replication §6, §11)."""
+"""svc.cluster.inbox: the stream of another node, and of this one after a restore, without sockets (spec: replication §6, §15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""svc.store.writing.copy_apply: the records of another node take the place of those that are here (spec: replication §10)."""
+"""svc.store.writing.copy_apply: the records of another node take the place of those that are here (spec: replication §11)."""
 
 from __future__ import annotations
 
