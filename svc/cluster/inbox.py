@@ -63,7 +63,8 @@ class OwnLogReached(Exception):
 
 
 class Inbox:
-    """What one node writes to one database. Used on the thread of the loop alone. `tables`: those that are taken, None: all; set before `run`.
+    """What one node writes to one database. Used on the thread of the loop alone. `tables`: those that are taken, None: all; `since_ms`: what was
+    written before is not, ms since the epoch, 0.0: all is. Both are set before `run`. Where not all is taken, what is missing is passed over.
 
     `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
     `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
@@ -85,6 +86,7 @@ class Inbox:
         self.database = database
         self.node = node
         self.tables: Tables = None
+        self.since_ms = 0.0
         self.applied = self.received = 0
         self.origin: Origin | None = None
         self.on_applied: Callable[[], None] = lambda: None
@@ -130,6 +132,10 @@ class Inbox:
         if self.origin is not None:
             await apply_remote(self.database, self.origin, [], (self._stream, StreamHint(self._created, self._whole)))
         logger.info("database %s: what this node had written after the backup is there again", self.database.name)
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.tables is None and not self.since_ms
 
     def _tell(self, reason: str) -> None:
         if reason != self.reason:
@@ -177,7 +183,7 @@ class Inbox:
             self._tell(_words(found))
             return None
         self._whole = start - 1
-        if not found.info.messages and found.info.last > read:
+        if not found.info.messages and found.info.last > read and self._is_whole:
             await found.close()
             raise NeedsCopy("its stream was emptied, and it is not known what was in it")
         return found
@@ -203,7 +209,7 @@ class Inbox:
                     await self._apply(transactions, last)
                     transactions, last = [], 0
                     await adopt(self.database, self.node, self._wanted(taken.definitions))
-                transactions += only_of(taken.transactions, self.tables)
+                transactions += only_of(taken.transactions, self.tables, self.since_ms)
                 last = self.received = taken.last_lsn
             if self._assembler is not None and not self._assembler.has_part:
                 self._whole = message.sequence
@@ -222,7 +228,15 @@ class Inbox:
         try:
             return self._assembler.take(message.headers, message.data)
         except (Gap, TransactionTooLarge) as error:
-            raise NeedsCopy(str(error)) from error
+            if self._is_whole:
+                raise NeedsCopy(str(error)) from error
+            if isinstance(error, TransactionTooLarge):
+                return Taken.PART  # the next one finds that it is missing
+            head = read_head(message.headers)
+            if head.chunk > 1:
+                return Taken.PART
+            self._assembler = Assembler(head.incarnation, head.previous)
+            return self._assembler.take(message.headers, message.data)
 
     def _begin(self, message: StreamMessage) -> None:
         """With the incarnation of a message. Raises WireError, OwnLogReached."""

@@ -119,7 +119,7 @@ class Replication:
         self.positions.on_confirmed.append(self.confirmations.look)
         self.copying: dict[str, DatabaseCopying] = {}
         self._paused: set[str] = set()  # databases that are being replaced by a copy
-        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
+        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent, self._may_read)
         self.requests.answer(COPY, self._offers.copy)
         self.requests.answer(COPY_PIECE, self._offers.piece)
         self._working: list[asyncio.Task[None]] = []
@@ -242,7 +242,7 @@ class Replication:
         copying = DatabaseCopying(
             database,
             options.directory / "copies",
-            lambda: self.peers,
+            partial(self._sources_of, database.name),
             partial(self._pause, database),
             partial(self._go_on, database),
             own_stream=stream_name(database.name, options.node),
@@ -265,7 +265,7 @@ class Replication:
         if database.name in self._paused or not exchange.reads(database.name):
             return
         try:
-            peer.add(database, exchange.tables(database.name))
+            peer.add(database, exchange.tables(database.name), exchange.since_ms)
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
 
@@ -330,8 +330,17 @@ class Replication:
     def _go_on(self, database: Database) -> None:
         if database.name in self._paused and database.name in self.outboxes:
             self._paused.discard(database.name)
+            self.blob_transfers.look(database.name)
             for peer in self.peers.values():
                 self._read_from(peer, database)
+
+    def _sources_of(self, database: str) -> dict[str, Peer]:
+        """Nodes of which the database may be copied: all that they write to it is read."""
+        return {name: peer for name, peer in self.peers.items() if self._addresses[name][1].is_whole(database)}
+
+    def _may_read(self, node: str) -> bool:
+        known = self._trust.nodes.get(node)
+        return known is not None and known.may_read
 
     def _database_of(self, name: str) -> Database | None:
         outbox = self.outboxes.get(name)
