@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.integration.conftest import LIMIT
+from tests.integration.conftest import LIMIT, PASSWORD
 from tests.integration.replicating import Node, make_app
 from tests.support.waiting import wait_until
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.programs
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[Node]]:
     app = make_app(tmp_path)
-    found = [Node(tmp_path, name, app, LOGGING_LEVEL="info") for name in ("a", "b", "c")]
+    found = [Node(tmp_path, name, app, LOGGING_LEVEL="info", INSTANCES="2" if name == "b" else "1") for name in ("a", "b", "c")]
     yield found
     for node in found:
         node.stop()
@@ -73,6 +74,11 @@ def test_a_new_node_joins_beside_writes(nodes: list[Node]) -> None:
 
     wait_until(is_there)
     wait_until(lambda: are_equal([a, b]))
+    for _ in range(8):  # whichever instance answers, with its index of it
+        found = b.http.get("/Item/?n=1234").json()
+        assert [record["id"] for record in found] == ["k01234"]
+        b.http.close()
+        b.http = httpx.Client(base_url=b.process.url, auth=("admin", PASSWORD), timeout=LIMIT)
     wait_until(lambda: has_logged(b, "database data: the copy from a is in place"))
     assert a.items()["last"]["n"] == 2 * number and a.items()["k00007"]["n"] == 8 and a.items()["own"]["n"] == 5
     c.join(a)
