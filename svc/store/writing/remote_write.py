@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from svc.errors import Problem, ServerError
+from svc.store.blobs import blobs_in
 from svc.store.caching.copies import invalidate
 from svc.store.log.entries import (
     DELETE,
@@ -268,6 +269,8 @@ class RemoteWriteSet(WriteSet):
             figures.void += 1
             return
         self._store(table, key, stored, raw, write, state)
+        if read.with_files is not None:
+            self._keep_files(table, stored, read.with_files)
         if is_known and raw is not None:
             entry_added(table, key, lsn_of(raw), self.log.last_lsn, self._chains)
         if is_late and state.record is not None and (self.entries[-1].changed or (raw is not None and raw[0] & IS_MERGED)):
@@ -319,6 +322,17 @@ class RemoteWriteSet(WriteSet):
             lsn = self.log.last_lsn + 1
             self._append(table, DELETE, key, lsn, self.log.resume_chain(self.txn, table.number, key), None, (), None)
             self.log.end_chain(self.txn, table.number, key, lsn)
+
+    def _keep_files(self, table: Table, stored: bytes, value: dict[str, Any]) -> None:
+        """Files that the entry refers to, and the record does not, as a newer write has replaced them: they stay for as long as the log has the entry."""
+        ledger = self.database.ledger
+        for blob in blobs_in(value):
+            if blob.number is None:
+                continue
+            owner = ledger.owner(self.txn, blob.number)
+            if owner is None or owner[1]:
+                ledger.claim(self.txn, blob.number, table.number, stored, is_new=owner is None)
+                ledger.release(self.txn, blob.number, self.log.last_lsn, self.wall_ms)
 
     def is_new_file(self, blob: Blob) -> bool:
         return blob.number in self.blobs.new
