@@ -23,6 +23,7 @@ from typing import Protocol
 
 from svc.cluster.assembly import Assembler, Delivery, Gap, OtherIncarnation, Taken, TransactionTooLarge
 from svc.cluster.definitions import adopt
+from svc.cluster.exchange import Tables, only_of
 from svc.cluster.outbox import FIRST_PAUSE, LONGEST_PAUSE
 from svc.cluster.reader import End, Gone, Lost, Replaced, StreamMessage
 from svc.cluster.reader import Gap as Dropped
@@ -58,7 +59,7 @@ class NeedsCopy(Exception):
 
 
 class Inbox:
-    """What one node writes to one database. Used on the thread of the loop alone.
+    """What one node writes to one database. Used on the thread of the loop alone. `tables`: those that are taken, None: all; set before `run`.
 
     `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
     `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
@@ -79,6 +80,7 @@ class Inbox:
         assert database.replication is not None
         self.database = database
         self.node = node
+        self.tables: Tables = None
         self.applied = self.received = 0
         self.origin: Origin | None = None
         self.on_applied: Callable[[], None] = lambda: None
@@ -181,12 +183,17 @@ class Inbox:
                 if taken.definitions:
                     await self._apply(transactions, last)
                     transactions, last = [], 0
-                    await adopt(self.database, self.node, taken.definitions)
-                transactions += taken.transactions
+                    await adopt(self.database, self.node, self._wanted(taken.definitions))
+                transactions += only_of(taken.transactions, self.tables)
                 last = self.received = taken.last_lsn
             if self._assembler is not None and not self._assembler.has_part:
                 self._whole = message.sequence
         await self._apply(transactions, last)
+
+    def _wanted(self, definitions: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        if self.tables is None:
+            return definitions
+        return {name: data for name, data in definitions.items() if name in self.tables}
 
     def _assemble(self, message: StreamMessage) -> Delivery | Taken:
         """Raises NeedsCopy, WireError."""

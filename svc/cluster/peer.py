@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from svc.cluster.client import Connection, Unavailable
+from svc.cluster.exchange import Tables
 from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.link import Link, cancelled
 from svc.cluster.names import stream_name
@@ -52,8 +53,8 @@ class Peer:
             await self.remove(name)
         await self.link.close()
 
-    def add(self, database: Database) -> None:
-        """Read what it writes to this database. Raises ValueError for names that no stream can have."""
+    def add(self, database: Database, tables: Tables = None) -> None:
+        """Read what it writes to this database, or to these of its tables. Raises ValueError for names that no stream can have."""
         name = stream_name(database.name, self.name)
         inbox = Inbox(
             database,
@@ -63,6 +64,7 @@ class Peer:
             self._fetch_definitions,
             partial(self._on_needs_copy, database.name, self.name),
         )
+        inbox.tables = tables
         inbox.on_applied = lambda: self.on_applied(database.name)
         inbox.on_received = lambda size: self.on_received(database.name, size)
         self.inboxes[database.name] = inbox

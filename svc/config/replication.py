@@ -15,7 +15,7 @@ _ROUTE = re.compile(rf"(?:(?:wss?|https?)://)?{_HOST}(?::\d{{1,5}})?/?|[0-9A-Fa-
 _SERVER = re.compile(rf"(?:(?:tls|nats)://)?{_HOST}(?::\d{{1,5}})?", re.ASCII)
 _RESIDENCY = "asks for records that only some nodes have: this version keeps every record on every node"
 _DATABASE_KEYS = frozenset(("name", "replicateTo", "sharded"))
-_ROUTE_KEYS = frozenset(("hostname", "host", "port", "shard", "startTime", "replicates", "revokedCertificates"))
+_ROUTE_KEYS = frozenset(("name", "hostname", "host", "port", "shard", "startTime", "replicates", "revokedCertificates"))
 
 Fault = tuple[str, str]
 """(sentence, dotted name of the value at fault)."""
@@ -87,6 +87,8 @@ def _route(route: Any) -> str:
         return "must have a 'hostname' that is the name of a host"
     if port is not None and not _is_integer(port, 1, 65_535):
         return "must have a 'port' from 1 to 65535"
+    if route.get("name") is not None and not (isinstance(route["name"], str) and _NAME.fullmatch(route["name"])):
+        return "must have a 'name' such as that of a host"
     if route.get("shard") is not None and not _is_integer(route["shard"], 0, MAX_SHARD):
         return f"must have a 'shard' from 0 to {MAX_SHARD}"
     serials = route.get("revokedCertificates")

@@ -477,7 +477,7 @@ class ReplicationSection(Section):
     routes: tuple[Any, ...] = setting(
         "list",
         [],
-        "Other nodes, beside those that `add_node` makes known: their names, or mappings with `hostname`, `port`, `revokedCertificates`.",
+        "Other nodes, beside those that `add_node` makes known: their names, or mappings with `hostname`, `port`, `name`, `revokedCertificates`.",
     )
     port: int | None = setting("port", None, "Plain exchange port, for development only: nodes are known by their address.", null=True)
     secure_port: int | None = setting("port", 9933, "Exchange port, with TLS.", null=True)

@@ -31,8 +31,13 @@ def are_equal(nodes: list[Node]) -> bool:
 
 def lose_the_past(node: Node) -> None:
     """Neither its log nor its stream begins with the first entry any more."""
-    started = node.operate(operation="delete_transaction_logs_before", timestamp=4_000_000_000_000, schema="data", table="Item")
-    wait_until(lambda: node.operate(operation="get_job", id=started["job_id"])[0]["status"] == "COMPLETE")
+
+    def is_gone() -> bool:  # what is published is noted after some seconds
+        started = node.operate(operation="delete_transaction_logs_before", timestamp=4_000_000_000_000, schema="data", table="Item")
+        wait_until(lambda: node.operate(operation="get_job", id=started["job_id"])[0]["status"] == "COMPLETE")
+        return not node.operate(operation="read_transaction_log", schema="data", table="Item")
+
+    wait_until(is_gone, pause=0.5)
     node.stop()
     shutil.rmtree(node.root / "replication" / "streams")
     node.start()
@@ -102,3 +107,30 @@ def test_both_sides_are_killed_while_it_is_copied(nodes: list[Node]) -> None:
     wait_until(lambda: keys_of(a) == keys_of(b))
     wait_until(lambda: all(node.http.get("/Item/last").json()["n"] == 2 for node in (a, b)))
     assert all(node.http.get("/Item/late").json()["n"] == 8 for node in (a, b))
+
+
+def test_a_stream_is_purged_while_a_node_is_away(nodes: list[Node]) -> None:
+    a, b, c = nodes
+    b.join(a)
+    c.join(a)
+    a.put("gone", n=1)
+    a.put("counter", n=0)
+    wait_until(lambda: are_equal(nodes))
+    b.stop()
+    a.http.delete("/Item/gone").raise_for_status()
+    for number in range(20):
+        a.put(f"k{number}", n=number)
+        c.add("counter", 1)
+    wait_until(lambda: a.items() == c.items())
+    a.operate(operation="purge_stream", database="data", options={"keep": 0})
+    a.stop()
+    c.stop()  # b writes while it is alone
+    b.start()
+    b.put("late", n=7)
+    b.add("counter", 100)
+    a.start()
+    c.start()
+    wait_until(lambda: are_equal(nodes) and "k19" in b.items())
+    assert set(a.items()) == {"late", "counter", *(f"k{number}" for number in range(20))}
+    assert a.items()["counter"]["n"] == 120
+    wait_until(lambda: has_logged(b, "database data: the copy from a is in place"))
