@@ -34,7 +34,7 @@ class Node:
     def __init__(self, path: Path, name: str, skew: float, network: Network, application: Path) -> None:
         self.name = name
         self.root = path / name
-        self.databases = path / f"{name}-databases"
+        self.databases = self.root / "database"
         self.is_up = False
         engine = free_port()
         self.url = f"wss://127.0.0.1:{network.add(name, engine)}"
@@ -44,7 +44,6 @@ class Node:
             "SVC_SET_CONFIG": json.dumps(config),
             "SVC_TEST_HOOK": SKEWED_CLOCK,
             "SVC_TEST_SKEW": str(skew),
-            "STORAGE_PATH": str(self.databases),
             "LOGGING_LEVEL": "info",
             "STORAGE_RECLAMATION_THRESHOLD": "0",
         }

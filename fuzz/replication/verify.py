@@ -36,7 +36,7 @@ class Found:
         self.sent: dict[Place, list[Sent]] = defaultdict(list)
         self.logged: Counter[tuple[str, str, int]] = Counter()
         self.told: set[int] = set()
-        store = Store(node.databases, StoreSettings(map_bytes=MAP_BYTES))
+        store = Store(node.databases, StoreSettings(map_bytes=MAP_BYTES, blob_paths=(node.root / "blobs",)))
         try:
             store.check()
             database = store.databases["data"]
@@ -65,7 +65,7 @@ def check_all(nodes: Sequence[Node], recorder: Recorder) -> Iterator[str]:
     """What is wrong."""
     for node in nodes:
         try:
-            check(node.databases)
+            check(node.root)
         except AssertionError as error:
             yield f"svc check of {node.name}: {error}"
     found = [Found(node) for node in nodes]
