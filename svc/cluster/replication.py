@@ -31,12 +31,14 @@ from svc.cluster.engine_config import EnginePort
 from svc.cluster.exchange import Exchange, exchange_of
 from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
+from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
-from svc.cluster.peer import Peer
+from svc.cluster.peer import Peer, no_definitions
 from svc.cluster.positions import NOTICE, Positions
+from svc.cluster.reader import End, Lost, StreamReader
 from svc.cluster.requests import NodeRequests
 from svc.cluster.streams import StreamFailed, maybe_stream, purge_stream
 from svc.errors import ClientError, NotFound, Problem, ServerError
@@ -117,7 +119,7 @@ class Replication:
         self.positions.on_confirmed.append(self.confirmations.look)
         self.copying: dict[str, DatabaseCopying] = {}
         self._paused: set[str] = set()  # databases that are being replaced by a copy
-        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
+        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent, self._may_read)
         self.requests.answer(COPY, self._offers.copy)
         self.requests.answer(COPY_PIECE, self._offers.piece)
         self._working: list[asyncio.Task[None]] = []
@@ -196,20 +198,24 @@ class Replication:
         self.registry_changed()
 
     def look_at_databases(self) -> None:
-        """A database was made, or dropped."""
+        """A database was made, or dropped, or is another one now: restored. That is begun with at the next look, when all that belongs to the former one has
+        ended."""
         if self.engine is None:
             return
         found = {name: database for name, database in self._store.databases.items() if self._options.is_replicated(name)}
-        for name in self.outboxes.keys() - found.keys():
+        former = [name for name, outbox in self.outboxes.items() if found.get(name) is not outbox.database]
+        for name in former:
             self.outboxes.pop(name)
             self._close(cancelled(self._tasks.pop(name)))
             self._close(cancelled(self._tasks.pop(_copy_task(name))))
             self._close(cancelled(self._tasks.pop(_note_task(name))))
+            if _own_task(name) in self._tasks:
+                self._close(cancelled(self._tasks.pop(_own_task(name))))
             self.copying.pop(name)
             self._paused.discard(name)
             for peer in self.peers.values():
                 self._close(peer.remove(name))
-        for name in found.keys() - self.outboxes.keys():
+        for name in found.keys() - self.outboxes.keys() - set(former):
             try:
                 self._add_database(found[name])
             except (Problem, ValueError) as error:
@@ -228,6 +234,7 @@ class Replication:
             partial(self._open_stream, database.name),
             is_sent=is_sent,
             noted=lambda: state.published(database.snapshot()),
+            former=state.former(database.snapshot()),
         )
         outbox.on_sent = lambda size: options.record(size, "bytes-sent", f"{options.node}.{database.name}", METHOD, "egress")
         outbox.on_published = partial(self.confirmations.look, database.name)
@@ -235,7 +242,7 @@ class Replication:
         copying = DatabaseCopying(
             database,
             options.directory / "copies",
-            lambda: self.peers,
+            partial(self._sources_of, database.name),
             partial(self._pause, database),
             partial(self._go_on, database),
             own_stream=stream_name(database.name, options.node),
@@ -247,6 +254,8 @@ class Replication:
         loop = asyncio.get_running_loop()
         self._tasks[database.name] = loop.create_task(outbox.run())
         self._tasks[_copy_task(database.name)] = loop.create_task(copying.run())
+        if state.former(database.snapshot()) is not None and database.name not in self._paused:
+            self._tasks[_own_task(database.name)] = loop.create_task(self._read_own(database))
         self._tasks[_note_task(database.name)] = loop.create_task(self._note_published(outbox))
         for peer in self.peers.values():
             self._read_from(peer, database)
@@ -256,7 +265,7 @@ class Replication:
         if database.name in self._paused or not exchange.reads(database.name):
             return
         try:
-            peer.add(database, exchange.tables(database.name))
+            peer.add(database, exchange.tables(database.name), exchange.since_ms)
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
 
@@ -291,6 +300,20 @@ class Replication:
             raise ServerError(f"The stream could not be shortened: {error}", 503, "UNREACHABLE") from None
         self._log.info(f"database {database}: {dropped} messages were dropped from its stream")
 
+    async def _read_own(self, database: Database) -> None:
+        """What this node had written after the backup of which the database was restored is in its own stream."""
+        node = self._options.node
+        name = stream_name(database.name, node)
+
+        async def open_reader(start: int, created: str | None) -> Reader | End:
+            await self._engine_up.wait()
+            connection = None if self.engine is None else self.engine.connection
+            return (
+                Lost("the engine does not run") if connection is None else await StreamReader.open(connection, name, start, created=created)
+            )
+
+        await Inbox(database, node, name, open_reader, no_definitions).run()
+
     # --- copies ------------------------------------------------------------------------------------------------------------------------
 
     def _needs_copy(self, database: str, node: str) -> None:
@@ -307,8 +330,17 @@ class Replication:
     def _go_on(self, database: Database) -> None:
         if database.name in self._paused and database.name in self.outboxes:
             self._paused.discard(database.name)
+            self.blob_transfers.look(database.name)
             for peer in self.peers.values():
                 self._read_from(peer, database)
+
+    def _sources_of(self, database: str) -> dict[str, Peer]:
+        """Nodes of which the database may be copied: all that they write to it is read."""
+        return {name: peer for name, peer in self.peers.items() if self._addresses[name][1].is_whole(database)}
+
+    def _may_read(self, node: str) -> bool:
+        known = self._trust.nodes.get(node)
+        return known is not None and known.may_read
 
     def _database_of(self, name: str) -> Database | None:
         outbox = self.outboxes.get(name)
@@ -440,6 +472,10 @@ class Replication:
 def _copy_task(database: str) -> str:
     """Its name among tasks: no database has it."""
     return f"copy of {database}"
+
+
+def _own_task(database: str) -> str:
+    return f"own log of {database}"
 
 
 def _note_task(database: str) -> str:
