@@ -22,6 +22,7 @@ from svc.api.records import Record
 from svc.api.registry import ResourceRegistry
 from svc.api.results import Results
 from svc.api.server import Server
+from svc.api.server_replication import ServerReplication
 from svc.api.statements import SqlFunction
 from svc.api.subscriptions import Subscription
 from svc.api.table import ClassProperty, Table
@@ -77,7 +78,9 @@ MEMBERS: dict[type, tuple[str, ...]] = {
     svc.Blob: ("type", "size", "bytes", "text", "stream", "slice", "on", "written"),
     Server: (
         "http", "ws", "upgrade", "mount", "socket", "get_user", "authenticate_user", "auth", "operation", "record_analytics", "nodes", "shards", "mqtt",
+        "replication",
     ),
+    ServerReplication: ("replicate_operation", "send_operation_to_node"),
     MqttServer: ("authorize_client",),
     MqttSession: ("session_id", "user", "subscriptions"),
     ContentTypes: (),
@@ -94,7 +97,7 @@ SECTIONS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
     "Files": (("Blob", "create_blob"), ()),
     "The server": (
         ("server", "auth", "content_types", "contentTypes", "logger", "config", "run_in_thread", "is_main_thread", "worker_index"),
-        (Server, MqttServer, MqttEvents, MqttSession, MqttSocket, ContentTypes, Logger),
+        (Server, ServerReplication, MqttServer, MqttEvents, MqttSession, MqttSocket, ContentTypes, Logger),
     ),
 }
 
@@ -113,6 +116,7 @@ TITLES: dict[type, str] = {
     Transaction: "Transactions",
     Server: "`server`",
     MqttServer: "`server.mqtt`",
+    ServerReplication: "`server.replication`",
     MqttEvents: "`server.mqtt.events`",
     MqttSession: "Sessions of MQTT",
     MqttSocket: "Connections of MQTT",

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 from svc.analytics import Recorder
 from svc.api.context import current_context
 from svc.api.mqtt import MqttServer
+from svc.api.server_replication import SendToNode, ServerReplication
 from svc.api.thread_guard import REGISTERING, refuse_helper
 from svc.api.transactions import Transaction, open_transaction
 from svc.auth.users import User, UserDirectory
 from svc.auth.verifier import Verifier
-from svc.errors import AccessViolation, ClientError, Problem
+from svc.errors import AccessViolation, ClientError, NotFound, Problem
 from svc.listeners.options import ListenerOptions, read_options
 from svc.listeners.port_listeners import PortListeners
 from svc.listeners.routes import Route, make_route
@@ -92,6 +93,10 @@ Operate = Callable[[Mapping[str, Any], User | None, bool, Transaction | None], A
 """(body, user, whether rights are checked, the transaction of the code that calls) -> the answer: `operations.service.Operations.perform`."""
 
 
+async def _no_other_nodes(name: str, body: Mapping[str, Any]) -> Any:
+    raise NotFound(f"The node '{name}' is not known")
+
+
 @dataclass
 class ServerParts:
     """What the `Server`s of one instance share. `nodes`: records of the other nodes. `current_request`: that of the running code, for the address of its
@@ -114,6 +119,7 @@ class ServerParts:
     mounts: Mounts | None = None
     make_mqtt: Callable[[], MqttServer | None] = lambda: None
     current_request: Callable[[], Request | None] = lambda: None
+    send_to_node: SendToNode = _no_other_nodes
     owner_ranks: dict[str, int] = field(default_factory=dict)
     registrations: int = 0
 
@@ -445,6 +451,11 @@ class Server:
     def nodes(self) -> list[ClusterNode]:
         """The other nodes that are registered."""
         return [ClusterNode(record) for record in self._parts.nodes()]
+
+    @property
+    def replication(self) -> ServerReplication:
+        """Operations on other nodes."""
+        return ServerReplication(self.operation, self._parts.send_to_node)
 
     @property
     def shards(self) -> dict[int, list[ClusterNode]]:

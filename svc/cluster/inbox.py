@@ -6,7 +6,8 @@ A place in the stream is remembered beside it, to begin there.
     what is read                              what is done
     the next messages                         definitions are added, transactions applied, a batch at a time; meanwhile nothing is asked for
     another incarnation                       its own LSNs count: from what is applied of that
-    something is missing, or too large        the database is to be copied (`needs_copy`); nothing is read until `go_on`
+    something is missing, or too large,       the database is to be copied (`needs_copy`); nothing is read any more: whoever copies it makes another inbox
+      or the stream was emptied
     messages were dropped before they were    reading begins with the first there is: the LSNs tell whether something is missing
       read, or the stream is another one
     a newer format, or damage                 said, and read again after a pause
@@ -63,10 +64,18 @@ class Inbox:
     `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
     `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
     was applied, ms by the clock there; `local_time`: when that was, in seconds; 0.0: none was since the start. `figures`: of what was applied since then.
-    `reason`: why nothing is read now, "" if that is not so. `needs_copy`: it is over until `go_on`.
+    `is_reading`: its stream is followed now. `reason`: why nothing is read, or was read last, "" if something was since then. `needs_copy`: it is over.
     """
 
-    def __init__(self, database: Database, node: str, stream: str, open_reader: OpenReader, fetch_definitions: FetchDefinitions) -> None:
+    def __init__(
+        self,
+        database: Database,
+        node: str,
+        stream: str,
+        open_reader: OpenReader,
+        fetch_definitions: FetchDefinitions,
+        on_needs_copy: Callable[[], object] = lambda: None,
+    ) -> None:
         """`stream`: its name."""
         assert database.replication is not None
         self.database = database
@@ -80,6 +89,7 @@ class Inbox:
         self.figures = MergeFigures(found=[])
         self.reason = ""
         self.needs_copy = False
+        self.is_reading = False
         self._state = database.replication
         self._stream = stream
         self._open_reader = open_reader
@@ -87,25 +97,19 @@ class Inbox:
         self._assembler: Assembler | None = None
         self._created = ""
         self._whole = 0  # sequence of the last message behind which no transaction is open
-        self._going_on = asyncio.Event()
+        self._on_needs_copy = on_needs_copy
         self._pause = FIRST_PAUSE
 
-    def go_on(self) -> None:
-        """What was missing has been copied."""
-        self._going_on.set()
-
     async def run(self) -> None:
-        """Read and apply until it is cancelled."""
+        """Read and apply until it is cancelled, or the database has to be copied."""
         while True:
             try:
                 await self._read_for_ever()
             except NeedsCopy as error:
                 self._tell(str(error))
                 self.needs_copy = True
-                self._going_on.clear()
-                await self._going_on.wait()
-                self.needs_copy = False
-                continue
+                self._on_needs_copy()
+                return
             except (WireError, Problem) as error:
                 self._tell(str(error))
             except Exception as error:  # a defect, or LMDB: it must not end here for good
@@ -131,6 +135,7 @@ class Inbox:
         if reader is None:
             return
         try:
+            self.is_reading = True
             self._created = reader.info.created
             self._assembler = None
             while True:
@@ -141,21 +146,27 @@ class Inbox:
                 await self._take(batch)
                 self._succeeded()
         finally:
+            self.is_reading = False
             await reader.close()
 
     async def _open(self) -> Reader | None:
         hint = self._state.hint(self.database.snapshot(), self._stream)
-        start, created = (1, None) if hint is None else (hint.sequence + 1, hint.created)
+        read, created = (0, None) if hint is None else (hint.sequence, hint.created)
+        start = read + 1
         found = await self._open_reader(start, created)
         if isinstance(found, Dropped):
-            found = await self._open_reader(found.first, created)
+            start = found.first
+            found = await self._open_reader(start, created)
         elif isinstance(found, Replaced):
-            start, created = found.info.first, found.info.created
+            read, start, created = 0, found.info.first, found.info.created
             found = await self._open_reader(start, created)
         if isinstance(found, Dropped | Gone | Replaced | Lost):
             self._tell(_words(found))
             return None
         self._whole = start - 1
+        if not found.info.messages and found.info.last > read:
+            await found.close()
+            raise NeedsCopy("its stream was emptied, and it is not known what was in it")
         return found
 
     async def _take(self, batch: list[StreamMessage]) -> None:

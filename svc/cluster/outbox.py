@@ -37,11 +37,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two attempts
 
 
 class StreamEnd(Struct, frozen=True):
-    """`sequence`: of the last message, 0 if there is none. `head`: its headers, None: there is none. `was_used`: it had messages once."""
+    """`sequence`: of the last message, 0 if there is none. `head`: its headers, None: there is none. `was_used`: it had messages once. `created`: tells it from
+    another stream of that name. `last`: sequence of the last message that there was."""
 
     sequence: int
     head: Head | None
     was_used: bool
+    created: str = ""
+    last: int = 0
 
 
 class OwnStream(Protocol):
@@ -61,9 +64,9 @@ class NotPublished(Exception):
 class Outbox:
     """Of one database. Used on the thread of the loop alone.
 
-    `published`: LSN up to which the stream has all there is to send, `sent`: L of its last message, both -1 until that is known. `on_published`: called when
-    one of them has changed; `on_sent`: with the bytes of each body. `sent_at`: wall time of the last one, in seconds, 0.0: none. `reason`: why nothing is
-    published now, "" if that is not so.
+    `published`: LSN up to which the stream has all there is to send, `sent`: L of its last message, both -1 until that is known. `position`: (`created` of the
+    stream, sequence of its last message), None until that is known. `on_published`: called when one of them has changed; `on_sent`: with the bytes of each
+    body. `sent_at`: wall time of the last one, in seconds, 0.0: none. `reason`: why nothing is published now, "" if that is not so.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Outbox:
         """`connect`: waits until the engine can be reached. `is_sent`: whether entries of a table are. `noted`: what `$replication` says was published."""
         self.database = database
         self.published = self.sent = -1
+        self.position: tuple[str, int] | None = None
         self.on_published: Callable[[], None] = lambda: None
         self.on_sent: Callable[[int], None] = lambda size: None
         self.sent_at = 0.0
@@ -123,6 +127,7 @@ class Outbox:
         end = await stream.open()
         sequence = end.sequence
         previous = self._beginning(end)
+        self.position = (end.created, max(sequence, end.last))
         self._packer = LogPacker(self._node, self.incarnation, left_out=self._left_out)
         self._generation = None
         self._sent.clear()
@@ -138,6 +143,7 @@ class Outbox:
                 if type(outcome) is not Accepted:
                     raise NotPublished(f"the engine did not store a message: {outcome}")
                 sequence = outcome.sequence
+                self.position = (end.created, sequence)
                 previous = self.published = self.sent = message.last_lsn
                 self.on_sent(len(message.body))
                 self.sent_at = self.database.clock.wall()

@@ -40,8 +40,8 @@ class EngineStream:
             )
             found = await last_message(connection, name, self._subject)
             if found is None:
-                return StreamEnd(0, None, info.last > 0)
-            return StreamEnd(found[0], read_head(found[1].headers), was_used=True)
+                return StreamEnd(0, None, info.last > 0, info.created, info.last)
+            return StreamEnd(found[0], read_head(found[1].headers), True, info.created, found[0])
         except (StreamFailed, Unavailable) as error:
             raise NotPublished(str(error)) from None
         except WireError as error:

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Raw
 
 from svc.cluster.wire import BATCH, CHUNK, Message, encode_body, encode_entry
-from svc.store.log.entries import FORMAT, FORMATS, HAS_USER, HAS_VALUE, HEADER, HEADER_SIZE, INVALIDATE, open_entry
+from svc.store.log.entries import FORMAT, FORMATS, HAS_USER, HAS_VALUE, HEADER, HEADER_SIZE, INVALIDATE, REPEATED, open_entry
 from svc.store.values.records import IS_COPY, version_of, without_refresh
 
 Row = tuple[int, bytes]
@@ -34,7 +34,8 @@ class LogPacker:
 
     If a message could not be published, go on with a new one: what had to be defined is no longer known here.
 
-    Not sent either: what other nodes have written, what was fetched from a source, expiry (each node's clock does that), moves (`relocate`).
+    Not sent either: what other nodes have written, own writes that are in the log again, what was fetched from a source, expiry (each node's clock does
+    that), moves (`relocate`).
     """
 
     def __init__(self, node: str, incarnation: bytes, *, left_out: Container[int] = (), batch: int = BATCH, chunk: int = CHUNK) -> None:
@@ -106,7 +107,7 @@ class LogPacker:
                 before = max(last, transaction - 1)  # that what is between was removed is no reason to say less
             node_at = HEADER_SIZE + at
             user_at = node_at + node_size
-            if kind > INVALIDATE or not number or number in left_out or data[node_at:user_at] != node:
+            if kind > INVALIDATE or flags & REPEATED or not number or number in left_out or data[node_at:user_at] != node:
                 if entry_format not in FORMATS:
                     open_entry(lsn, data)  # raises
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from svc.cluster.client import Connection, Unavailable
@@ -22,10 +23,19 @@ class Peer:
     """`name`: of the node. `inboxes`: by name of the database. `on_connected`: called whenever there is a connection; `on_applied`: with the name of a database
     when more of what the node has written to it is applied; `on_received`: with that and the bytes of each message. Used on the thread of the loop alone."""
 
-    def __init__(self, name: str, own_name: str, connect: Callable[[], Awaitable[Connection]], log: Logger) -> None:
-        """`connect`: to the node's engine. Raises ConnectFailed."""
+    def __init__(
+        self,
+        name: str,
+        own_name: str,
+        connect: Callable[[], Awaitable[Connection]],
+        log: Logger,
+        on_needs_copy: Callable[[str, str], object] = lambda database, node: None,
+    ) -> None:
+        """`connect`: to the node's engine. Raises ConnectFailed. `on_needs_copy`: called with the names of a database of which something is missing, and of the
+        node."""
         self.name = name
         self._own_name = own_name
+        self._on_needs_copy = on_needs_copy
         self.inboxes: dict[str, Inbox] = {}
         self.on_connected: Callable[[], None] = lambda: None
         self.on_applied: Callable[[str], None] = lambda database: None
@@ -46,7 +56,14 @@ class Peer:
     def add(self, database: Database, tables: Tables = None) -> None:
         """Read what it writes to this database, or to these of its tables. Raises ValueError for names that no stream can have."""
         name = stream_name(database.name, self.name)
-        inbox = Inbox(database, self.name, name, self._reader_of(name), self._fetch_definitions)
+        inbox = Inbox(
+            database,
+            self.name,
+            name,
+            self._reader_of(name),
+            self._fetch_definitions,
+            partial(self._on_needs_copy, database.name, self.name),
+        )
         inbox.tables = tables
         inbox.on_applied = lambda: self.on_applied(database.name)
         inbox.on_received = lambda size: self.on_received(database.name, size)

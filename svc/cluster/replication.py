@@ -7,7 +7,8 @@ is read from the registry, here and whenever it changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from svc.cluster.blob_transfers import BlobTransfers
 from svc.cluster.certificates import certificate_check, engine_context, public_authorities
 from svc.cluster.client import Address, Connection, Unavailable
 from svc.cluster.confirmation import Confirmations
+from svc.cluster.copy_offers import COPY, COPY_PIECE, CopyOffers
+from svc.cluster.copying import DatabaseCopying
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.exchange import Exchange, exchange_of
@@ -35,15 +38,19 @@ from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
 from svc.cluster.positions import NOTICE, Positions
 from svc.cluster.requests import NodeRequests
-from svc.errors import ClientError, Problem
+from svc.cluster.streams import StreamFailed, maybe_stream, purge_stream
+from svc.errors import ClientError, NotFound, Problem, ServerError
 from svc.logs import Logger
 from svc.store import Store, Table
 from svc.store.database import Database
 from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM, node_certificate_name
 from svc.store.values.records import decode
+from svc.store.writing.published_position import note_published
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
 METHOD = "replication"  # of its metrics
+_LOCAL = frozenset(("127.0.0.1", "::1"))
+NOTE_SECONDS = 5.0  # between two notes of what is published
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
 
 
@@ -64,7 +71,8 @@ def _do_not_record(*values: object) -> None:
 
 class ReplicationOptions(msgspec.Struct, frozen=True):
     """`node`: the own name. `port`: where the engine listens. `directory`: `<root>/replication`. `kept`: seconds for which streams keep messages.
-    `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted."""
+    `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted. `fail_over`: what one node does not give is
+    asked of another one."""
 
     node: str
     port: EnginePort
@@ -73,8 +81,8 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     is_replicated: Callable[[str], bool]
     public: bool = True
     record: Record = _do_not_record
-    fail_over: bool = True
     program: Path | None = None
+    fail_over: bool = True
 
 
 class Replication:
@@ -107,6 +115,11 @@ class Replication:
         self.requests.hear(NOTICE, self.positions.hear)
         self.confirmations = Confirmations(self.outboxes, self.peers, self.positions)
         self.positions.on_confirmed.append(self.confirmations.look)
+        self.copying: dict[str, DatabaseCopying] = {}
+        self._paused: set[str] = set()  # databases that are being replaced by a copy
+        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
+        self.requests.answer(COPY, self._offers.copy)
+        self.requests.answer(COPY_PIECE, self._offers.piece)
         self._working: list[asyncio.Task[None]] = []
         self.blob_source = BlobSource(self.outboxes, clock, is_sent)
         self.blob_source.on_sent = partial(self._transferred, "bytes-sent")
@@ -151,6 +164,9 @@ class Replication:
             await peer.close()
         self.peers.clear()
         self.outboxes.clear()
+        self.copying.clear()
+        self._paused.clear()
+        self._offers.close()
         self._engine_up.clear()
         await self.requests.close()
         if engine is not None:
@@ -167,11 +183,12 @@ class Replication:
         """Records of nodes or certificates were written."""
         if self.engine is None:
             return
-        trust = self._read_trust()
-        if trust != self._trust:
+        before, trust = self._trust, self._read_trust()
+        if trust != before:
             self._trust = trust
             self.engine.set_trust(trust)
-        self._look_at_nodes()
+        # Those that are connected to another one's engine cut themselves off from one that is not trusted any more.
+        self._look_at_nodes({name for name in self.peers if trust.nodes.get(name) != before.nodes.get(name)})
 
     def set_routes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Nodes that are known by the configuration: records as of the registry, whose own counts where it has one of that name."""
@@ -186,6 +203,10 @@ class Replication:
         for name in self.outboxes.keys() - found.keys():
             self.outboxes.pop(name)
             self._close(cancelled(self._tasks.pop(name)))
+            self._close(cancelled(self._tasks.pop(_copy_task(name))))
+            self._close(cancelled(self._tasks.pop(_note_task(name))))
+            self.copying.pop(name)
+            self._paused.discard(name)
             for peer in self.peers.values():
                 self._close(peer.remove(name))
         for name in found.keys() - self.outboxes.keys():
@@ -211,18 +232,93 @@ class Replication:
         outbox.on_sent = lambda size: options.record(size, "bytes-sent", f"{options.node}.{database.name}", METHOD, "egress")
         outbox.on_published = partial(self.confirmations.look, database.name)
         self.outboxes[database.name] = outbox
-        self._tasks[database.name] = asyncio.get_running_loop().create_task(outbox.run())
+        copying = DatabaseCopying(
+            database,
+            options.directory / "copies",
+            lambda: self.peers,
+            partial(self._pause, database),
+            partial(self._go_on, database),
+            own_stream=stream_name(database.name, options.node),
+            fail_over=options.fail_over,
+        )
+        self.copying[database.name] = copying
+        if copying.is_mixed:
+            self._paused.add(database.name)
+        loop = asyncio.get_running_loop()
+        self._tasks[database.name] = loop.create_task(outbox.run())
+        self._tasks[_copy_task(database.name)] = loop.create_task(copying.run())
+        self._tasks[_note_task(database.name)] = loop.create_task(self._note_published(outbox))
         for peer in self.peers.values():
             self._read_from(peer, database)
 
     def _read_from(self, peer: Peer, database: Database) -> None:
         exchange = self._addresses[peer.name][1]
-        if not exchange.reads(database.name):
+        if database.name in self._paused or not exchange.reads(database.name):
             return
         try:
             peer.add(database, exchange.tables(database.name))
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
+
+    async def _note_published(self, outbox: Outbox) -> None:
+        """Now and then, so that the log can be shortened up to there."""
+        database = outbox.database
+        assert database.replication is not None
+        while True:
+            await asyncio.sleep(NOTE_SECONDS)
+            if outbox.published > database.replication.published(database.snapshot()):
+                try:
+                    await note_published(database, outbox.published)
+                except Problem as problem:
+                    self._log.debug(f"database {database.name}: what is published is not noted: {problem}")
+
+    async def purge(self, database: str, *, keep: int | None = None, seq: int | None = None) -> None:
+        """Shorten the stream with what this node has written to a database: to `keep` messages, or to those from sequence `seq` on. Its newest message stays,
+        which tells what was published. Nodes that are behind copy the database. Raises NotFound, ServerError."""
+        connection = None if self.engine is None else self.engine.connection
+        if database not in self.outboxes:
+            raise NotFound(f"database '{database}' is not replicated")
+        if connection is None:
+            raise ServerError("The engine of this node does not run", 503, "UNREACHABLE")
+        name = stream_name(database, self._options.node)
+        try:
+            info = await maybe_stream(connection, name)
+            if info is None or not info.messages:
+                return
+            below = info.last + 1 - max(keep, 1) if keep is not None else info.last if seq is None else min(seq, info.last)
+            dropped = await purge_stream(connection, name, below=below) if below > info.first else 0
+        except (StreamFailed, Unavailable) as error:
+            raise ServerError(f"The stream could not be shortened: {error}", 503, "UNREACHABLE") from None
+        self._log.info(f"database {database}: {dropped} messages were dropped from its stream")
+
+    # --- copies ------------------------------------------------------------------------------------------------------------------------
+
+    def _needs_copy(self, database: str, node: str) -> None:
+        copying = self.copying.get(database)
+        if copying is not None:
+            copying.want(node)
+
+    async def _pause(self, database: Database) -> None:
+        """When it returns nothing of other nodes is applied to the database."""
+        self._paused.add(database.name)
+        for peer in list(self.peers.values()):
+            await peer.remove(database.name)
+
+    def _go_on(self, database: Database) -> None:
+        if database.name in self._paused and database.name in self.outboxes:
+            self._paused.discard(database.name)
+            for peer in self.peers.values():
+                self._read_from(peer, database)
+
+    def _database_of(self, name: str) -> Database | None:
+        outbox = self.outboxes.get(name)
+        return None if outbox is None else outbox.database
+
+    def _position_of(self, database: str) -> tuple[str, str, int] | None:
+        outbox = self.outboxes.get(database)
+        return None if outbox is None or outbox.position is None else (stream_name(database, self._options.node), *outbox.position)
+
+    # --- its parts, continued ----------------------------------------------------------------------------------------------------------
 
     def _engine_is_up(self, connection: Connection) -> None:
         self._engine_up.set()
@@ -246,25 +342,32 @@ class Replication:
                 )
             await asyncio.sleep(0.01)
 
-    def _look_at_nodes(self) -> None:
-        """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now."""
+    def _look_at_nodes(self, changed: Container[str] = ()) -> None:
+        """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now. `changed`: they begin again."""
         found: dict[str, tuple[NodeAddress, Exchange]] = {}
         for name, record in self._nodes().items():
             address = self._address_of(record) if name != self._options.node else None
             if address is not None:
                 found[name] = address, exchange_of(record)
         for name in list(self.peers):
-            if found.get(name) != self._addresses.get(name):
+            if name in changed or found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
         self._addresses = found
         for name in found.keys() - self.peers.keys():
-            peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name][0]), self._log)
+            peer = self.peers[name] = Peer(
+                name, self._options.node, partial(self._connect, name, found[name][0]), self._log, self._needs_copy
+            )
             peer.on_connected = partial(self._connected, name)
             peer.on_received = partial(self._received, name)
             peer.on_applied = partial(self._applied, name)
             for outbox in self.outboxes.values():
                 self._read_from(peer, outbox.database)
             peer.start()
+
+    def _addressed(self, records: Iterable[Mapping[str, Any]]) -> dict[str, NodeAddress]:
+        """The addresses of other nodes, by name."""
+        found = {each["name"]: self._address_of(each) for each in records if each["name"] != self._options.node}
+        return {name: address for name, address in found.items() if address is not None}
 
     async def _connect(self, name: str, address: NodeAddress) -> Connection:
         port, trust = self._options.port, self._trust
@@ -310,15 +413,37 @@ class Replication:
         return [record for record in records if isinstance(record.get("name"), str)]
 
     def _nodes(self) -> dict[str, Mapping[str, Any]]:
-        """All that is known of nodes, by name: what the registry does not say of one, its route may say."""
-        found: dict[str, Mapping[str, Any]] = {}
-        for record in (*self._routed, *self._records(NODE_TABLE)):
-            given = {name: value for name, value in record.items() if value is not None}
-            found[record["name"]] = {**found.get(record["name"], {}), **given}
+        """All that is known of nodes, by name: what the registry does not say of one, its route may say. A route may have an address for a name."""
+        found: dict[str, Mapping[str, Any]] = {record["name"]: record for record in self._records(NODE_TABLE)}
+        taken = [self._address_of(record) for record in found.values()]
+        for route in self._routed:
+            record = found.get(route["name"])
+            if record is not None:
+                found[route["name"]] = {**route, **{name: value for name, value in record.items() if value is not None}}
+            elif self._address_of(route) not in taken:
+                found[route["name"]] = route
         return found
 
     def _read_trust(self) -> Trust:
-        return trust_of(self._options.node, self._nodes().values(), self._records(CERTIFICATE_TABLE), public=self._public)
+        nodes = self._nodes()
+        found = trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
+        return found if self._options.port.certificate is not None else self._with_addresses(found, nodes.values())
+
+    def _with_addresses(self, trust: Trust, records: Iterable[Mapping[str, Any]]) -> Trust:
+        """For a plain port: nodes come from the addresses that they are read at."""
+        nodes = dict(trust.nodes)
+        for name, address in self._addressed(records).items():
+            nodes[name] = replace(nodes[name], addresses=_LOCAL if address.host == "localhost" else frozenset((address.host,)))
+        return replace(trust, nodes=nodes)
+
+
+def _copy_task(database: str) -> str:
+    """Its name among tasks: no database has it."""
+    return f"copy of {database}"
+
+
+def _note_task(database: str) -> str:
+    return f"note of {database}"
 
 
 def is_sent(table: Table) -> bool:

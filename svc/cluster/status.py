@@ -51,7 +51,7 @@ def _socket(replication: Replication, peer: Peer, inbox: Inbox, latency: float |
     outbox = replication.outboxes[name]
     found: dict[str, Any] = {
         "database": name,
-        "connected": peer.is_connected and not inbox.reason,
+        "connected": peer.is_connected and inbox.is_reading,
         "latency": latency,
         "thread_id": 0,
         "nodes": [peer.name],
@@ -64,7 +64,7 @@ def _socket(replication: Replication, peer: Peer, inbox: Inbox, latency: float |
     }
     if outbox.published >= 0 and outbox.published < outbox.database.log.newest_lsn(outbox.database.snapshot()):
         found["sendingMessage"] = True
-    if peer.is_connected and inbox.reason:
+    if peer.is_connected and not inbox.is_reading and inbox.reason:
         found["reason"] = inbox.reason
     if inbox.needs_copy:
         found["needsCopy"] = True

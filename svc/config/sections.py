@@ -457,28 +457,42 @@ class LocalStudioSection(Section):
 class ReplicationMtlsSection(Section):
     """`replication.mtls`"""
 
-    certificate_verification: Any = setting("any", False, "Check whether certificates of nodes are revoked.")
+    certificate_verification: Any = setting(
+        "any", False, "Certificates of nodes are always checked against the serial numbers that the registry has as revoked."
+    )
 
 
 class ReplicationSection(Section):
     """`replication`"""
 
-    hostname: str = setting("string", From("node.hostname"), "Name of this node in the cluster.")
-    url: str | None = setting("string", From("node.url"), "Address of this node for the others.", null=True)
-    databases: Any = setting("any", "*", "Databases that are replicated: `*`, names, or mappings with `name`, `replicateTo`, `sharded`.")
-    replicate_to: Any = setting("any", None, "Number of nodes, or their names, that hold each record.", null=True)
-    routes: tuple[Any, ...] = setting(
-        "list", [], "The other nodes: addresses, or mappings with `hostname`, `port`, `startTime`, `revokedCertificates`."
+    hostname: str = setting("string", From("node.hostname"), "Name of this node among the others: one of the names of its certificate.")
+    url: str | None = setting(
+        "string",
+        From("node.url"),
+        "Address of this node for the others, such as `wss://server-two:9933`; default: `wss://<hostname>:<port>`.",
+        null=True,
     )
-    port: int | None = setting("port", None, "Plain exchange port, for development only.", null=True)
-    secure_port: int | None = setting("port", 9933, "Exchange port.", null=True)
+    databases: Any = setting("any", "*", "Databases that are replicated: `*`, or names.")
+    replicate_to: Any = setting("any", None, "Number of nodes that hold each record: every node holds all.", null=True)
+    routes: tuple[Any, ...] = setting(
+        "list",
+        [],
+        "Other nodes, beside those that `add_node` makes known: their names, or mappings with `hostname`, `port`, `name`, `revokedCertificates`.",
+    )
+    port: int | None = setting("port", None, "Plain exchange port, for development only: nodes are known by their address.", null=True)
+    secure_port: int | None = setting("port", 9933, "Exchange port, with TLS.", null=True)
     enable_root_cas: bool = setting("bool", True, "Accept certificates of public authorities.", name="enableRootCAs")
     blob_timeout: float = setting("duration", 120_000, "To receive a large value.", "ms", low=0)
     blob_send_drain_timeout: float = setting("duration", 600_000, "To send a large value.", "ms", low=0)
     fail_over: bool = setting("bool", True, "Fetch over another node when one is unreachable.")
-    shard: Any = setting("any", None, "Shard of this node.", null=True)
+    shard: Any = setting(
+        "any", None, "Number of the shard of this node, 0 to 65535: it is registered, and applications see it among the shards.", null=True
+    )
     copy_tables_to_catch_up: bool = setting("bool", True, "Copy whole tables when the stream no longer reaches back far enough.")
     mtls: ReplicationMtlsSection
+    program: Path | None = setting(
+        "path", None, "The engine's program; default: `nats-server` of the installed packages, or in `PATH`.", null=True
+    )
     servers: tuple[str | None, ...] | None = setting(
         "strings", None, "Addresses of a message engine that runs elsewhere; default: each node runs its own.", null=True
     )

@@ -21,7 +21,7 @@ NAME_NEEDED = "'url' or 'hostname' is required for this operation"
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}", re.ASCII)
 _NAME = Field("name", "name", "Of a database or table.")
 _SCHEMES = ("wss", "ws", "https", "http")
-_ROUTE_FIELDS = ("shard", "startTime", "replicates", "revokedCertificates")
+_ROUTE_FIELDS = ("name", "shard", "startTime", "replicates", "revokedCertificates")
 
 Route = str | dict[str, Any]
 Identity = tuple[str, int | None]
@@ -211,7 +211,7 @@ def identity_of(route: Any) -> Identity | None:
 
 
 def nodes_of_routes(routes: Iterable[Any]) -> list[dict[str, Any]]:
-    """The nodes that routes lead to, as the registry has them; a route has the name of its node. Those that are wrong are left out.
+    """The nodes that routes lead to, as the registry has them: called as the route says, else as its host. Those that are wrong are left out.
 
     >>> nodes_of_routes(["b", {"hostname": "c", "port": 9944, "revokedCertificates": ["1A"]}, 5])
     [{'name': 'b', 'url': 'wss://b:9933'}, {'name': 'c', 'url': 'wss://c:9944', 'revoked_certificates': ['1A']}]
@@ -223,6 +223,8 @@ def nodes_of_routes(routes: Iterable[Any]) -> list[dict[str, Any]]:
             continue
         record: dict[str, Any] = {"name": address[0], "url": node_url(*address)}
         if isinstance(route, Mapping):
+            if isinstance(route.get("name"), str) and route["name"]:
+                record["name"] = route["name"]
             given = {"shard": "shard", "startTime": "start_time", "replicates": "replicates", "revokedCertificates": "revoked_certificates"}
             record |= {field: route[key] for key, field in given.items() if route.get(key) is not None}
         found.append(record)

@@ -80,10 +80,15 @@ def check_certificate(text: str, name: str, now: float, what: str = "'certificat
         raise bad_request(f"{what} of the node '{name}' is not valid before {leaf.not_valid_before_utc:%Y-%m-%d}: compare the clocks")
 
 
+def check_name(node: Node, name: str) -> None:
+    """That another node may have this name. Raises 409."""
+    if name.lower() == node.name.lower():
+        raise ClientError(f"'{name}' is this node: two nodes cannot have one name", 409)
+
+
 def check_entry(node: Node, entry: NodeEntry, what: str = "'certificate'", *, moves: bool = False) -> None:
     """That this node can take another one under its name. `moves`: it may have had another address. Raises 400, 409. Blocks for a millisecond."""
-    if entry.name.lower() == node.name.lower():
-        raise ClientError(f"'{entry.name}' is this node: two nodes cannot have one name", 409)
+    check_name(node, entry.name)
     check_certificate(entry.certificate, entry.name, node.clock.wall(), what)
     raw = table_of(node.store, NODE_TABLE).get_raw(entry.name)
     known = None if raw is None else decode(raw).get("url")
@@ -155,6 +160,7 @@ class Exchange:
             raise NotReached(
                 f"The node at {self.where} is '{printable(name)}', not '{wanted}': give its name as 'hostname', its address as 'url'"
             )
+        check_name(self._node, name)
         entries = await self._read_entries()
         entry = entries.pop(name, None)
         if entry is None:

@@ -405,6 +405,7 @@ class Instance:
                 instances=config.instances,
                 executor=self.reactor.executor,
                 current_request=current_request,
+                send_to_node=self.operations_interface.send_to_node,
                 mounts=self.mounts,
                 make_mqtt=self.interfaces.make_mqtt_server,
             )

@@ -10,7 +10,7 @@ from svc.analytics import Recorder
 from svc.analytics.recorder import OPERATION_METHOD
 from svc.auth.identify import Identifier
 from svc.auth.origin_policy import OriginPolicy
-from svc.errors import Problem
+from svc.errors import NotFound, Problem
 from svc.http.compression import Compression
 from svc.http.cors import OPERATIONS_METHODS, Cors
 from svc.http.dispatch import Dispatcher
@@ -78,6 +78,12 @@ class OperationsInterface:
         from svc.operations.replicated import run_for_node
 
         return await run_for_node(self.operations, body, node, user)
+
+    async def send_to_node(self, name: str, body: Mapping[str, Any]) -> Any:
+        """What an operation that another node runs answers. Raises Problem."""
+        if self.node.replication is None:
+            raise NotFound(f"The node '{name}' is not known")
+        return await self.node.replication.run_on(name, body, None)
 
     def known_nodes(self) -> list[dict[str, Any]]:
         """The records of the other nodes."""

@@ -53,6 +53,10 @@ class Replicating:
         self._run = run
         self.control = ReplicationControl(siblings, config.root / "replication")
         self._lead: Any = None
+        try:
+            store.is_replicated = replicated_databases(self._section.databases)
+        except ValueError as error:
+            self._log.error(str(error))
         self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
         self._ending: asyncio.Task[None] | None = None
         store.blob_timeout = self._section.blob_timeout
@@ -144,7 +148,7 @@ class Replicating:
         else:
             keys = config.root / "keys"
             if not (keys / CERTIFICATE_FILE).exists():
-                renew_certificates(config.root, section.hostname, also=(config.node.hostname,))
+                renew_certificates(config.root, section.hostname, also=(config.node.hostname,), clock=self._reactor.clock)
             self._check_certificate((keys / CERTIFICATE_FILE).read_text())
             port = EnginePort(section.secure_port or PORT, "0.0.0.0", keys / CERTIFICATE_FILE, keys / KEY_FILE)
         return ReplicationOptions(
@@ -155,7 +159,8 @@ class Replicating:
             replicated_databases(section.databases),
             section.enable_root_cas,
             self.record,
-            section.fail_over,
+            program=section.program,
+            fail_over=section.fail_over,
         )
 
     def _check_certificate(self, text: str) -> None:
@@ -163,7 +168,7 @@ class Replicating:
         try:
             check_certificate(text, self._section.hostname, self._reactor.clock.wall(), f"{self._config.root / 'keys' / CERTIFICATE_FILE}")
         except ClientError as error:
-            raise ClientError(f"{error.message}; 'svc renew-certificates' makes a new one") from None
+            raise ClientError(f"{error.message}; 'svc renew-certs' makes a new one") from None
 
     async def _read_routes(self) -> list[Any]:
         return await self._reactor.loop.run_in_executor(self._reactor.executor, read_routes, self._config)

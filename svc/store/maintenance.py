@@ -27,6 +27,7 @@ from svc.store.env import WriterBusy
 from svc.store.expiry_index import next_scan
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import UNUSED_SECONDS
+from svc.store.log.unpublished import unpublished_from
 from svc.store.moves import MoveNote
 from svc.store.values.records import expiry_of, is_copy, refreshed_of, version_of
 from svc.store.writing.write_set import WriteSet
@@ -67,6 +68,7 @@ class Maintenance:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._next_prune: dict[Database, float] = {}  # monotonic
+        self._unpublished: set[Database] = set()  # whose log is kept for other nodes, which was logged
         self._next_figures: dict[Database, float] = {}  # monotonic
         self._figures: dict[Database, Iterator[None]] = {}
         self._next_low_check = 0.0
@@ -98,6 +100,7 @@ class Maintenance:
         for each in (*known, self._last_expired, self._next_figures, self._figures):
             each.pop(database, None)
         self._asked_sweeps.discard(database)
+        self._unpublished.discard(database)
         self._paused_until = {share: until for share, until in self._paused_until.items() if share[0] is not database}
         if self._last[0] is database:
             self._last = (None, 0)
@@ -388,7 +391,26 @@ class Maintenance:
                 self._ahead[database] = ahead  # what is behind is looked at when these are gone
             elif not end:
                 self._ahead[database] = _Ahead(looked, now if ahead is None or ahead.end < looked else ahead.since)
+        if end:
+            end = self._published_end(database, end, oldest.lsn)
+            if not end:
+                return None
         return end or (None if looked - first < PRUNE_BATCH else 0)
+
+    def _published_end(self, database: Database, end: int, oldest: int) -> int:
+        """The LSN before which old entries have been published too, 0: none has."""
+        first = unpublished_from(database)
+        if first is None or end <= first:
+            self._unpublished.discard(database)
+            return end
+        if database not in self._unpublished:
+            self._unpublished.add(database)
+            logger.warning(
+                "database %s: its log is kept for longer than logging.auditRetention says: what other nodes have not got yet begins with entry %d",
+                database.name,
+                first,
+            )
+        return first if first > oldest else 0
 
     def _note_figures(self, database: Database) -> bool:
         """Read what has come into the log, for what is said of it; True if time ran out."""

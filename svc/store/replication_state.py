@@ -11,13 +11,17 @@ applied never differ:
     o<incarnation><node>    LSN up to which the log of that node was applied, in that incarnation of its database
     s<stream>               where reading of a stream goes on: what tells it from one of the same name that was made later, and the sequence
                             number. No more than a hint: the LSNs decide what is applied
+    copying                 while records are replaced by those of another node (`writing.copy_apply`): how far that has come, as it says itself. Until it has
+                            ended the database is a mixture, and positions do not hold for all of it
+    copied                  LSN of our log up to which a node had it, of which a copy was taken. None that has less of it is copied later: what came back
+                            with the first one would be missing
 
 All numbers are of 64 bits, big-endian.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import urandom
 from struct import Struct as Layout
@@ -34,6 +38,8 @@ _CLOCK = b"clock"
 _PUBLISHED = b"published"
 _ORIGIN = b"o"
 _STREAM = b"s"
+_COPYING = b"copying"
+_COPIED = b"copied"
 _NUMBER = Layout(">Q")
 _TIMES = Layout(">dd")
 _NO_VERSION = _TIMES.pack(0.0, 0.0)
@@ -94,6 +100,34 @@ class ReplicationState:
 
     def set_hint(self, txn: Txn, stream: str, hint: StreamHint) -> None:
         self._put(txn, _STREAM + stream.encode(), _NUMBER.pack(hint.sequence) + hint.created.encode())
+
+    def all_hints(self, txn: Txn) -> dict[str, StreamHint]:
+        """By name of the stream."""
+        return {
+            key[1:].decode(): StreamHint(row[_NUMBER.size :].decode(), _NUMBER.unpack_from(row)[0]) for key, row in self._rows(txn, _STREAM)
+        }
+
+    def copying(self, txn: Txn) -> bytes:
+        """b"": no copy is under way."""
+        return txn.get(_COPYING, b"", self._handle)
+
+    def set_copying(self, txn: Txn, progress: bytes) -> None:
+        self._put(txn, _COPYING, progress)
+
+    def copied(self, txn: Txn) -> int:
+        return self._number(txn, _COPIED)
+
+    def end_copying(self, txn: Txn, applied: Mapping[Origin, int], hints: Mapping[str, StreamHint], copied: int) -> None:
+        """The database is what another node had: so its positions are those of that node, all of them."""
+        for prefix in (_ORIGIN, _STREAM):
+            for key in [key for key, _ in self._rows(txn, prefix)]:
+                txn.delete(key, b"", self._handle)
+        for origin, lsn in applied.items():
+            self.set_applied(txn, origin, lsn)
+        for stream, hint in hints.items():
+            self.set_hint(txn, stream, hint)
+        self._put(txn, _COPIED, _NUMBER.pack(copied))
+        txn.delete(_COPYING, b"", self._handle)
 
     def clock(self, txn: Txn) -> tuple[float, float]:
         """(version that those of this node have to exceed, highest version that was applied), 0.0: none was."""

@@ -100,6 +100,9 @@ class Turn:
         self.databases: dict[str, Database] = {}
         self.on_commit: list[Listener] = []
         self.on_drop: list[Callable[[Table], None]] = []
+        self.is_replicated: Callable[[str], bool] = lambda name: (
+            False
+        )  # whether other nodes are to get what is written to a database, by its name
         self.anonymous_role: Callable[[], Any] = lambda: None  # auth.Role of callers without a user, kept here by auth.UserDirectory
         self.blob_timeout = EXPECTED_SECONDS  # without progress, after which readers of a blob that comes from another node give up
         self.remote_commits: RemoteCommits | None = None  # kept here by server.replicating; None: there are no other nodes

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import LIMIT, PASSWORD
 from tests.integration.replicating import LOGIN, Node, make_app
 from tests.support.waiting import wait_until
@@ -56,11 +57,12 @@ def see_status(cluster: dict[str, Node]) -> None:
     wait_until(lambda: all(each["lag"]["entries"] == 0 for name in "bc" for each in status(a)[name]["database_sockets"]))
     found = a.operate(operation="cluster_status")
     assert (found["type"], found["node_name"], found["is_enabled"]) == ("cluster-status", "a", True)
+    wait_until(lambda: all(each["connected"] and each["latency"] is not None for each in status(a)["b"]["database_sockets"]))
     b = status(a)["b"]
     assert b["url"] == f"wss://127.0.0.1:{cluster['b'].exchange}" and b["replicates"] is True and b["subscriptions"] is None
     (data,) = [each for each in b["database_sockets"] if each["database"] == "data"]
-    wait_until(lambda: all(each["latency"] is not None for each in status(a)["b"]["database_sockets"]))
-    assert data["connected"] is True and data["nodes"] == ["b"] and data["thread_id"] == 0 and data["lastSendTime"].endswith(" GMT")
+    assert data["nodes"] == ["b"] and data["thread_id"] == 0 and data["lastSendTime"].endswith(" GMT")
+    wait_until(lambda: all(connected(node) == sorted(cluster.keys() - {name}) for name, node in cluster.items()))
     network = a.operate(operation="cluster_network", timeout=30_000)["nodes"]
     assert [(each["name"], sorted(each["connected_nodes"])) for each in network] == [
         ("a", ["b", "c"]),
@@ -153,3 +155,40 @@ def test_a_node_that_is_removed_is_cut_and_does_not_come_back(cluster: dict[str,
     c.join(b)
     wait_until(lambda: connected(a) == ["b", "c"] and a.items() == b.items() == c.items())
     assert {"alone", "together"} <= set(a.items())
+    revoke_and_renew(a, c)
+
+
+def revoke_and_renew(a: Node, c: Node) -> None:
+    """A certificate that is revoked cuts the node off; one that its own authority has signed lets it in again."""
+    record = a.operate(operation="search_by_id", database="system", table="svc_certificate", ids=["c/replication"], get_attributes=["*"])[0]
+    a.operate(operation="update_node", hostname="c", revoked_certificates=[record["details"]["serial_number"]])
+    wait_until(lambda: connected(c) == [] and connected(a) == ["b"])
+    assert "is revoked" in a.process.logged()
+    a.put("meanwhile", n=1)
+    c.stop()
+    renew_certificates(c.root, "c")
+    c.start()
+    wait_until(lambda: connected(a) == ["b", "c"] and "meanwhile" in c.items())
+
+
+def test_routes_lead_to_nodes_that_nobody_was_told_of(tmp_path: Path) -> None:
+    """What vouches for them is an authority that an operator has added; they count without a restart."""
+    app = make_app(tmp_path)
+    a, b = (Node(tmp_path, name, app) for name in "ab")
+    for node, other in ((a, b), (b, a)):
+        authority = (other.root / "keys" / "ca.pem").read_text()
+        node.operate(operation="add_certificate", name=f"{other.name}-authority", certificate=authority, is_authority=True)
+        route = {"hostname": "127.0.0.1", "port": other.exchange, "name": other.name}
+        assert node.operate(operation="cluster_set_routes", routes=[route])["set"] == [route]
+    wait_until(lambda: connected(a) == ["b"] and connected(b) == ["a"])
+    a.put("x", n=1)
+    wait_until(lambda: "x" in b.items())
+    assert refused(a, operation="remove_node", hostname="b")[0] == 409
+    a.operate(operation="cluster_delete_routes", routes=[{"hostname": "127.0.0.1", "port": b.exchange}])
+    b.operate(operation="cluster_delete_routes", routes=[{"hostname": "127.0.0.1", "port": a.exchange}])
+    assert a.operate(operation="cluster_network")["nodes"][0]["routes"] == []
+    wait_until(lambda: connected(a) == ["b"], "it is in the registry by now")
+    a.operate(operation="remove_node", hostname="b")
+    wait_until(lambda: connected(b) == [] and status(a) == {})
+    for node in (a, b):
+        node.stop()

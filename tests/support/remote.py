@@ -114,7 +114,7 @@ def sent_since(database: Database, lsn: int) -> list[RemoteTransaction]:
     found: list[RemoteTransaction] = []
     before = 0
     for each in database.log.read(database.snapshot(), lsn + 1):
-        if each.node != database.node or each.kind == EXPIRE:
+        if each.node != database.node or each.kind == EXPIRE or each.is_repeated:
             continue
         if each.transaction != before:
             before = each.transaction

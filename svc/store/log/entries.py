@@ -8,7 +8,8 @@ either are of format 1, numbers big-endian:
     0       1     format: 1 to 3; + 4 if value and image are packed, see below
     1       1     kind: 1 put, 2 patch, 3 delete, 4 message, 5 invalidate, 6 relocate, 7 expire
     2       1     flags: 1 a user is given, 2 a value is given, 4 an image is given; packed: 8 the value is a copy of what a source has;
-                  16 it was merged: the record after it is more than the entry says, see `MergedEntry`
+                  16 it was merged: the record after it is more than the entry says, see `MergedEntry`;
+                  32 the record was copied from another node, see `is_copied`; 64 an own write that is here again, see `is_repeated`
     3       1     operation that asked for it: 0 none, 1 insert, 2 update, 3 upsert
     4       4     number of the table; numbers are not reused, so a table dropped and made again has a history of its own
     8       8     transaction: LSN of the first entry of the same transaction
@@ -68,7 +69,9 @@ FORMAT_WITH_MESSAGE = 3
 PACKED = 4  # added to one of these
 FORMATS = frozenset((FORMAT, FORMAT_WITH_TRACE, FORMAT_WITH_MESSAGE, *range(PACKED | FORMAT, (PACKED | FORMAT_WITH_MESSAGE) + 1)))
 _NO_TRACE = bytes(TRACE_ID_BYTES)
-HAS_USER, HAS_VALUE, _IMAGE, _COPY, _MERGED = 1, 2, 4, 8, 16
+HAS_USER, HAS_VALUE, _IMAGE, _COPY, _MERGED, _COPIED, REPEATED = 1, 2, 4, 8, 16, 32, 64
+_ANY_TYPE = _MERGED | _COPIED | REPEATED
+_TYPES_AT = 4  # bits of the flags before those that tell the type
 _PAGE = 4096  # bytes; of systems with larger pages no more is packed than this says
 _PAGE_HEADER = 16
 IN_LEAF = 2022  # bytes of the largest entry that shares a page: half of one, without its header, that of the entry, and the LSN
@@ -126,6 +129,10 @@ class LogEntry(msgspec.Struct, gc=False):
     trace_id: bytes | None = None  # 16 bytes: of the trace that the writing request was part of
     mqtt: bytes | None = None  # of a message of MQTT: see `mqtt.notes`
     is_merged: ClassVar[bool] = False
+    is_copied: ClassVar[bool] = (
+        False  # the record was put in place as another node has it, `value`: what is before in its chain plays no part in merging
+    )
+    is_repeated: ClassVar[bool] = False  # an own write that came back with a copy, or was carried out on one: it was sent when it was made
 
     @property
     def id(self) -> Key | None:
@@ -141,6 +148,35 @@ class MergedEntry(LogEntry, gc=False):
     """
 
     is_merged: ClassVar[bool] = True
+
+
+class CopiedEntry(MergedEntry, gc=False):
+    is_copied: ClassVar[bool] = True
+
+
+class CopiedRemoval(LogEntry, gc=False):
+    is_copied: ClassVar[bool] = True
+
+
+class RepeatedEntry(LogEntry, gc=False):
+    is_repeated: ClassVar[bool] = True
+
+
+class RepeatedMergedEntry(MergedEntry, gc=False):
+    is_repeated: ClassVar[bool] = True
+
+
+_TYPES: tuple[type[LogEntry], ...] = (
+    LogEntry,
+    MergedEntry,
+    CopiedRemoval,
+    CopiedEntry,
+    RepeatedEntry,
+    RepeatedMergedEntry,
+    LogEntry,
+    LogEntry,
+)
+_FLAGS = {made: number << _TYPES_AT for number, made in reversed(tuple(enumerate(_TYPES)))}
 
 
 def log_bytes(entries: Iterable[LogEntry]) -> int:
@@ -192,9 +228,10 @@ def encode_entry(entry: LogEntry) -> bytes:
 
 
 def encode_any(entry: LogEntry) -> bytes:
-    """`encode_entry` for entries that may have been merged: no local write has to be asked."""
+    """`encode_entry` for entries that may be of one of the other types: no local write has to be asked."""
     data = encode_entry(entry)
-    return b"".join((data[:2], bytes((data[2] | _MERGED,)), data[3:])) if entry.is_merged else data
+    flags = _FLAGS[type(entry)]
+    return b"".join((data[:2], bytes((data[2] | flags,)), data[3:])) if flags else data
 
 
 def entry_encoder(
@@ -295,7 +332,11 @@ def decode_head(lsn: int, data: bytes) -> LogEntry:
     """`decode_entry` for those who need neither value nor image: if these are packed, they are None, and may be damaged."""
     if PACKED < data[0] <= PACKED | FORMAT_WITH_MESSAGE:
         data = b"".join(
-            (bytes((data[0] & ~PACKED, data[1], data[2] & (HAS_USER | _MERGED))), data[3 : _value_at(data)], data[_records_end(data) :])
+            (
+                bytes((data[0] & ~PACKED, data[1], data[2] & (HAS_USER | _MERGED | _COPIED | REPEATED))),
+                data[3 : _value_at(data)],
+                data[_records_end(data) :],
+            )
         )
     return decode_entry(lsn, data)
 
@@ -348,7 +389,7 @@ def decode_entry(lsn: int, data: bytes) -> LogEntry:
     names_at = key_at + key_size
     value_at = names_at + names_size
     image_at = value_at + value_size
-    return (MergedEntry if flags & _MERGED else LogEntry)(
+    return (_TYPES[flags >> _TYPES_AT & 7] if flags & _ANY_TYPE else LogEntry)(
         lsn,
         transaction,
         wall_ms,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from svc.store.log.unpublished import unpublished_from
 from svc.store.writing.long_task import LongTask
 
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ STEP = 32  # entries removed between two reads of the clock
 
 
 async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[[int], Awaitable[None]] | None = None) -> int:
-    """Remove the entries of a table whose version is before `before_ms`; returns how many.
+    """Remove the entries of a table whose version is before `before_ms`; returns how many. Those that are to be sent to other nodes, and are not yet, stay.
 
     `on_batch` hears how many are gone by now. Raises NoSpace, StoreFailure and Overloaded; what was removed before that is.
     """
     database = table.database
+    first = unpublished_from(database)
     removed = 0
     position: int | None = 0
     while position is not None:
@@ -36,7 +38,7 @@ async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[
         while position is not None and len(lsns) < batch:
             await database.store.slices.take()
             found, position = database.log.old_entries(database.snapshot(), table.number, before_ms, position, min(LOOK, batch))
-            lsns += found
+            lsns += found if first is None else [lsn for lsn in found if lsn < first]
         if lsns:
             await LongTask(database, partial(_remove, table, lsns), len(lsns), None).run()
             database.log.counts.forget()

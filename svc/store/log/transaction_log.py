@@ -62,6 +62,7 @@ DELETED_STORE = "$deleted"
 _LSN = Layout(">Q")
 _pack_lsn = _LSN.pack
 _DOUBLE = Layout(">d")
+_PREVIOUS_OFFSET = 16
 _WALL_OFFSET = 24
 _VERSION_OFFSET = 32
 _READ_BYTES = 1 << 20  # of entries that are read in one go
@@ -336,6 +337,29 @@ class TransactionLog:
         """
         lsn = self._end(txn, record_key(table_number, key)) if newest is None else newest
         return self._back(txn, lsn)
+
+    def encoded_history(self, txn: Txn, lsn: int, most: int, most_bytes: int) -> list[bytes]:
+        """The entries of one record as they are encoded, of which this is the newest: oldest first. No more than so many, the newest ones."""
+        found: list[bytes] = []
+        while lsn and most > 0 and most_bytes > 0:
+            data = txn.get(_pack_lsn(lsn), None, self._entries)
+            if data is None or data[TABLE_OFFSET : TABLE_OFFSET + 4] == _NO_TABLE:
+                break
+            found.append(data)
+            (lsn,) = _LSN.unpack_from(data, _PREVIOUS_OFFSET)
+            most -= 1
+            most_bytes -= len(data)
+        found.reverse()
+        return found
+
+    def removed_of(self, txn: Txn, table_number: int) -> Iterator[int]:
+        """LSNs of the newest entries of the records of a table that are not there."""
+        prefix = TABLE.pack(table_number)
+        cursor = txn.cursor(self._deleted)
+        found = cursor.set_range(prefix)
+        while found and cursor.key().startswith(prefix):
+            yield int.from_bytes(cursor.value())
+            found = cursor.next()
 
     def read_notes(self, txn: Txn, table_number: int, key: bytes) -> Iterator[LogEntry]:
         """The messages and the like about one record that are still in the log, newest first. `key` b"": about the whole table."""

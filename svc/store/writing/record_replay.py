@@ -108,6 +108,11 @@ def replay(table: Table, txn: Txn, raw: bytes | None, newest: int, key: object, 
             is_whole = False
             is_known = base is not None and version_of(base) < write.version
             break
+        if entry.is_copied:  # what was before plays no part in the record
+            base = entry.value
+            is_whole = entry.kind != PATCH and (base is None or version_of(base) < lowest)
+            is_known = entry.kind == PUT and base is not None and version_of(base) < write.version
+            break
         if entry.kind in _WRITES:
             passed = write_of(entry)
             if passed.kind != PATCH and passed.stamp > stamp:
@@ -229,6 +234,12 @@ def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChai
         entry = log.get(txn, lsn)
         if entry is None or entry.kind not in _WRITES:
             return None
+        if entry.is_copied:
+            if entry.kind != PUT or entry.value is None or entry.value[0] & (HAS_EXPIRY | IS_COPY) or version_of(entry.value) >= version:
+                return None
+            reaches = version_of(entry.value)
+            first, names = _NEVER, frozenset(decode(entry.value))
+            break
         passed = write_of(entry)
         if passed.expiry is not None:
             return None

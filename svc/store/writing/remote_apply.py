@@ -110,7 +110,7 @@ class _Applying:
 
     async def _turn(self, attempt: Callable[[], _Batch | None]) -> None:
         """Have `attempt` write in a turn, and wait for its commit."""
-        batch = await _in_place(self._database, attempt)
+        batch = await in_place(self._database, attempt)
         if batch is not None:
             problem = await batch.committed
             if problem is not None:
@@ -300,7 +300,7 @@ def _add(total: MergeFigures, more: MergeFigures) -> None:
     total.found += more.found
 
 
-async def _in_place(database: Database, attempt: Callable[[], _Batch | None]) -> _Batch | None:
+async def in_place(database: Database, attempt: Callable[[], _Batch | None]) -> _Batch | None:
     """What `attempt` returns, which is called when neither another process nor a long write is under way. Raises Overloaded, and what it raises."""
     if not database.queued_writes.has_place():
         try:

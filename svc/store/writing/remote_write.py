@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from svc.errors import Problem, ServerError
+from svc.store.blobs import blobs_in
 from svc.store.caching.copies import invalidate
 from svc.store.log.entries import (
     DELETE,
@@ -28,6 +29,8 @@ from svc.store.log.entries import (
     PUT,
     LogEntry,
     MergedEntry,
+    RepeatedEntry,
+    RepeatedMergedEntry,
     encode_any,
 )
 from svc.store.log.replicated_log import ReplicatedLog
@@ -70,6 +73,8 @@ MOST_CONFLICTS = 100  # values of two records that are reported one by one
 _KINDS = frozenset((PUT, PATCH, DELETE, MESSAGE, INVALIDATE))
 _MAX_NAME = 255  # bytes of the name of a node or a table in the log
 _MAX_USER = 65535
+_FOREIGN: tuple[type[LogEntry], type[LogEntry]] = (LogEntry, MergedEntry)
+_OWN: tuple[type[LogEntry], type[LogEntry]] = (RepeatedEntry, RepeatedMergedEntry)  # it was sent when it was made
 
 
 class RefusedTransaction(ServerError):
@@ -159,8 +164,7 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
         key = decode_key(entry.key)
         if encode_primary(key) != entry.key:
             raise ValueError("not a key")
-    if isinstance(key, tuple):
-        key = list(key)
+        key = key_value(table, key)
     payload, flags = None, 0
     with_files: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
@@ -189,20 +193,25 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
                     raise ValueError("not an increment")
             elif encode_primary(data[table.primary_key]) != entry.key:
                 raise ValueError("another key")
-    attribute = table.attributes.get(table.primary_key)
-    if attribute is not None and attribute.type == "Date" and type(key) is int:
-        key = from_ms(key)
     write = None
     if kind not in NOTES:
         write = VersionedWrite(transaction.version, node, transaction.wall_ms, kind, data, expiry)
     return ReadWrite(entry, table, key, write, payload, flags, with_files)
 
 
+def key_value(table: Table, key: Any) -> Any:
+    """What a record has as its primary key, of a decoded key."""
+    attribute = table.attributes.get(table.primary_key)
+    if attribute is not None and attribute.type == "Date" and type(key) is int:
+        return from_ms(key)
+    return list(key) if isinstance(key, tuple) else key
+
+
 class RemoteWriteSet(WriteSet):
     """`begin` each transaction, `apply` its entries, then `end` once. `figures`: what became of them. `chains`: of records, as the writes before have left
     them; it is void if this is undone."""
 
-    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "blobs", "figures")
+    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "_types", "blobs", "figures")
 
     def __init__(self, database: Database, txn: Txn | None = None, chains: Chains | None = None) -> None:
         super().__init__(database, 0.0, 0.0, None, txn=txn)
@@ -211,6 +220,7 @@ class RemoteWriteSet(WriteSet):
         self._logged: list[bytes] = []  # entries that are yet to be written
         self._read: ReadWrite | None = None  # what is being applied
         self._is_merged = False
+        self._types = _FOREIGN
         self._chains: Chains = {} if chains is None else chains
         self.blobs = RemoteBlobs(database)
         self.figures = MergeFigures(found=[])
@@ -223,6 +233,7 @@ class RemoteWriteSet(WriteSet):
         self.trace_id = transaction.trace_id
         self.first_lsn = self.log.last_lsn + 1
         self._node = origin.node
+        self._types = _OWN if origin.node == self.database.node else _FOREIGN
 
     def apply(self, read: ReadWrite) -> None:
         """Carry out one entry."""
@@ -258,6 +269,8 @@ class RemoteWriteSet(WriteSet):
             figures.void += 1
             return
         self._store(table, key, stored, raw, write, state)
+        if read.with_files is not None:
+            self._keep_files(table, stored, read.with_files)
         if is_known and raw is not None:
             entry_added(table, key, lsn_of(raw), self.log.last_lsn, self._chains)
         if is_late and state.record is not None and (self.entries[-1].changed or (raw is not None and raw[0] & IS_MERGED)):
@@ -309,6 +322,17 @@ class RemoteWriteSet(WriteSet):
             lsn = self.log.last_lsn + 1
             self._append(table, DELETE, key, lsn, self.log.resume_chain(self.txn, table.number, key), None, (), None)
             self.log.end_chain(self.txn, table.number, key, lsn)
+
+    def _keep_files(self, table: Table, stored: bytes, value: dict[str, Any]) -> None:
+        """Files that the entry refers to, and the record does not, as a newer write has replaced them: they stay for as long as the log has the entry."""
+        ledger = self.database.ledger
+        for blob in blobs_in(value):
+            if blob.number is None:
+                continue
+            owner = ledger.owner(self.txn, blob.number)
+            if owner is None or owner[1]:
+                ledger.claim(self.txn, blob.number, table.number, stored, is_new=owner is None)
+                ledger.release(self.txn, blob.number, self.log.last_lsn, self.wall_ms)
 
     def is_new_file(self, blob: Blob) -> bool:
         return blob.number in self.blobs.new
@@ -365,7 +389,7 @@ class RemoteWriteSet(WriteSet):
             value = frame(read.payload, self.version, lsn, read.write.expiry, read.flags, refreshed)
         else:
             value = None
-        make = MergedEntry if self._is_merged and read.write is not None else LogEntry
+        make = self._types[self._is_merged and read.write is not None]
         entry = make(
             lsn,
             self.first_lsn,

@@ -521,6 +521,30 @@ def test_nodes_and_shards(world: World) -> None:
     assert {number: [each.name for each in nodes] for number, nodes in world.server.shards.items()} == {3: ["here", "two"]}
 
 
+def test_operations_on_other_nodes(world: World) -> None:
+    asked: list[Any] = []
+
+    async def operate(body: Any, user: Any, authorize: bool, transaction: Any) -> Any:
+        asked.append(body)
+        return {"replicated": []}
+
+    async def send(name: str, body: Any) -> Any:
+        asked.append((name, body))
+        return 5
+
+    replication = world.server.replication
+    with pytest.raises(Problem) as caught:
+        asyncio.run(replication.send_operation_to_node("b", {"operation": "x"}))
+    assert caught.value.status_code == 404
+    world.parts.operate, world.parts.send_to_node = operate, send
+    replication = world.server.replication
+    assert asyncio.run(replication.replicate_operation({"operation": "x"})) == {"replicated": []}
+    assert asyncio.run(replication.sendOperationToNode("b", {"operation": "x"}, {})) == 5
+    assert asked == [{"operation": "x", "replicated": True}, ("b", {"operation": "x"})]
+    with pytest.raises(TypeError):
+        asyncio.run(replication.send_operation_to_node("b", 5))  # type: ignore[arg-type]
+
+
 def test_the_caller_of_a_login_is_the_running_request(node: Node, tmp_path: Path) -> None:
     seen: list[Any] = []
 

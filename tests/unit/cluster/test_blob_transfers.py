@@ -81,6 +81,12 @@ class Node:
         transaction.apply()
         self.end_turn()
 
+    def patch(self, key: str, **values: Any) -> None:
+        transaction = self.store.begin()
+        transaction.patch(self.table, key, values)
+        transaction.apply()
+        self.end_turn()
+
     def end_turn(self) -> None:
         self.store.commit_turn()
         self.store.end_turn()
@@ -199,6 +205,25 @@ def test_a_blob_that_comes_again_with_its_record_has_the_same_file(world: World)
     assert b.blob("x").number != number
     run(b.fetch())
     assert b.blob("x").read() == LARGE
+
+
+def test_a_blob_that_comes_late_is_there_for_as_long_as_the_log_has_it(world: World) -> None:
+    """The record has that of a newer write already."""
+    a, b, c = world["a"], world["b"], world["c"]
+    a.put("x", n=1)
+    a.tell("b", "c")
+    for node, content in ((a, LARGE), (c, SMALL)):
+        world.clock.advance(1)
+        node.patch("x", b=create_blob(content))
+    c.tell("b")
+    a.tell("b")
+    world.clock.advance(1)
+    a.put("x", b=create_blob(SMALL), n=2)
+    a.tell("b")
+    b.database.check()
+    run(b.fetch())
+    (late,) = [entry for entry in b.database.log.read(b.database.snapshot()) if entry.is_merged]
+    assert late.value is not None and decode(late.value)["b"].read() == LARGE and b.blob("x").read() == SMALL
 
 
 def test_after_a_start_what_is_missing_is_known(world: World) -> None:

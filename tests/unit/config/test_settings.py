@@ -38,6 +38,7 @@ OPTIONAL_SYSTEMS = {"mcp", "models", "scheduler", "waf"}
 OURS = {
     "http.requestAgeLimit",
     "mqtt.maxCatchUp",
+    "replication.program",
     "logging.format",
     "operationsApi.metrics.access",
     "operationsApi.metrics.maxLabelSets",
@@ -114,7 +115,7 @@ def test_every_setting_is_documented() -> None:
     assert [name for name in WITHOUT_EFFECT if f"\n| `{name}` |" not in former] == []
     assert [old for old in LEGACY if f"\n| `{old}` |" not in former] == []
     assert not any(f"`{old}`" in text for old in LEGACY if old not in BY_NAME)
-    assert "`replication." not in text and "has no effect" not in text
+    assert "`localStudio." not in text and "has no effect" not in text
 
 
 def test_settings_on_the_terminal() -> None:
