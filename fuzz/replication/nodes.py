@@ -155,6 +155,16 @@ class Faults:
         second.start()
         first.start()
 
+    def shorten_streams(self) -> None:
+        """While a node is away, so that it has to copy the database from another one."""
+        away, *others = self._source.sample(self._nodes.all, 3)
+        away.kill()
+        self._go_on(self._source.randrange(50, 200))
+        for node in others:
+            node.operate("purge_stream", database="data", options={"keep": 1})
+        self._go_on(self._source.randrange(50))
+        away.start()
+
     def kill_engine(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             self._node().engine().kill()

@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 
 FAULTS = (
     "kill_node", "restart_node", "kill_two", "kill_engine", "pause_engine", "pause_node",
-    "cut_off", "cut_silently", "add_attribute", "make_table",
+    "cut_off", "cut_silently", "add_attribute", "make_table", "shorten_streams",
 )  # fmt: skip
 CLIENTS = 2  # of each node
 SHOWN = 20  # problems
