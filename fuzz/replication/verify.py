@@ -119,7 +119,7 @@ def check_counters(found: Found, recorder: Recorder) -> Iterator[str]:
 
 
 def check_messages(found: Sequence[Found], received: dict[str, list[int]], *, may_miss: bool) -> Iterator[str]:
-    """Each message was sent to the follower of each node once. `received`: numbers, by name of the node. `may_miss`: databases were copied, which have records."""
+    """Each message was sent to the follower of each node once. `received`: numbers, by name of the node. `may_miss`: databases were copied."""
     told = set().union(*(each.told for each in found))
     for node, numbers in received.items():
         twice = [number for number, count in Counter(numbers).items() if count > 1]
