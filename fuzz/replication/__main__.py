@@ -2,14 +2,15 @@
 
     python -m fuzz.replication --seconds 600 --seed 7
 
-Two clients of each node put, patch, increment, delete and publish, with records that all of them write, pairs in one transaction, and texts that are larger
-than a message of the engine. The clocks are 0.4 s apart to both sides. Meanwhile nodes and engines are killed, stopped and restarted, nodes are cut off, so
-that connections end or so that nothing comes through, attributes and tables are made on one of them. Afterwards
+Two clients of each node put, patch, increment, delete and publish, with records that all of them write, pairs in one transaction, blobs, and texts that are
+larger than a message of the engine. The clocks are 0.4 s apart to both sides. Meanwhile nodes and engines are killed, stopped and restarted, nodes are cut off,
+so that connections end or so that nothing comes through, attributes and tables are made on one of them, and streams are shortened beyond what a node has read,
+which then has to copy the database. Afterwards
 
 - all nodes have the same records, versions, tables and attributes, and `svc check` finds nothing on any;
 - these records are what everything that was committed anywhere makes, in order of versions and nodes (schema-and-store §9);
 - each acknowledged write is in the log of its node once, one without outcome at most once; counters have what was acknowledged;
-- a follower at each node was sent each message once.
+- a follower at each node was sent each message once; none twice, if databases were copied: copies have no messages.
 
 The seed decides what clients and faults do, not how they meet: the directory of a failure stays.
 """

@@ -1,4 +1,4 @@
-"""What is exchanged with a node, as its record in the registry says: all of it, one way only, or some tables (spec: replication §11). Pure.
+"""What is exchanged with a node, as its record in the registry says: all of it, one way only, or some tables (spec: replication §12). Pure.
 
 replicates     False: nothing; {sends, receives}: whether that node may read what this one writes, and whether this one reads what it writes
 start_time     only what was written from then on

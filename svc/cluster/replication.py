@@ -30,6 +30,7 @@ from svc.cluster.definitions import DEFINITIONS, DefinitionAnswers
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.exchange import Exchange, exchange_of
+from svc.cluster.external_engine import ExternalEngine, ExternalServers
 from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
 from svc.cluster.inbox import Inbox, Reader
@@ -75,7 +76,7 @@ def _do_not_record(*values: object) -> None:
 class ReplicationOptions(msgspec.Struct, frozen=True):
     """`node`: the own name. `port`: where the engine listens. `directory`: `<root>/replication`. `kept`: seconds for which streams keep messages.
     `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted. `fail_over`: what one node does not give is
-    asked of another one."""
+    asked of another one. `external`: an engine that runs elsewhere, in the place of an own one."""
 
     node: str
     port: EnginePort
@@ -86,6 +87,7 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     record: Record = _do_not_record
     program: Path | None = None
     fail_over: bool = True
+    external: ExternalServers | None = None
 
 
 class Replication:
@@ -102,7 +104,7 @@ class Replication:
         """`address_of`: of a record of the registry; None: it has no usable address."""
         self.outboxes: dict[str, Outbox] = {}
         self.peers: dict[str, Peer] = {}
-        self.engine: Engine | None = None
+        self.engine: Engine | ExternalEngine | None = None
         self._store = store
         self._options = options
         self._log = log
@@ -141,14 +143,7 @@ class Replication:
         if options.public:
             self._public = public_authorities()
         self._trust = self._read_trust()
-        self.engine = Engine(
-            EngineSetup(options.node, options.port, options.directory, options.program),
-            self._trust,
-            self._log,
-            self._clock,
-            on_up=self._engine_is_up,
-            on_down=lambda reason: self._engine_up.clear(),
-        )
+        self.engine = self._make_engine()
         self.engine.start()
         self.look_at_databases()
         self._look_at_nodes()
@@ -357,6 +352,14 @@ class Replication:
 
     # --- its parts, continued ----------------------------------------------------------------------------------------------------------
 
+    def _make_engine(self) -> Engine | ExternalEngine:
+        options = self._options
+        up, down = self._engine_is_up, lambda reason: self._engine_up.clear()
+        if options.external is not None:
+            return ExternalEngine(options.external, f"svc {options.node}", inbox_of(options.node), self._log, on_up=up, on_down=down)
+        setup = EngineSetup(options.node, options.port, options.directory, options.program)
+        return Engine(setup, self._trust, self._log, self._clock, on_up=up, on_down=down)
+
     def _engine_is_up(self, connection: Connection) -> None:
         self._engine_up.set()
         self._close(self._answer_requests(connection))
@@ -375,7 +378,13 @@ class Replication:
             if engine is not None and connection is not None:
                 options = self._options
                 return EngineStream(
-                    connection, database, options.node, max_age=options.kept, max_bytes=STREAM_BYTES, on_refused=engine.restart
+                    connection,
+                    database,
+                    options.node,
+                    max_age=options.kept,
+                    max_bytes=STREAM_BYTES,
+                    replicas=1 if options.external is None else options.external.replicas,
+                    on_refused=engine.restart,
                 )
             await asyncio.sleep(0.01)
 
@@ -408,7 +417,9 @@ class Replication:
 
     async def _connect(self, name: str, address: NodeAddress) -> Connection:
         port, trust = self._options.port, self._trust
-        node = self._options.node
+        node, external = self._options.node, self._options.external
+        if external is not None:
+            return await external.connect(f"svc {node} reads {name}", inbox_of(node))
         if port.certificate is None or port.key is None:
             return await Connection.open(Address(address.host, address.port), f"svc {node}", inbox_of(node))
         loop = asyncio.get_running_loop()

@@ -164,22 +164,22 @@ def _update(call: Call, name: str, changed: Callable[[Mapping[str, Any]], dict[s
 
 def remove_node(call: Call) -> Any:
     wanted, _ = node_of(call.arguments)
+    return _removed(call, wanted) if call.node.replication is None else _remove_unless_routed(call, wanted)
+
+
+async def _remove_unless_routed(call: Call, wanted: str) -> Any:
+    routes = await call.on_helper(partial(read_routes, call.node.config))
+    if any(each["name"].lower() == wanted.lower() for each in nodes_of_routes(routes)):
+        raise ClientError(
+            f"'{wanted}' is in 'replication.routes', by which it is known too: first delete that route ('cluster_delete_routes')", 409
+        )
+    return _removed(call, wanted)
+
+
+def _removed(call: Call, wanted: str) -> Any:
     name = _known_name(call.node, wanted)
     if name is None:
         raise NotFound(f"Node '{wanted}' was not found")
-    return _removed(call, name) if call.node.replication is None else _remove_unless_routed(call, name)
-
-
-async def _remove_unless_routed(call: Call, name: str) -> Any:
-    routes = await call.on_helper(partial(read_routes, call.node.config))
-    if any(each["name"] == name.lower() for each in nodes_of_routes(routes)):
-        raise ClientError(
-            f"'{name}' is in 'replication.routes', by which it is known too: delete that route first ('cluster_delete_routes')", 409
-        )
-    return _removed(call, name)
-
-
-def _removed(call: Call, name: str) -> Any:
     transaction = call.begin()
     _remove(call, transaction, name)
     return call.commit(transaction, lambda: f"Successfully removed '{name}' from {_where(call)}")

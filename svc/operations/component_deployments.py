@@ -26,7 +26,6 @@ from svc.operations.deployments import Run, new_id
 from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.job import Job
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
-from svc.operations.rolling import restart_others
 from svc.operations.threads import in_thread
 
 MOST_LISTED = 200
@@ -99,7 +98,6 @@ async def _roll(call: Call, run: Run, answer: dict[str, Any]) -> Any:
 
     async def work(job: Job) -> str:
         await deployments.load(run)
-        await restart_others(call, job, "http_workers")
         return str(answer["message"])
 
     try:

@@ -51,13 +51,13 @@ def table_of(store: Store, name: str) -> Table:
 
 
 def own_entry(node: Node) -> NodeEntry:
-    """Of this node. Raises 503 before it has entered itself into its registry, 501 if there is no TLS between the nodes."""
+    """Of this node. Raises 503 before it has entered itself into its registry, 501 if nodes have no certificates."""
     record = table_of(node.store, NODE_TABLE).get_raw(node.name)
     if record is None:
         raise ServerError("This node does not replicate yet; its log says why", 503)
     certificate = table_of(node.store, CERTIFICATE_TABLE).get_raw(node_certificate_name(node.name))
     if certificate is None:
-        raise ServerError("Certificates are not exchanged over a plain port ('replication.port')", 501)
+        raise ServerError("Certificates are not exchanged over a plain port ('replication.port'), nor with 'replication.servers'", 501)
     return NodeEntry(node.name, decode(record)["url"], decode(certificate)["certificate"])
 
 

@@ -19,7 +19,7 @@ from svc.errors import AccessViolation, ClientError
 from svc.logs.redact import redacted
 from svc.operations.operation import Operation
 from svc.operations.registry import by_name
-from svc.operations.rolling import JOB_FIELDS, is_rolling, other_names
+from svc.operations.rolling import is_rolling, other_names, restart_deployed
 from svc.store.writing.commit import wait_committed
 
 if TYPE_CHECKING:
@@ -52,13 +52,15 @@ async def with_others(call: Call, body: Mapping[str, Any], result: Any) -> Any:
     assert replication is not None
     if call.pending_commit is not None:
         await wait_committed(call.pending_commit)  # a local failure ends it
-    if type(result) is dict and (job := result.get(JOB_FIELDS.get(call.operation.name, ""))) and is_rolling(call):
-        if call.operation.name == "restart_service":  # its job goes on with the others
-            return result | {
-                FIELD: [{"node": name, "status": "success", "message": f"follows in job {job}"} for name in other_names(call.node)]
-            }
-        body = {**body, "restart": False}
-    answers = await replication.run_on_others(_sent(body), call.username)
+    rolling = type(result) is dict and is_rolling(call)
+    if rolling and call.operation.name == "restart_service":  # its job goes on with the others
+        followers = [
+            {"node": name, "status": "success", "message": f"follows in job {result['job_id']}"} for name in other_names(call.node)
+        ]
+        return result | {FIELD: followers}
+    answers = await replication.run_on_others(_sent({**body, "restart": False} if rolling else body), call.username)
+    if rolling:
+        result = result | {"restartJobId": await restart_deployed(call, result["restartJobId"])}
     if type(result) is list:
         for answer in answers:
             rows = answer.get("result")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from svc.operations.node import Node
     from svc.operations.replication_control import ReplicationControl
 
-JOB_FIELDS = {"restart_service": "job_id", "deploy_component": "restartJobId"}
-"""Operations with a restart that may be rolling -> where their answer has its job."""
 NODE_SECONDS = 900.0  # that one node may take
 _PAUSE = 0.25
 
@@ -37,6 +35,26 @@ def other_names(node: Node) -> list[str]:
     table = node.store.databases[SYSTEM].tables[NODE_TABLE]
     names = [decode(raw).get("name") for _, raw in table.scan(table.database.snapshot())]
     return sorted(name for name in names if isinstance(name, str) and name != node.name)
+
+
+async def restart_deployed(call: Call, first: str) -> str:
+    """Restart the others when they all have a new version of an application, and the job `first` has loaded it here. Returns the job that does it."""
+
+    async def work(job: Job) -> str:
+        record: dict[str, Any] = {}
+        while True:
+            record = call.node.jobs.find(first) or {"status": ERROR, "message": "the job of this node is not there any more"}
+            if record["status"] in (COMPLETE, ERROR):
+                break
+            await asyncio.sleep(_PAUSE)
+        if record["status"] == ERROR:
+            raise JobFailed(str(record.get("message")))
+        await restart_others(call, job, "http_workers")
+        return str(record.get("message"))
+
+    started = await call.node.jobs.start(call, work, kind="restart_service")
+    job_id: str = started["job_id"]
+    return job_id
 
 
 async def restart_others(call: Call, job: Job, service: str) -> None:

@@ -143,7 +143,10 @@ class Replicating:
         from svc.cluster.replication import ReplicationOptions
 
         config, section = self._config, self._section
-        if section.port is not None:
+        external = None
+        if section.servers:
+            port, external = EnginePort(0), self._external_servers()
+        elif section.port is not None:
             port = EnginePort(section.port)
         else:
             keys = config.root / "keys"
@@ -161,7 +164,17 @@ class Replicating:
             self.record,
             program=section.program,
             fail_over=section.fail_over,
+            external=external,
         )
+
+    def _external_servers(self) -> Any:
+        from svc.cluster.external import server_address, server_credentials
+        from svc.cluster.external_engine import ExternalServers
+
+        section = self._section
+        addresses = tuple(server_address(str(text)) for text in section.servers or ())
+        replicas = section.stream_replicas or min(3, len(addresses))
+        return ExternalServers(addresses, server_credentials(section.credentials, self._config.root), replicas)
 
     def _check_certificate(self, text: str) -> None:
         """Raises ClientError with what is to be done."""
@@ -207,7 +220,7 @@ class Replicating:
         transaction = self._store.begin()
         if any(known.get(key) != value for key, value in record.items()):
             transaction.patch(tables[NODE_TABLE], name, record)
-        if section.port is None:
+        if section.port is None and not section.servers:
             text = with_authority(self._config.root / "keys")
             raw = tables[CERTIFICATE_TABLE].get_raw(node_certificate_name(name))
             if raw is None or decode(raw).get("certificate") != text:

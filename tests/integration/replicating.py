@@ -19,19 +19,23 @@ type Own @table(replicate: false) @export { id: ID @primaryKey }
 
 
 class Node:
-    def __init__(self, path: Path, name: str, app: Path, *, confirm_timeout: int = 60_000, **env: str) -> None:
+    def __init__(
+        self, path: Path, name: str, app: Path, *, confirm_timeout: int = 60_000, section: dict[str, Any] | None = None, **env: str
+    ) -> None:
+        """`section`: more of `replication`."""
         self.name = name
         self.root = path / name
         self.exchange = free_port()
-        section = {
+        settings = {
             "hostname": name,
             "securePort": self.exchange,
             "url": f"wss://127.0.0.1:{self.exchange}",
             "confirmTimeout": confirm_timeout,
+            **(section or {}),
         }
         self.secure = free_port()  # of operations
         env = {"OPERATIONSAPI_NETWORK_SECUREPORT": str(self.secure), **env}
-        config = {"node": {"hostname": name}, "replication": section}
+        config = {"node": {"hostname": name}, "replication": settings}
         self.process = Process(self.root, app, env={"SVC_SET_CONFIG": json.dumps(config), **env})
         self.start()
 

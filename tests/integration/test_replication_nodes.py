@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,19 @@ import pytest
 from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import LIMIT, PASSWORD
 from tests.integration.replicating import LOGIN, Node, make_app
+from tests.support.archives import tar_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
+
+
+HELLO = """
+from svc import Resource
+
+class Hello(Resource):
+    def get(self, target=None):
+        return "hello"
+"""
 
 
 @pytest.fixture
@@ -103,6 +114,18 @@ def restart_one_after_the_other(cluster: dict[str, Node]) -> None:
         assert [(each["type"], each["status"], each["user"]) for each in jobs] == [("restart_service", "COMPLETE", "admin")]
 
 
+def deploy_to_all(cluster: dict[str, Node]) -> None:
+    """From an archive, loaded on one node after the other."""
+    files = {"config.yaml": "rest: true\nresources: {files: resources.py}\n", "resources.py": HELLO}
+    payload = b64encode(tar_of(files)).decode()
+    a = cluster["a"]
+    answer = a.operate(operation="deploy_component", project="hello", payload=payload, restart="rolling", replicated=True)
+    assert [(each["node"], each["status"]) for each in answer["replicated"]] == [("b", "success"), ("c", "success")], answer
+    wait_until(lambda: a.operate(operation="get_job", id=answer["restartJobId"])[0]["status"] in ("COMPLETE", "ERROR"))
+    assert a.operate(operation="get_job", id=answer["restartJobId"])[0]["status"] == "COMPLETE"
+    assert [node.http.get("/Hello/").json() for node in cluster.values()] == ["hello"] * 3
+
+
 def configure(cluster: dict[str, Node]) -> None:
     a, b, c = cluster.values()
     nodes = [
@@ -136,6 +159,7 @@ def test_what_nodes_say_and_do_together(cluster: dict[str, Node]) -> None:
     see_status(cluster)
     run_on_all(cluster)
     restart_one_after_the_other(cluster)
+    deploy_to_all(cluster)
     configure(cluster)
     add_what_cannot_be(cluster)
 
@@ -184,6 +208,7 @@ def test_routes_lead_to_nodes_that_nobody_was_told_of(tmp_path: Path) -> None:
     a.put("x", n=1)
     wait_until(lambda: "x" in b.items())
     assert refused(a, operation="remove_node", hostname="b")[0] == 409
+    wait_until(lambda: "url" in status(a)["b"] and status(a)["b"]["url"], "it is in the registry")
     a.operate(operation="cluster_delete_routes", routes=[{"hostname": "127.0.0.1", "port": b.exchange}])
     b.operate(operation="cluster_delete_routes", routes=[{"hostname": "127.0.0.1", "port": a.exchange}])
     assert a.operate(operation="cluster_network")["nodes"][0]["routes"] == []
