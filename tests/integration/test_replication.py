@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,13 @@ def test_what_is_put_at_one_is_got_at_all(nodes: list[Node]) -> None:
         assert node.http.get("/Item/x").headers["etag"] == a.http.get("/Item/x").headers["etag"]
         assert len(node.http.get("/Item/?n=1").json()) == 1, "the index has it"
     assert a.http.put("/Own/y", json={}).status_code == 204
+    with b.http.stream("GET", "/Item/watched", headers={"Accept": "text/event-stream"}) as events:
+        found = (json.loads(line[5:]) for line in events.iter_lines() if line.startswith("data:"))
+        for node, number in ((a, 1), (c, 2)):
+            node.put("watched", n=number)
+            event = next(found)
+            assert (event["node"], event["value"]["n"]) == (node.name, number)
+    a.http.delete("/Item/watched").raise_for_status()
     b.add("x", 2)
     c.http.delete("/Item/x").raise_for_status()
     a.put("z", n=3)
