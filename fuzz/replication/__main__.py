@@ -2,9 +2,10 @@
 
     python -m fuzz.replication --seconds 600 --seed 7
 
-Two clients of each node put, patch, increment, delete and publish, with records that all of them write, pairs in one transaction, and texts that are larger
-than a message of the engine. The clocks are 0.4 s apart to both sides. Meanwhile nodes and engines are killed, stopped and restarted, nodes are cut off, so
-that connections end or so that nothing comes through, attributes and tables are made on one of them. Afterwards
+Two clients of each node put, patch, increment, delete and publish, with records that all of them write, pairs in one transaction, blobs, and texts that are
+larger than a message of the engine. The clocks are 0.4 s apart to both sides. Meanwhile nodes and engines are killed, stopped and restarted, nodes are cut off,
+so that connections end or so that nothing comes through, attributes and tables are made on one of them, and streams are shortened beyond what a node has read,
+which then has to copy the database. Afterwards
 
 - all nodes have the same records, versions, tables and attributes, and `svc check` finds nothing on any;
 - these records are what everything that was committed anywhere makes, in order of versions and nodes (schema-and-store §9);

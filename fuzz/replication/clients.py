@@ -16,6 +16,7 @@ from fuzz.replication.nodes import Node
 PAUSE = 0.02  # seconds at most between two calls
 KEYS = 12  # records that all write
 ERA = 2000  # calls after which they take other keys
+SIZES = 10, 20_000, 300_000, 2_000_000  # bytes of a blob
 LONG = 700_000  # bytes of a text: more than a message of the engine has
 
 
@@ -67,6 +68,7 @@ class Client(threading.Thread):
         "both": 2,
         "long": 1,
         "tell": 4,
+        "file": 1,
         "read": 2,
     }
 
@@ -97,7 +99,7 @@ class Client(threading.Thread):
             self._connection = None
 
     def _ask(self, method: str, path: str, body: Any = None) -> int | None:
-        """The status. 0: it has not reached the node; None: nobody knows what has become of it."""
+        """The status. 0: it has not reached the node; None: nobody knows what has become of it. `body`: bytes, or what is sent as JSON."""
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self.node.process.port, timeout=SECONDS)
             try:
@@ -105,9 +107,12 @@ class Client(threading.Thread):
             except OSError:
                 self._close()
                 return 0
-        data = None if body is None else json.dumps(body).encode()
+        if type(body) is bytes:
+            kind, data = "application/octet-stream", body
+        else:
+            kind, data = "application/json", b"" if body is None else json.dumps(body).encode()
         try:
-            self._connection.request(method, path, data, {"Authorization": AUTHORIZATION, "Content-Type": "application/json"})
+            self._connection.request(method, path, data or None, {"Authorization": AUTHORIZATION, "Content-Type": kind})
             answer = self._connection.getresponse()
             text = answer.read()
         except (OSError, http.client.HTTPException):
@@ -163,6 +168,12 @@ class Client(threading.Thread):
 
     def long(self) -> None:
         self.both(LONG)
+
+    def file(self) -> None:
+        """A blob, which begins with its number."""
+        key, n = f"file{self.source.randrange(6)}", self.recorder.number()
+        data = b"%d " % n + self.source.randbytes(self.source.choice(SIZES))
+        self._write("file", key, 0, "PUT", f"/File/{key}/content", data, ("File",))
 
     def tell(self) -> None:
         n = self.recorder.number()

@@ -34,7 +34,7 @@ class Node:
     def __init__(self, path: Path, name: str, skew: float, network: Network, application: Path) -> None:
         self.name = name
         self.root = path / name
-        self.databases = path / f"{name}-databases"
+        self.databases = self.root / "database"
         self.is_up = False
         engine = free_port()
         self.url = f"wss://127.0.0.1:{network.add(name, engine)}"
@@ -44,7 +44,6 @@ class Node:
             "SVC_SET_CONFIG": json.dumps(config),
             "SVC_TEST_HOOK": SKEWED_CLOCK,
             "SVC_TEST_SKEW": str(skew),
-            "STORAGE_PATH": str(self.databases),
             "LOGGING_LEVEL": "info",
             "STORAGE_RECLAMATION_THRESHOLD": "0",
         }
@@ -155,6 +154,16 @@ class Faults:
         self._go_on(self._source.randrange(100))
         second.start()
         first.start()
+
+    def shorten_streams(self) -> None:
+        """While a node is away, so that it has to copy the database from another one."""
+        away, *others = self._source.sample(self._nodes.all, 3)
+        away.kill()
+        self._go_on(self._source.randrange(50, 200))
+        for node in others:
+            node.operate("purge_stream", database="data", options={"keep": 1})
+        self._go_on(self._source.randrange(50))
+        away.start()
 
     def kill_engine(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):

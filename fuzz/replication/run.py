@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import random
 import time
@@ -21,7 +22,7 @@ from tests.support.waiting import wait_until
 
 FAULTS = (
     "kill_node", "restart_node", "kill_two", "kill_engine", "pause_engine", "pause_node",
-    "cut_off", "cut_silently", "add_attribute", "make_table",
+    "cut_off", "cut_silently", "add_attribute", "make_table", "shorten_streams",
 )  # fmt: skip
 CLIENTS = 2  # of each node
 SHOWN = 20  # problems
@@ -157,8 +158,13 @@ class Run:
 
     def _contents(self, node: Node) -> dict[str, Any]:
         with node.process.client() as client:
+            files = {}
+            for key in client.get("/File/?select(id)").json():
+                answer = client.get(f"/File/{key}/content")
+                files[key] = answer.status_code, hashlib.sha256(answer.content).hexdigest()
             return {table: client.get(f"/{table}/?limit(1000000)").json() for table in ("Item", "Pair")} | {
-                "tables": sorted(node.operate("describe_all")["data"])
+                "tables": sorted(node.operate("describe_all")["data"]),
+                "files": files,
             }
 
     def _are_equal(self) -> bool:
@@ -166,7 +172,7 @@ class Run:
             first, *others = [self._contents(node) for node in self.nodes.all]
         except (httpx.HTTPError, OSError, http.client.HTTPException):
             return False
-        return all(other == first for other in others)
+        return all(other == first for other in others) and all(status == 200 for status, _ in first["files"].values())
 
     def _differences(self) -> str:
         found = {node.name: self._contents(node) for node in self.nodes.all}
@@ -178,7 +184,12 @@ class Run:
                 if len({str(value)[:200] for value in values.values()}) > 1:
                     lines.append(f"{table}/{key}: {str(values)[:400]}")
         return "\n".join(
-            ["the nodes do not become equal:", *lines[:SHOWN], *(str(contents["tables"]) for contents in found.values()), self._state()]
+            [
+                "the nodes do not become equal:",
+                *lines[:SHOWN],
+                *(f"{contents['tables']} {contents['files']}" for contents in found.values()),
+                self._state(),
+            ]
         )
 
     def _verify(self, converged: float) -> Result:

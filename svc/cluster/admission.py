@@ -70,13 +70,15 @@ def sent_to_all(*rest: str) -> str:
     return ".".join(("svc.all", *rest))
 
 
-def rights_of(node: str) -> Rights:
-    """Of a node that is connected to the engine of another one.
+def rights_of(node: str, *, may_read: bool = True) -> Rights:
+    """Of a node that is connected to the engine of another one. `may_read`: the streams there.
 
     >>> rights_of("node-b").subscribe
     ('_INBOX_node-b.>', 'svc.to.node-b.>', 'svc.all.>')
     """
-    return Rights((*_STREAM_READING, sent_by(node, ">")), (f"{inbox_of(node)}.>", sent_to(node, ">"), sent_to_all(">")))
+    return Rights(
+        (*(_STREAM_READING if may_read else ()), sent_by(node, ">")), (f"{inbox_of(node)}.>", sent_to(node, ">"), sent_to_all(">"))
+    )
 
 
 def read_request(data: bytes, server: str) -> AdmissionRequest:
@@ -109,9 +111,9 @@ def identify(request: AdmissionRequest, trust: Trust, now: float, *, plain: bool
     return trust.identify_address(request.address) if plain else trust.identify(request.chains, now)
 
 
-def admit(request: AdmissionRequest, identity: NodeIdentity, key: SigningKey, now: float) -> bytes:
-    """The answer that admits a node, for as long as its certificate is valid."""
-    rights = rights_of(identity.name)
+def admit(request: AdmissionRequest, identity: NodeIdentity, key: SigningKey, now: float, *, may_read: bool = True) -> bytes:
+    """The answer that admits a node, for as long as its certificate is valid. `may_read`: the streams here."""
+    rights = rights_of(identity.name, may_read=may_read)
     user: dict[str, Any] = {
         "sub": request.user,
         "aud": NODES_ACCOUNT,

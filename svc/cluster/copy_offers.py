@@ -47,13 +47,19 @@ class CopyOffers:
     """Used on the thread of the loop alone."""
 
     def __init__(
-        self, node: str, databases: Callable[[str], Database | None], position: Position, is_sent: Callable[[Table], bool]
+        self,
+        node: str,
+        databases: Callable[[str], Database | None],
+        position: Position,
+        is_sent: Callable[[Table], bool],
+        may_read: Callable[[str], bool] = lambda node: True,
     ) -> None:
-        """`node`: the own name. `databases`: those that are replicated."""
+        """`node`: the own name. `databases`: those that are replicated. `may_read`: whether a node may read our streams."""
         self._node = node
         self._databases = databases
         self._position = position
         self._is_sent = is_sent
+        self._may_read = may_read
         self._open: dict[bytes, _Offer] = {}
 
     def __len__(self) -> int:
@@ -68,6 +74,8 @@ class CopyOffers:
             raise RequestRefused("this is no request for a copy") from None
         if form != COPY_FORMAT:
             raise RequestRefused(f"this node makes copies of format {COPY_FORMAT}")
+        if not self._may_read(node):
+            raise RequestRefused("nothing is sent to this node")
         database = self._databases(name)
         if database is None or database.replication is None:
             raise RequestRefused("this node does not have the database")

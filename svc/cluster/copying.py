@@ -24,7 +24,7 @@ from svc.cluster.definitions import adopt
 from svc.cluster.names import token
 from svc.cluster.pieces import PIECE, RequestRefused
 from svc.cluster.wire import WireError
-from svc.errors import Problem
+from svc.errors import ClientError, Problem
 from svc.store.database import Database
 from svc.store.writing.copied_write import BadCopy
 from svc.store.writing.copy_apply import CopyHead, apply_copy, progress_of
@@ -201,7 +201,7 @@ class DatabaseCopying:
         snapshot = database.snapshot()
         if head.node != node:
             raise BadCopy("it is the copy of another node")
-        known, copied = head.applied_of(Origin(database.node, state.incarnation(snapshot))), state.copied(snapshot)
+        known, copied = head.known_of(Origin(database.node, state.incarnation(snapshot)), state.former(snapshot)), state.copied(snapshot)
         if known > database.log.newest_lsn(snapshot):
             raise BadCopy("it knows more of what this node has written than this node")
         if known < copied:
@@ -241,7 +241,7 @@ class DatabaseCopying:
         try:
             await adopt(database, head.node, head.definitions)
             await apply_copy(database, spool.id, head, spool.piece, (self._own_stream,), tell=tell)
-        except (BadCopy, WireError) as error:
+        except (BadCopy, WireError, ClientError) as error:
             self._tell(f"the copy from {head.node} is of no use: {error}")
             self._path.unlink(missing_ok=True)
             return False

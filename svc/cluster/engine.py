@@ -356,7 +356,7 @@ class Engine:
             return
         try:
             identity = admission.identify(request, self._trust, now, plain=self._setup.port.is_plain)
-            answer = admission.admit(request, identity, self._issuer, now)
+            answer = admission.admit(request, identity, self._issuer, now, may_read=self._trust.nodes[identity.name].may_read)
             self._log.info(f"node {identity.name!r} has connected from {request.address}")
         except NodeRefused as error:
             self.refused += 1

@@ -35,12 +35,13 @@ class NodeRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class KnownNode:
     """A node of the registry. `certificates`: PEM, its own or of authorities that sign for it. `revoked`: serial numbers. `addresses`: from where it
-    comes to a plain port."""
+    comes to a plain port. `may_read`: the streams of this node."""
 
     name: str
     certificates: tuple[str, ...] = ()
     revoked: frozenset[int] = frozenset()
     addresses: frozenset[str] = frozenset()
+    may_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)

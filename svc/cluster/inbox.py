@@ -23,6 +23,7 @@ from typing import Protocol
 
 from svc.cluster.assembly import Assembler, Delivery, Gap, OtherIncarnation, Taken, TransactionTooLarge
 from svc.cluster.definitions import adopt
+from svc.cluster.exchange import Tables, only_of
 from svc.cluster.outbox import FIRST_PAUSE, LONGEST_PAUSE
 from svc.cluster.reader import End, Gone, Lost, Replaced, StreamMessage
 from svc.cluster.reader import Gap as Dropped
@@ -57,8 +58,13 @@ class NeedsCopy(Exception):
     """A sentence for the log."""
 
 
+class OwnLogReached(Exception):
+    """The stream is that of this node, and goes on with what the database has."""
+
+
 class Inbox:
-    """What one node writes to one database. Used on the thread of the loop alone.
+    """What one node writes to one database. Used on the thread of the loop alone. `tables`: those that are taken, None: all; `since_ms`: what was
+    written before is not, ms since the epoch, 0.0: all is. Both are set before `run`. Where not all is taken, what is missing is passed over.
 
     `applied`: LSN of the origin up to which all is applied, `received`: of the newest message that came. `origin`: whose these are, None: nothing has come yet.
     `on_applied`: called when more is applied, and on disk; `on_received`: with the bytes of each body. `remote_time`: wall time of the newest transaction that
@@ -79,6 +85,8 @@ class Inbox:
         assert database.replication is not None
         self.database = database
         self.node = node
+        self.tables: Tables = None
+        self.since_ms = 0.0
         self.applied = self.received = 0
         self.origin: Origin | None = None
         self.on_applied: Callable[[], None] = lambda: None
@@ -108,6 +116,9 @@ class Inbox:
                 self.needs_copy = True
                 self._on_needs_copy()
                 return
+            except OwnLogReached:
+                await self._end_own()
+                return
             except (WireError, Problem) as error:
                 self._tell(str(error))
             except Exception as error:  # a defect, or LMDB: it must not end here for good
@@ -115,6 +126,16 @@ class Inbox:
                 self.reason = f"{type(error).__name__}: see the log"
             await asyncio.sleep(self._pause)
             self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    async def _end_own(self) -> None:
+        """All is read that this node has written before its database was restored: the next start need not look for it."""
+        if self.origin is not None:
+            await apply_remote(self.database, self.origin, [], (self._stream, StreamHint(self._created, self._whole)))
+        logger.info("database %s: what this node had written after the backup is there again", self.database.name)
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.tables is None and not self.since_ms
 
     def _tell(self, reason: str) -> None:
         if reason != self.reason:
@@ -162,7 +183,7 @@ class Inbox:
             self._tell(_words(found))
             return None
         self._whole = start - 1
-        if not found.info.messages and found.info.last > read:
+        if not found.info.messages and found.info.last > read and self._is_whole:
             await found.close()
             raise NeedsCopy("its stream was emptied, and it is not known what was in it")
         return found
@@ -173,7 +194,13 @@ class Inbox:
         for message in batch:
             self.on_received(len(message.data))
             try:
-                taken = self._assemble(message)
+                try:
+                    taken = self._assemble(message)
+                except OtherIncarnation:
+                    await self._apply(transactions, last)
+                    transactions, last = [], 0
+                    self._begin(message)
+                    taken = self._assemble(message)
             except (WireError, NeedsCopy):
                 await self._apply(transactions, last)  # those before it are right
                 raise
@@ -181,27 +208,45 @@ class Inbox:
                 if taken.definitions:
                     await self._apply(transactions, last)
                     transactions, last = [], 0
-                    await adopt(self.database, self.node, taken.definitions)
-                transactions += taken.transactions
+                    await adopt(self.database, self.node, self._wanted(taken.definitions))
+                transactions += only_of(taken.transactions, self.tables, self.since_ms)
                 last = self.received = taken.last_lsn
             if self._assembler is not None and not self._assembler.has_part:
                 self._whole = message.sequence
         await self._apply(transactions, last)
 
+    def _wanted(self, definitions: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        if self.tables is None:
+            return definitions
+        return {name: data for name, data in definitions.items() if name in self.tables}
+
     def _assemble(self, message: StreamMessage) -> Delivery | Taken:
-        """Raises NeedsCopy, WireError."""
+        """Raises NeedsCopy, WireError; OtherIncarnation."""
+        if self._assembler is None:
+            self._begin(message)
+        assert self._assembler is not None
         try:
-            if self._assembler is not None:
-                return self._assembler.take(message.headers, message.data)
-            incarnation = read_head(message.headers).incarnation
-        except OtherIncarnation as other:
-            incarnation = other.incarnation
+            return self._assembler.take(message.headers, message.data)
         except (Gap, TransactionTooLarge) as error:
-            raise NeedsCopy(str(error)) from error
-        self.origin = Origin(self.node, incarnation)
-        self.applied = self._state.applied(self.database.snapshot(), self.origin)
-        self._assembler = Assembler(incarnation, self.applied)
-        return self._assemble(message)
+            if self._is_whole:
+                raise NeedsCopy(str(error)) from error
+            if isinstance(error, TransactionTooLarge):
+                return Taken.PART  # the next one finds that it is missing
+            head = read_head(message.headers)
+            if head.chunk > 1:
+                return Taken.PART
+            self._assembler = Assembler(head.incarnation, head.previous)
+            return self._assembler.take(message.headers, message.data)
+
+    def _begin(self, message: StreamMessage) -> None:
+        """With the incarnation of a message. Raises WireError, OwnLogReached."""
+        head = read_head(message.headers)
+        snapshot = self.database.snapshot()
+        if self.node == self.database.node and head.incarnation == self._state.incarnation(snapshot):
+            raise OwnLogReached
+        self.origin = Origin(self.node, head.incarnation)
+        self.applied = applied_before(self.database, self.origin, head.former)
+        self._assembler = Assembler(head.incarnation, self.applied)
 
     async def _apply(self, transactions: list[RemoteTransaction], last: int) -> None:
         """Apply all of them, and note that everything up to `last` is applied. Raises WireError for one that cannot be, NeedsCopy, Problem."""
@@ -240,6 +285,19 @@ class Inbox:
                 conflict.table,
                 conflict.attribute,
             )
+
+
+def applied_before(database: Database, origin: Origin, former: tuple[bytes, int] | None) -> int:
+    """LSN up to which what the origin has committed is applied. `former`: of it, see `ReplicationState.former`: what is applied of that counts."""
+    state, snapshot = database.replication, database.snapshot()
+    assert state is not None
+    found = state.applied(snapshot, origin)
+    if not found and former is not None:
+        found = min(applied_before(database, Origin(origin.node, former[0]), None), former[1])
+    own = state.former(snapshot)
+    if own is not None and (origin.node, origin.incarnation) == (database.node, own[0]):
+        found = max(found, own[1])
+    return found
 
 
 def _words(end: End) -> str:

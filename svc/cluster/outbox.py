@@ -7,6 +7,7 @@ stored twice or overtakes another, and of two processes that publish by mistake 
     stream                                   reading begins
     has messages of this incarnation         behind L of the last one
     had some, and is empty: they were old    behind what is noted in `$replication`, or, if that is nothing, with the log
+    has messages of the incarnation before   behind L of the last one, but no later than the two part
     is new, or has another incarnation       with the log
 
 Where the log does not begin with LSN 1 any more, a reader that has nothing finds a gap, and copies the database.
@@ -19,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from svc.cluster.packing import LogPacker, Row
 from svc.cluster.streams import Accepted, Publication
@@ -78,8 +79,10 @@ class Outbox:
         *,
         is_sent: Callable[[Table], bool],
         noted: Callable[[], int],
+        former: tuple[bytes, int] | None = None,
     ) -> None:
-        """`connect`: waits until the engine can be reached. `is_sent`: whether entries of a table are. `noted`: what `$replication` says was published."""
+        """`connect`: waits until the engine can be reached. `is_sent`: whether entries of a table are. `noted`: what `$replication` says was published;
+        `former`: what it says of an incarnation before this one."""
         self.database = database
         self.published = self.sent = -1
         self.position: tuple[str, int] | None = None
@@ -92,6 +95,7 @@ class Outbox:
         self._connect = connect
         self._is_sent = is_sent
         self._noted = noted
+        self._former = former
         self._now = database.store.clock.monotonic
         self._left_out: set[int] = set()
         self._packer = LogPacker(node, incarnation)
@@ -139,6 +143,8 @@ class Outbox:
                 if message is None:
                     await self.database.store.slices.take()
                     continue
+                if self._former is not None:
+                    message = structs.replace(message, former=self._former)
                 outcome = await stream.publish(message, sequence)
                 if type(outcome) is not Accepted:
                     raise NotPublished(f"the engine did not store a message: {outcome}")
@@ -169,6 +175,8 @@ class Outbox:
                 raise NotPublished(
                     f"its stream has entries up to {found}, and its log ends with {log.newest_lsn(snapshot)}: the files of another time were put in their place"
                 )
+        elif end.head is not None and self._former is not None and end.head.incarnation == self._former[0]:
+            found = min(end.head.last_lsn, self._former[1])
         else:
             found = self._noted() if end.head is None and end.was_used else 0
         found = max(found, log.first_lsn(snapshot) - 1)

@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from svc.cluster.wire import BATCH, CHUNK, Message, encode_body, encode_entry
 from svc.store.log.entries import FORMAT, FORMATS, HAS_USER, HAS_VALUE, HEADER, HEADER_SIZE, INVALIDATE, REPEATED, open_entry
-from svc.store.values.records import IS_COPY
+from svc.store.values.records import IS_COPY, version_of, without_refresh
 
 Row = tuple[int, bytes]
 """(LSN, encoded entry), as the log has it."""
@@ -34,8 +34,8 @@ class LogPacker:
 
     If a message could not be published, go on with a new one: what had to be defined is no longer known here.
 
-    Not sent either: what other nodes have written, own writes that are in the log again, copies of what a source has, expiry (each node's clock does that),
-    moves (`relocate`).
+    Not sent either: what other nodes have written, own writes that are in the log again, what was fetched from a source, expiry (each node's clock does
+    that), moves (`relocate`).
     """
 
     def __init__(self, node: str, incarnation: bytes, *, left_out: Container[int] = (), batch: int = BATCH, chunk: int = CHUNK) -> None:
@@ -122,7 +122,9 @@ class LogPacker:
             if flags & HAS_VALUE:
                 value = data[value_at : value_at + value_size]
                 if value and value[0] & IS_COPY:
-                    continue
+                    if version_of(value) != version:  # that of the source: it was fetched
+                        continue
+                    value = without_refresh(value)
             name = data[HEADER_SIZE:node_at]
             table = tables.get(name) or self._remember(name)
             entry: tuple[Any, ...] = (kind, table, data[key_at:names_at], value, Raw(data[names_at:value_at]))

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from svc.cluster.client import Connection, Unavailable
+from svc.cluster.exchange import Tables
 from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.link import Link, cancelled
 from svc.cluster.names import stream_name
@@ -52,8 +53,8 @@ class Peer:
             await self.remove(name)
         await self.link.close()
 
-    def add(self, database: Database) -> None:
-        """Read what it writes to this database. Raises ValueError for names that no stream can have."""
+    def add(self, database: Database, tables: Tables = None, since_ms: float = 0.0) -> None:
+        """Read what it writes to this database, or to these of its tables, from this time on. Raises ValueError for names that no stream can have."""
         name = stream_name(database.name, self.name)
         inbox = Inbox(
             database,
@@ -63,6 +64,7 @@ class Peer:
             self._fetch_definitions,
             partial(self._on_needs_copy, database.name, self.name),
         )
+        inbox.tables, inbox.since_ms = tables, since_ms
         inbox.on_applied = lambda: self.on_applied(database.name)
         inbox.on_received = lambda size: self.on_received(database.name, size)
         self.inboxes[database.name] = inbox
@@ -131,7 +133,12 @@ class Peer:
         return open_reader
 
     async def _fetch_definitions(self, names: tuple[str, ...]) -> Mapping[str, bytes]:
-        raise StoreFailure(f"There is no table {', '.join(names)}, and no definition has come with what was written to it")
+        return await no_definitions(names)
+
+
+async def no_definitions(names: tuple[str, ...]) -> Mapping[str, bytes]:
+    """Raises StoreFailure."""
+    raise StoreFailure(f"There is no table {', '.join(names)}, and no definition has come with what was written to it")
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -28,15 +28,18 @@ from svc.cluster.copy_offers import COPY, COPY_PIECE, CopyOffers
 from svc.cluster.copying import DatabaseCopying
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
+from svc.cluster.exchange import Exchange, exchange_of
 from svc.cluster.external_engine import ExternalEngine, ExternalServers
 from svc.cluster.figures import replication_families
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
+from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
-from svc.cluster.peer import Peer
+from svc.cluster.peer import Peer, no_definitions
 from svc.cluster.positions import NOTICE, Positions
+from svc.cluster.reader import End, Lost, StreamReader
 from svc.cluster.requests import NodeRequests
 from svc.cluster.streams import StreamFailed, maybe_stream, purge_stream
 from svc.errors import ClientError, NotFound, Problem, ServerError
@@ -108,7 +111,7 @@ class Replication:
         self._address_of = address_of
         self._trust = Trust(options.node)
         self._routed: tuple[Mapping[str, Any], ...] = ()
-        self._addresses: dict[str, NodeAddress] = {}
+        self._addresses: dict[str, tuple[NodeAddress, Exchange]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._engine_up = asyncio.Event()
         self.requests = NodeRequests(options.node)
@@ -118,7 +121,7 @@ class Replication:
         self.positions.on_confirmed.append(self.confirmations.look)
         self.copying: dict[str, DatabaseCopying] = {}
         self._paused: set[str] = set()  # databases that are being replaced by a copy
-        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent)
+        self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent, self._may_read)
         self.requests.answer(COPY, self._offers.copy)
         self.requests.answer(COPY_PIECE, self._offers.piece)
         self._working: list[asyncio.Task[None]] = []
@@ -190,20 +193,24 @@ class Replication:
         self.registry_changed()
 
     def look_at_databases(self) -> None:
-        """A database was made, or dropped."""
+        """A database was made, or dropped, or is another one now: restored. That is begun with at the next look, when all that belongs to the former one has
+        ended."""
         if self.engine is None:
             return
         found = {name: database for name, database in self._store.databases.items() if self._options.is_replicated(name)}
-        for name in self.outboxes.keys() - found.keys():
+        former = [name for name, outbox in self.outboxes.items() if found.get(name) is not outbox.database]
+        for name in former:
             self.outboxes.pop(name)
             self._close(cancelled(self._tasks.pop(name)))
             self._close(cancelled(self._tasks.pop(_copy_task(name))))
             self._close(cancelled(self._tasks.pop(_note_task(name))))
+            if _own_task(name) in self._tasks:
+                self._close(cancelled(self._tasks.pop(_own_task(name))))
             self.copying.pop(name)
             self._paused.discard(name)
             for peer in self.peers.values():
                 self._close(peer.remove(name))
-        for name in found.keys() - self.outboxes.keys():
+        for name in found.keys() - self.outboxes.keys() - set(former):
             try:
                 self._add_database(found[name])
             except (Problem, ValueError) as error:
@@ -222,6 +229,7 @@ class Replication:
             partial(self._open_stream, database.name),
             is_sent=is_sent,
             noted=lambda: state.published(database.snapshot()),
+            former=state.former(database.snapshot()),
         )
         outbox.on_sent = lambda size: options.record(size, "bytes-sent", f"{options.node}.{database.name}", METHOD, "egress")
         outbox.on_published = partial(self.confirmations.look, database.name)
@@ -229,7 +237,7 @@ class Replication:
         copying = DatabaseCopying(
             database,
             options.directory / "copies",
-            lambda: self.peers,
+            partial(self._sources_of, database.name),
             partial(self._pause, database),
             partial(self._go_on, database),
             own_stream=stream_name(database.name, options.node),
@@ -241,15 +249,18 @@ class Replication:
         loop = asyncio.get_running_loop()
         self._tasks[database.name] = loop.create_task(outbox.run())
         self._tasks[_copy_task(database.name)] = loop.create_task(copying.run())
+        if state.former(database.snapshot()) is not None and database.name not in self._paused:
+            self._tasks[_own_task(database.name)] = loop.create_task(self._read_own(database))
         self._tasks[_note_task(database.name)] = loop.create_task(self._note_published(outbox))
         for peer in self.peers.values():
             self._read_from(peer, database)
 
     def _read_from(self, peer: Peer, database: Database) -> None:
-        if database.name in self._paused:
+        exchange = self._addresses[peer.name][1]
+        if database.name in self._paused or not exchange.reads(database.name):
             return
         try:
-            peer.add(database)
+            peer.add(database, exchange.tables(database.name), exchange.since_ms)
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {database.name} is not read from {peer.name!r:.100}: {error}")
 
@@ -284,6 +295,20 @@ class Replication:
             raise ServerError(f"The stream could not be shortened: {error}", 503, "UNREACHABLE") from None
         self._log.info(f"database {database}: {dropped} messages were dropped from its stream")
 
+    async def _read_own(self, database: Database) -> None:
+        """What this node had written after the backup of which the database was restored is in its own stream."""
+        node = self._options.node
+        name = stream_name(database.name, node)
+
+        async def open_reader(start: int, created: str | None) -> Reader | End:
+            await self._engine_up.wait()
+            connection = None if self.engine is None else self.engine.connection
+            return (
+                Lost("the engine does not run") if connection is None else await StreamReader.open(connection, name, start, created=created)
+            )
+
+        await Inbox(database, node, name, open_reader, no_definitions).run()
+
     # --- copies ------------------------------------------------------------------------------------------------------------------------
 
     def _needs_copy(self, database: str, node: str) -> None:
@@ -300,8 +325,17 @@ class Replication:
     def _go_on(self, database: Database) -> None:
         if database.name in self._paused and database.name in self.outboxes:
             self._paused.discard(database.name)
+            self.blob_transfers.look(database.name)
             for peer in self.peers.values():
                 self._read_from(peer, database)
+
+    def _sources_of(self, database: str) -> dict[str, Peer]:
+        """Nodes of which the database may be copied: all that they write to it is read."""
+        return {name: peer for name, peer in self.peers.items() if self._addresses[name][1].is_whole(database)}
+
+    def _may_read(self, node: str) -> bool:
+        known = self._trust.nodes.get(node)
+        return known is not None and known.may_read
 
     def _database_of(self, name: str) -> Database | None:
         outbox = self.outboxes.get(name)
@@ -351,23 +385,25 @@ class Replication:
 
     def _look_at_nodes(self, changed: Container[str] = ()) -> None:
         """Begin with nodes that are new, end with those that are not known any more, or are somewhere else now. `changed`: they begin again."""
-        found = self._addressed(self._records(NODE_TABLE))
-        taken = set(found.values())
-        for name, address in self._addressed(self._routed).items():
-            if address not in taken:  # a route that has an address for a name
-                found.setdefault(name, address)
+        found: dict[str, tuple[NodeAddress, Exchange]] = {}
+        for name, record in self._nodes().items():
+            address = self._address_of(record) if name != self._options.node else None
+            if address is not None:
+                found[name] = address, exchange_of(record)
         for name in list(self.peers):
             if name in changed or found.get(name) != self._addresses.get(name):
                 self._close(self.peers.pop(name).close())
+        self._addresses = found
         for name in found.keys() - self.peers.keys():
-            peer = self.peers[name] = Peer(name, self._options.node, partial(self._connect, name, found[name]), self._log, self._needs_copy)
+            peer = self.peers[name] = Peer(
+                name, self._options.node, partial(self._connect, name, found[name][0]), self._log, self._needs_copy
+            )
             peer.on_connected = partial(self._connected, name)
             peer.on_received = partial(self._received, name)
             peer.on_applied = partial(self._applied, name)
             for outbox in self.outboxes.values():
                 self._read_from(peer, outbox.database)
             peer.start()
-        self._addresses = found
 
     def _addressed(self, records: Iterable[Mapping[str, Any]]) -> dict[str, NodeAddress]:
         """The addresses of other nodes, by name."""
@@ -419,8 +455,20 @@ class Replication:
         records = (decode(raw) for _, raw in database.tables[table].scan(database.snapshot()))
         return [record for record in records if isinstance(record.get("name"), str)]
 
+    def _nodes(self) -> dict[str, Mapping[str, Any]]:
+        """All that is known of nodes, by name: what the registry does not say of one, its route may say. A route may have an address for a name."""
+        found: dict[str, Mapping[str, Any]] = {record["name"]: record for record in self._records(NODE_TABLE)}
+        taken = [self._address_of(record) for record in found.values()]
+        for route in self._routed:
+            record = found.get(route["name"])
+            if record is not None:
+                found[route["name"]] = {**route, **{name: value for name, value in record.items() if value is not None}}
+            elif self._address_of(route) not in taken:
+                found[route["name"]] = route
+        return found
+
     def _read_trust(self) -> Trust:
-        nodes = {record["name"]: record for record in (*self._routed, *self._records(NODE_TABLE))}
+        nodes = self._nodes()
         found = trust_of(self._options.node, nodes.values(), self._records(CERTIFICATE_TABLE), public=self._public)
         return found if self._options.port.certificate is not None else self._with_addresses(found, nodes.values())
 
@@ -435,6 +483,10 @@ class Replication:
 def _copy_task(database: str) -> str:
     """Its name among tasks: no database has it."""
     return f"copy of {database}"
+
+
+def _own_task(database: str) -> str:
+    return f"own log of {database}"
 
 
 def _note_task(database: str) -> str:
@@ -460,7 +512,7 @@ def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequen
         except (ClientError, TypeError):
             revoked = frozenset()
         own = tuple(each["certificate"] for each in certificates if each.get("is_authority") is not True and _is_of(each, name))
-        known[name] = KnownNode(name, own, revoked, frozenset())
+        known[name] = KnownNode(name, own, revoked, frozenset(), may_read=exchange_of(record).sends)
     authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority") is True and _has_text(each))
     return Trust(node, known, authorities, public)
 

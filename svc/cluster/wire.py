@@ -30,9 +30,10 @@ MAX_NAMES = 1 << 23  # bytes of the names of attributes in an entry that comes i
 MAX_LSN = (1 << 63) - 1
 _LEVEL = 1  # of Zstandard
 
-F, L, P, I, C = "F", "L", "P", "I", "C"  # noqa: E741 - names of headers
+F, L, P, I, C, B = "F", "L", "P", "I", "C", "B"  # noqa: E741 - names of headers
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _INCARNATION = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_FORMER = re.compile(r"([0-9a-f]{16}) (0|[1-9][0-9]{0,18})", re.ASCII)
 _CHUNK = re.compile(r"([1-9][0-9]{0,8})(?:/([1-9][0-9]{0,8}))?", re.ASCII)
 
 
@@ -44,14 +45,18 @@ class UnknownFormat(WireError):
     """A newer version of svc has written the message: it can be read after an upgrade."""
 
 
-class Head(msgspec.Struct, gc=False, frozen=True):
-    """What the headers of a message say. All LSNs are those of the origin."""
-
+class _Place(msgspec.Struct, gc=False, frozen=True):
     last_lsn: int  # L: a node that has applied this message has all up to it
     previous: int  # P: L of the message before it
     incarnation: bytes  # I: in which these LSNs count
     chunk: int = 0  # C: from 1 on, if there are several for one transaction; 0: it is whole
     chunks: int = 0  # how many there are, as the last one says; 0: more follow
+
+
+class Head(_Place, frozen=True, kw_only=True):
+    """What the headers of a message say. All LSNs are those of the origin."""
+
+    former: tuple[bytes, int] | None = None  # B: the incarnation before this one, and the LSN up to which both are the same
 
 
 class Message(Head, frozen=True):
@@ -63,6 +68,8 @@ class Message(Head, frozen=True):
         found = {F: _FORMAT_TEXT, L: str(self.last_lsn), P: str(self.previous), I: self.incarnation.hex()}
         if self.chunk:
             found[C] = f"{self.chunk}/{self.chunks}" if self.chunks else str(self.chunk)
+        if self.former is not None:
+            found[B] = f"{self.former[0].hex()} {self.former[1]}"
         return found
 
 
@@ -138,9 +145,16 @@ def read_head(headers: Mapping[str, str] | None) -> Head:
         chunk, chunks = int(found[1]), int(found[2] or 0)
         if chunks and chunks != chunk:
             raise WireError("Only the last chunk says how many there are")
+    former = None
+    said = headers.get(B)
+    if said is not None:
+        found = _FORMER.fullmatch(said) if isinstance(said, str) else None
+        if found is None or int(found[2]) > MAX_LSN:
+            raise WireError("The message does not say where its incarnation began")
+        former = bytes.fromhex(found[1]), int(found[2])
     if last_lsn < previous or (chunk and not chunks and last_lsn != previous):
         raise WireError(f"The message cannot lead from LSN {previous} to {last_lsn}")
-    return Head(last_lsn, previous, bytes.fromhex(incarnation), chunk, chunks)
+    return Head(last_lsn, previous, bytes.fromhex(incarnation), chunk, chunks, former=former)
 
 
 def _number(headers: Mapping[str, str], name: str) -> int:

@@ -336,7 +336,7 @@ class ItemEvent:
 
 SENT = frozenset(("put", "message", "delete"))
 _TYPES = SENT | {"invalidate", "patch", "relocate", "end_txn"}
-_MEMBERS = frozenset(("type", "id", "value", "version", "timestamp", "localTime", "coalesced", "begin_txn", "user"))
+_MEMBERS = frozenset(("type", "id", "value", "version", "timestamp", "localTime", "node", "coalesced", "begin_txn", "user"))
 _OF_ROWS = {"snapshot": "put", "enter": "put", "update": "put", "leave": "delete"}  # events of a live query
 
 

@@ -45,7 +45,7 @@ $ curl -su "$LOGIN" http://localhost:9925/ -H 'Content-Type: application/json' -
 - **Numbers** may be sent as strings (`"limit": "10"`), and the name of a table as a number. Messages name a field as it was sent.
 - **Aliases**: `schema` for `database`, `hash_values` for `ids`, `search_attribute`, `search_type` and `search_value` in conditions. A body without `database` means `data`.
 - **Jobs**: a long operation responds at once with a `job_id`; [`get_job`](jobs.md#get_job) shows its progress, `cancel_job` ends it.
-- `replicated: true` also runs the operation on the other nodes of a cluster; on a single node it changes nothing. `impersonate` runs it with [the rights of another user](../security.md#trying-rights).
+- `replicated: true` also runs the operation on the other nodes of a cluster; on a single node it changes nothing. `replicatedConfirmation: 2` has a write answered when two other nodes have committed it (super users). `impersonate` runs it with [the rights of another user](../security.md#trying-rights).
 - `GET /health` responds with 200 while the process works, `GET /ready` as long as a load balancer should send requests: 503 while the server stops, or after `set_status` with
   `{"id":"availability","status":"Unavailable"}`. `GET /api/openapi/operations` returns the reference as an OpenAPI document.
 """

@@ -173,6 +173,11 @@ class LogEvent(Mapping[str, Any]):
     def user(self) -> str | None:
         return self.change.user
 
+    @property
+    def node(self) -> str | None:
+        """That has made the change, if it is not this one."""
+        return self.change.node
+
     def members(self, native: bool) -> dict[str, Any]:
         known = self._native if native else self._json
         if known is None:
@@ -195,6 +200,8 @@ class LogEvent(Mapping[str, Any]):
             "timestamp": version,
             "localTime": self.local_time,
         }
+        if change.node is not None:
+            made["node"] = change.node
         if self.coalesced > 1:
             made["coalesced"] = self.coalesced
         if self.view.transactions:
@@ -245,7 +252,7 @@ class Change:
     """One entry of the log. `after`: the record as the entry left it, or the message, undecoded; None: no record. `patch`: what a patch has set.
 
     `transaction`: LSN of the first entry of the same one. `values`: of attributes, for the conditions of groups. `txn`: of the entry or later, for
-    patches. A change is immutable.
+    patches. `node`: the other node that has made it; None: this one. A change is immutable.
     """
 
     __slots__ = (
@@ -256,6 +263,7 @@ class Change:
         "kind",
         "lsn",
         "mqtt",
+        "node",
         "patch",
         "size",
         "table",
@@ -273,6 +281,7 @@ class Change:
         self.transaction = entry.transaction
         self.version = whole_number(entry.version)
         self.user = entry.user
+        self.node = None if entry.node in ("", table.database.node) else entry.node
         self.mqtt = entry.mqtt
         self.patch = entry.value if kind == PATCH else None
         if entry.is_merged:

@@ -5,6 +5,7 @@ processes; a database without it has neither. Each row is written in the transac
 applied never differ:
 
     incarnation             8 random bytes, others when the database is restored: LSNs of its log count within one
+    former                  if the database was restored: the incarnation before, and the LSN up to which its log is ours
     clock                   the highest version that the versions of this node have to exceed, and the highest of all that were applied: two doubles.
                             They differ once a node has sent versions far ahead of the time here
     published               LSN up to which the log was given to the engine
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from svc.store.env import Handle, Txn
 
 _INCARNATION = b"incarnation"
+_FORMER = b"former"
 _CLOCK = b"clock"
 _PUBLISHED = b"published"
 _ORIGIN = b"o"
@@ -67,11 +69,18 @@ class ReplicationState:
         """Of this database."""
         return txn.get(_INCARNATION, b"", self._handle)
 
-    def renew_incarnation(self, txn: Txn) -> bytes:
-        """The log goes on from here as that of another database: it was restored, or is a copy."""
-        made = urandom(INCARNATION_BYTES)
+    def renew_incarnation(self, txn: Txn, newest: int = 0) -> bytes:
+        """The log goes on from here as that of another database: it was restored, or is a copy. `newest`: LSN of the newest entry now."""
+        made, before = urandom(INCARNATION_BYTES), self.incarnation(txn)
+        if before:
+            self._put(txn, _FORMER, before + _NUMBER.pack(newest))
         self._put(txn, _INCARNATION, made)
         return made
+
+    def former(self, txn: Txn) -> tuple[bytes, int] | None:
+        """(incarnation before this one, LSN up to which its log is ours); None: the database was not restored."""
+        row = txn.get(_FORMER, None, self._handle)
+        return None if row is None else (row[:INCARNATION_BYTES], _NUMBER.unpack_from(row, INCARNATION_BYTES)[0])
 
     def applied(self, txn: Txn, origin: Origin) -> int:
         """LSN up to which what the origin has committed was applied; 0: nothing was."""

@@ -229,6 +229,8 @@ export interface ChangeEvent<Key, Row> {
   version: number
   timestamp: number
   localTime: number
+  /** Another node of the cluster, that has made the change. */
+  node?: string
   index?: number
 }
 

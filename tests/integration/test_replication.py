@@ -162,3 +162,23 @@ def test_the_content_of_blobs_follows_also_after_a_kill(nodes: list[Node]) -> No
             answer = node.http.get(f"/Item/{key}/file")
             assert answer.content == data and answer.headers["content-type"] == "application/octet-stream"
     wait_until(lambda: 'type="blob"' in metrics(a))
+
+
+def test_of_a_node_with_subscriptions_only_these_tables_are_taken(tmp_path: Path, app: Path) -> None:
+    a, b = (Node(tmp_path, name, app) for name in ("a", "b"))
+    b.join(a)
+    a.put("first", n=1)
+    wait_until(lambda: set(b.items()) == {"first"})
+    subscription = {"database": "data", "table": "Item", "subscribe": True, "publish": True}
+    b.operate(operation="set_node_replication", node_name="a", subscriptions=[subscription])
+    wait_until(lambda: 'svc_replication_reading{node="a",database="system"}' not in metrics(b))
+    a.operate(operation="create_table", table="Other", primary_key="id")
+    a.operate(operation="insert", table="Other", records=[{"id": "o"}])
+    a.put("second", n=2)
+    wait_until(lambda: set(b.items()) == {"first", "second"})
+    assert "Other" in a.operate(operation="describe_database", database="data")
+    assert "Other" not in b.operate(operation="describe_database", database="data")
+    b.put("third", n=3)
+    wait_until(lambda: set(a.items()) == {"first", "second", "third"})
+    for node in (a, b):
+        node.stop()

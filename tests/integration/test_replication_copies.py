@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.conftest import LIMIT
 from tests.integration.replicating import Node, make_app
 from tests.support.waiting import wait_until
 
@@ -134,3 +137,41 @@ def test_a_stream_is_purged_while_a_node_is_away(nodes: list[Node]) -> None:
     assert set(a.items()) == {"late", "counter", *(f"k{number}" for number in range(20))}
     assert a.items()["counter"]["n"] == 120
     wait_until(lambda: has_logged(b, "database data: the copy from a is in place"))
+
+
+def run_job(node: Node, **body: Any) -> None:
+    started = node.operate(**body)
+    wait_until(lambda: node.operate(operation="get_job", id=started["job_id"])[0]["status"] == "COMPLETE")
+
+
+def test_a_backup_is_restored_on_one_node(nodes: list[Node]) -> None:
+    a, b, _ = nodes
+    b.join(a)
+    a.put("counter", n=0)
+    a.put("gone", n=1)
+    b.add("counter", 1)
+    wait_until(lambda: are_equal([a, b]) and a.items()["counter"]["n"] == 1)
+    run_job(a, operation="create_backup", database="data")
+    number = a.operate(operation="list_backups", database="data")[0]["backup_id"]
+    for _ in range(10):
+        a.add("counter", 10)
+        b.add("counter", 100)
+    a.put("later", n=3)
+    a.http.delete("/Item/gone").raise_for_status()
+    wait_until(lambda: are_equal([a, b]) and a.items()["counter"]["n"] == 1101)
+    a.stop()
+    command = [sys.executable, "-m", "svc", "restore_backup", "database=data", f"backup_id={number}"]
+    subprocess.run(command, env=a.process.env, check=True, timeout=LIMIT, capture_output=True)
+    a.start()
+    wait_until(lambda: are_equal([a, b]) and "later" in a.items())
+    a.add("counter", 1000)
+    b.add("counter", 10000)
+    a.put("last", n=4)
+    wait_until(lambda: are_equal([a, b]) and "last" in b.items())
+    wait_until(lambda: has_logged(a, "what this node had written after the backup is there again"))
+    assert not any(has_logged(node, "database data: it is copied") for node in (a, b))
+    assert a.items()["counter"]["n"] == 12101 and "gone" not in a.items()
+    a.kill()
+    a.start()
+    a.add("counter", 1)
+    wait_until(lambda: are_equal([a, b]) and b.items()["counter"]["n"] == 12102)

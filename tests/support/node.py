@@ -24,6 +24,7 @@ from svc.clock import FakeClock
 from svc.connection import Connections, Timeouts
 from svc.connection.input_share import InputShare
 from svc.content.registry import ContentTypes
+from svc.http.confirmed_writes import ConfirmedWrites
 from svc.http.cors import Cors
 from svc.http.dispatch import Dispatcher
 from svc.listeners.port_listeners import PortListeners
@@ -153,6 +154,7 @@ class Node:
         upgrades = UpgradeChain(self.sockets)
         upgrades.serve_with(ResourceSockets(self.resources, self.types, self._loop, reactor.report_stream))
         self.dispatcher = make_dispatcher(rest, identifier, Cors(OriginPolicy()), self.recorder, reactor, upgrades=upgrades)
+        self.dispatcher.confirmed_writes = ConfirmedWrites(self.store)
         self.prepared = PreparedRequests(self.dispatcher, rest, self.resources, identifier, self.recorder)
         if type(self.dispatcher) is Dispatcher:
             self.dispatcher.prepared = self.prepared

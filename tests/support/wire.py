@@ -21,7 +21,7 @@ from svc.store.log.entries import (
     placeholder,
 )
 from svc.store.values.keys import encode_key
-from svc.store.values.records import encode, is_copy
+from svc.store.values.records import encode, is_copy, version_of, without_refresh
 from svc.store.writing.remote_transaction import RemoteEntry, RemoteTransaction
 
 NODE = "node-a"
@@ -84,9 +84,12 @@ def sent(rows: Iterable[Row], after: int = 0) -> list[RemoteTransaction]:
             found[entry.transaction].last_lsn = entry.lsn
         if entry.lsn <= after or entry.node != NODE or entry.kind not in (PUT, PATCH, DELETE, MESSAGE, INVALIDATE):
             continue
-        if entry.table_number in LEFT_OUT or not entry.table_number or (entry.value is not None and is_copy(entry.value)):
+        value = entry.value
+        if value is not None and is_copy(value):
+            value = without_refresh(value) if version_of(value) == entry.version else b""
+        if entry.table_number in LEFT_OUT or not entry.table_number or value == b"":
             continue
-        remote = RemoteEntry(entry.kind, entry.table, entry.key, entry.value, entry.changed, entry.mqtt)
+        remote = RemoteEntry(entry.kind, entry.table, entry.key, value, entry.changed, entry.mqtt)
         found.setdefault(
             entry.transaction,
             RemoteTransaction(entry.transaction, entry.lsn, entry.version, entry.wall_ms, entry.user, entry.operation, entry.trace_id, []),

@@ -136,13 +136,15 @@ def _renew_incarnation(directory: Path) -> None:
     """To other nodes that take part in the database in `directory`, its log goes on from here as that of another one: they may have what the backup lacks."""
     env = open_private(directory)
     try:
-        definitions = env.open_db(DEFINITIONS_STORE.encode(), create=False)
+        definitions, log = [env.open_db(name.encode(), create=False) for name in (DEFINITIONS_STORE, LOG_STORE)]
         with env.begin() as reading:
             if reading.get(REPLICATION_KEY, None, definitions) is None:
                 return
+            cursor = reading.cursor(log)
+            newest = int.from_bytes(cursor.key()) if cursor.last() else 0
         state = ReplicationState(env.open_db(REPLICATION_STORE.encode(), create=False))
         with env.begin(write=True) as txn:
-            state.renew_incarnation(txn)
+            state.renew_incarnation(txn, newest)
     finally:
         env.close()
 

@@ -123,6 +123,16 @@ def is_copy(raw: bytes) -> bool:
     return bool(raw[0] & IS_COPY)
 
 
+def without_refresh(raw: bytes) -> bytes:
+    """A copy of what a source has, as a record that is none.
+
+    >>> without_refresh(frame(b"x", 1.0, 2, 3.0, 0, 4.0)) == frame(b"x", 1.0, 2, 3.0)
+    True
+    """
+    at = payload_at(raw)
+    return bytes((raw[0] & ~IS_COPY,)) + raw[1 : at - 8] + raw[at:]
+
+
 def is_partial(raw: bytes) -> bool:
     """Whether no more is left of it than its key and what indexes are made of: the source has the rest."""
     return bool(raw[0] & IS_PARTIAL)

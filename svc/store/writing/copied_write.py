@@ -55,6 +55,7 @@ from svc.store.values.records import (
     version_of,
 )
 from svc.store.writing.record_replay import write_of
+from svc.store.writing.remote_blobs import has_files
 from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
 from svc.store.writing.remote_write import MOST_BYTES, ReadWrite, RemoteWriteSet, key_value
 
@@ -95,6 +96,8 @@ class CopiedRecord:
             for entry in history:
                 _check_entry(entry)
             self.record = None if raw is None else decode(_checked(raw))
+            if raw is not None and bool(raw[0] & HAS_FILES) != has_files(self.record):
+                raise ValueError("no blobs in files")
             self.key = history[-1].key if self.record is None else encode_primary(self.record[table.primary_key])
             self.stored = storage_key(self.key)
             if any(entry.key != self.key for entry in history) or (stored is not None and stored != self.stored):
@@ -112,10 +115,9 @@ class CopiedRecord:
                 raise ValueError("an older version")
         except (*DAMAGE, Problem, AttributeError, KeyError) as error:
             raise BadCopy(f"A record of {table.name} that is copied cannot be read") from error
-        if raw is not None and raw[0] & HAS_FILES:
-            raise BadCopy(f"A record of {table.name} has a blob in a file, which cannot be copied yet")
-        if any(each and each[0] & HAS_FILES for entry in history for each in (entry.value, entry.image)):
-            history = [] if raw is not None else history[-1:]
+        said = [each for entry in history for each in (entry.value, entry.image)] + ([] if base is None else [base.value])
+        if (raw is not None and raw[0] & HAS_FILES) or any(each and each[0] & HAS_FILES for each in said):
+            base, history = None, []  # files of what was before are not copied
         self.raw = raw
         self.base = base
         self.history = history
@@ -176,6 +178,8 @@ class CopyWriteSet(RemoteWriteSet):
         self._log_next(copied, has_chain=bool(newest))
         before = self.log.last_lsn
         if copied.record is not None and raw is not None:
+            if raw[0] & HAS_FILES:
+                self.blobs.take(self.txn, self._source, table.number, stored, copied.record)
             old = None if local is None else decode(local)
             self.write_record(table, PUT, key, stored, local, old, copied.record, None, expiry_of(raw), version=version_of(raw))
         elif local is not None:
@@ -221,7 +225,7 @@ class CopyWriteSet(RemoteWriteSet):
                 self._copied = self._boundary(made, base.kind, base.value, base.version)
         elif not history:
             if raw is not None:
-                self._copied = self._boundary(CopiedEntry, PUT, raw, version_of(raw))
+                self._copied = self._boundary(CopiedEntry, PUT, None if raw[0] & HAS_FILES else raw, version_of(raw))
             elif has_chain:
                 self._copied = self._boundary(CopiedRemoval, DELETE, None)
         elif history[0].image is not None:
@@ -256,7 +260,7 @@ class CopyWriteSet(RemoteWriteSet):
             if is_record:
                 entry_value = value
             made = _type_of(copied, self.database.node, is_merged=not is_record)
-        elif copied.kind == PUT and copied.value is not None and _same_payload(copied.value, value):
+        elif copied.kind == PUT and (copied.value is None or _same_payload(copied.value, value)):
             entry_value = value
         self._add(table, key, copied, made, lsn, previous, entry_value, changed, image)
 

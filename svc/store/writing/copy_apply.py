@@ -65,8 +65,12 @@ class CopyHead(msgspec.Struct, array_like=True):
         if not is_right:
             raise BadCopy(f"The copy that {self.node[:100]!r} sends has a head that none can have")
 
-    def applied_of(self, origin: Origin) -> int:
-        return next((lsn for node, incarnation, lsn in self.applied if (node, incarnation) == (origin.node, origin.incarnation)), 0)
+    def known_of(self, own: Origin, former: tuple[bytes, int] | None) -> int:
+        """LSN up to which this node's log was applied there. `former`: see `ReplicationState.former`."""
+        found = {incarnation: lsn for node, incarnation, lsn in self.applied if node == own.node}
+        if own.incarnation in found or former is None:
+            return found.get(own.incarnation, 0)
+        return min(found.get(former[0], 0), former[1])
 
 
 class CopyProgress(msgspec.Struct, array_like=True):
@@ -160,6 +164,7 @@ class _Applying:
         self.state = state
         self.head = head
         self.own = Origin(database.node, state.incarnation(database.snapshot()))
+        self.known = head.known_of(self.own, state.former(database.snapshot()))
         self.own_streams = own_streams
         found = progress_of(database)
         self.at = found if found is not None and found.copy == copy else CopyProgress(copy)
@@ -274,7 +279,7 @@ class _Batch:
             hints = {
                 stream: StreamHint(created, sequence) for stream, created, sequence in head.hints if stream not in applying.own_streams
             }
-            state.end_copying(txn, applied, hints, head.applied_of(own))
+            state.end_copying(txn, applied, hints, applying.known)
         else:
             state.set_copying(txn, _encode(at))
         log.saw(head.version)
@@ -289,6 +294,6 @@ class _CopyLongWrite(LongWrite):
 
     def _open(self, txn: Txn) -> CopyWriteSet:
         applying, database = self._applying, self._database
-        known = applying.head.applied_of(applying.own)
+        known = applying.known
         keeps = known + 1 < database.log.first_lsn(txn)
         return CopyWriteSet(database, applying.head.node, known, keeps=keeps, wall_ms=self.wall_ms, txn=txn)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from svc.store.env import Txn
 
 MAX_SIZE = 1 << 62  # bytes that a reference may claim
+MOST_FILES = 10_000  # in one record
 
 
 class RemoteBlobs:
@@ -58,6 +59,8 @@ class RemoteBlobs:
 def has_files(value: Any) -> bool:
     """Whether there are blobs in files in the value of an entry. Raises ValueError for one that claims what none can have."""
     found = [blob for blob in blobs_in(value) if blob.files is not None]
+    if len(found) > MOST_FILES:
+        raise ValueError("too many blobs")
     if any(blob.is_sized and not 0 <= (blob.size or 0) < MAX_SIZE for blob in found):
         raise ValueError("a blob of a size that none can have")
     return bool(found)

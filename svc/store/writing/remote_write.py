@@ -73,6 +73,7 @@ MOST_CONFLICTS = 100  # values of two records that are reported one by one
 _KINDS = frozenset((PUT, PATCH, DELETE, MESSAGE, INVALIDATE))
 _MAX_NAME = 255  # bytes of the name of a node or a table in the log
 _MAX_USER = 65535
+_NAMES = frozenset((str,))
 _FOREIGN: tuple[type[LogEntry], type[LogEntry]] = (LogEntry, MergedEntry)
 _OWN: tuple[type[LogEntry], type[LogEntry]] = (RepeatedEntry, RepeatedMergedEntry)  # it was sent when it was made
 
@@ -183,6 +184,8 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
             raise ValueError("not a time")
         if kind != MESSAGE:
             data = decoded = decode(value)
+            if not _NAMES.issuperset(map(type, decoded)):
+                raise ValueError("not names")
             if value[0] & HAS_FILES:
                 if not has_files(decoded):
                     raise ValueError("no blobs in files")

@@ -423,3 +423,22 @@ def test_the_check_of_a_database_knows_what_is_yet_to_come(world: World) -> None
     report = check_database(b.path / "data", blob_paths=b.store.blob_paths)
     assert report.ok and any("yet to come" in note for note in report.notes)
     b.open()
+
+
+def test_who_ends_waits_for_those_that_fetch_and_not_for_those_that_are_gone(world: World) -> None:
+    a, b = world["a"], world["b"]
+    a.put("x", b=create_blob(LARGE))
+    a.tell("b")
+    b.peers["a"].break_after = 2
+
+    async def work() -> None:
+        await b.fetch(20)
+        assert a.source.is_busy and not await a.source.drain(0.0)
+        world.clock.advance(6)
+        assert not a.source.is_busy and await a.source.drain(0.0)
+        b.peers["a"].break_after = None
+        b.transfers.connected()
+        await b.fetch()
+        assert not a.source.is_busy, "it has all of it"
+
+    run(work())

@@ -254,3 +254,22 @@ def test_what_fails_unexpectedly_is_tried_again(world: World, monkeypatch: pytes
     world.publish(outbox)
     assert world.keys_read() == [["A"]] and outbox.reason == ""
     assert "cannot be published" in caplog.text
+
+
+def test_a_restored_database_goes_on_where_its_former_log_parts(world: World) -> None:
+    """The stream has one message of what came after the backup, and all of that before it."""
+    world.put("a")
+    last = world.put("b")
+    outbox = world.outbox()
+    world.publish(outbox)
+    count = len(world.stream.messages)
+    world.put("c")
+    restored = Outbox(
+        world.database, "a", b"restored", outbox._connect, is_sent=lambda table: True, noted=lambda: 0, former=(INCARNATION, last - 1)
+    )
+    world.publish(restored)
+    sent = world.stream.messages[count:]
+    assert {message.incarnation for message in sent} == {b"restored"} and sent[0].previous == last - 1 and sent[-1].last_lsn == last + 1
+    assert all(
+        message.former == (INCARNATION, last - 1) and message.headers()["B"] == f"{INCARNATION.hex()} {last - 1}" for message in sent
+    )

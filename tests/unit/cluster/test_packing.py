@@ -63,8 +63,8 @@ def kinds(messages: list[Message]) -> list[int]:
         ({"node": ""}, False),
         ({"table_number": 7}, False),
         ({"table_number": 0}, False),  # what is left of an entry that was removed
-        ({"value": encode({"id": 1}, 1.0, 1, None, refreshed=1e12)}, False),
-        ({"value": encode({"id": 1, "text": "abc" * 2000}, 1.0, 1, None, refreshed=1e12)}, False),  # its entry is packed
+        ({"value": encode({"id": 1}, 0.5, 1, None, refreshed=1e12)}, False),
+        ({"value": encode({"id": 1, "text": "abc" * 2000}, 0.5, 1, None, refreshed=1e12)}, False),  # its entry is packed
         ({"value": encode({"id": 1, "text": "abc" * 2000}, 1.0, 1, None)}, True),
         ({"trace_id": bytes(range(16)), "image": b"image"}, True),
     ],
@@ -75,6 +75,14 @@ def test_which_entries_go(changes: dict[str, Any], goes: bool) -> None:
     found = transactions_in(received(messages))
     assert len(found) == goes
     assert not goes or found == sent(rows)
+
+
+@pytest.mark.parametrize("expiry", [None, 5e12])
+@pytest.mark.parametrize("text", ["x", "abc" * 2000])
+def test_a_write_to_a_table_with_a_source_goes_as_one_to_any_table(text: str, expiry: float | None) -> None:
+    value = encode({"id": 1, "text": text}, 1.0, 1, expiry, refreshed=1e12)  # the version is that of its transaction: it was not fetched
+    (found,) = transactions_in(received(pack([row(1, value=value)])))
+    assert found.entries[0].value == encode({"id": 1, "text": text}, 1.0, 1, expiry)
 
 
 def test_a_transaction_keeps_what_is_left_of_it() -> None:

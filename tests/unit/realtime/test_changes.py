@@ -9,10 +9,12 @@ from svc.query.nodes import Select, SelectItem
 from svc.realtime.changes import Change, LogEvent, View, record_after
 from svc.realtime.live.record_change import change_of, needs_snapshot
 from svc.store import LogEntry, Table
-from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, RELOCATE
+from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.values.records import decode
+from svc.store.values.keys import encode_key
+from svc.store.values.records import decode, encode_payload, frame
 from svc.store.values.validation import Add
+from svc.store.writing.remote_transaction import RemoteEntry
 from tests.support import remote
 from tests.support.scene import Scene
 
@@ -284,3 +286,25 @@ def test_subscribers_and_live_queries_see_what_came_of_a_late_write(scene: Scene
     first, second = change_of(scene.table, put, put, snapshot), change_of(scene.table, delete, delete, snapshot)
     records = [None if raw is None else decode(raw) for raw in (first.before, first.after, second.before, second.after)]
     assert records == [{"a": 1, "id": "a"}, {"a": 1, "id": "a", "b": "late"}, {"a": 1, "id": "a", "b": "late"}, {"a": 1, "id": "a"}]
+
+
+def test_changes_of_other_nodes_come_once_to_each_and_name_the_node(scene: Scene) -> None:
+    scene.database.enable_replication()
+    table, one = scene.subscribe(), scene.subscribe(key="a")
+    assert scene.take(table) == scene.take(one) == []
+    scene.put("a", a=1)
+    for lsn, text in enumerate(("first", "second", "third"), 1):
+        message = RemoteEntry(MESSAGE, "Note", encode_key("a"), frame(encode_payload({"b": text}), 1.0, 1, None))
+        sent = remote.transaction(lsn, remote.START - lsn, [message])  # older than the one before: the order is that of arrival
+        remote.apply_all(scene.database, [(remote.origin("b"), sent)])
+    sent = remote.transaction(9, remote.START + 1e6, [remote.entry(PUT, "a", {"a": 2}, "Note", primary="id")])
+    remote.apply_all(scene.database, [(remote.origin("c"), sent)])
+    scene.put("b", a=3)
+    for source, keys in ((table, "aaaaab"), (one, "aaaaa")):
+        events = scene.take(source)
+        assert [event.id for event in events] == list(keys)
+        assert [event.node for event in events] == [None, "b", "b", "b", "c", None][: len(keys)]
+        assert [event.value["b"] for event in events[1:4]] == ["first", "second", "third"]
+        for native in (True, False):
+            assert [event.members(native).get("node") for event in events] == [event.node for event in events]
+        assert "node" not in events[0].members(False)

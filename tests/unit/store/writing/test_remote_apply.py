@@ -161,6 +161,9 @@ _GOOD = encode({"code": "x"}, 1.0, 1, None)
         RemoteEntry(PUT, "Seat", encode_key("x"), encode({"code": "x"}, 1.0, 1, inf)),
         RemoteEntry(PUT, "Seat", encode_key("x"), encode({"code": "x"}, 1.0, 1, nan)),
         RemoteEntry(PUT, "Seat", encode_key("x"), BLOB),
+        RemoteEntry(MESSAGE, "Seat", encode_key("x"), BLOB),
+        RemoteEntry(PUT, "Seat", encode_key("x"), encode({"code": "x", 1.5: 1}, 1.0, 1, None)),  # what no log could be read with
+        RemoteEntry(PATCH, "Seat", encode_key("x"), encode({b"stock": 1}, 1.0, 1, None)),
         RemoteEntry(PATCH, "Seat", encode_key("x"), encode({"stock": {"__op__": "add", "value": "1"}}, 1.0, 1, None)),
         RemoteEntry(PATCH, "Seat", encode_key("x"), frame(encode_payload([1]), 1.0, 1, None)),
         RemoteEntry(EXPIRE, "Seat", encode_key("x"), None),
