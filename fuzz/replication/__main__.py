@@ -10,7 +10,7 @@ which then has to copy the database. Afterwards
 - all nodes have the same records, versions, tables and attributes, and `svc check` finds nothing on any;
 - these records are what everything that was committed anywhere makes, in order of versions and nodes (schema-and-store §9);
 - each acknowledged write is in the log of its node once, one without outcome at most once; counters have what was acknowledged;
-- a follower at each node was sent each message once.
+- a follower at each node was sent each message once; none twice, if databases were copied: copies have no messages.
 
 The seed decides what clients and faults do, not how they meet: the directory of a failure stays.
 """

@@ -2,23 +2,74 @@
 
 They travel before the first entries that need them, and only add: a table that is missing is made as it is there, one that is here gets the attributes and the
 indexes that it lacks. What both have and define differently stays as each has it, for its application may be about to change it.
+
+One that was dropped here, and is written to there, is asked for:
+
+    request `definitions`    [database, [name ...]]  ->  {name: definition} of those that there are, and are sent
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+import msgspec
+
+from svc.cluster.pieces import RequestRefused
 from svc.cluster.wire import WireError
 from svc.errors import SchemaError
 from svc.store.database import Database
-from svc.store.schema import Attribute, TableDefinition, definition_from_bytes
+from svc.store.schema import Attribute, TableDefinition, definition_from_bytes, definition_to_bytes
+from svc.store.table import Table
 from svc.store.writing.unique_proof import UnprovedChange, prove
 
 logger = logging.getLogger("svc.cluster")
 
+DEFINITIONS = "definitions"  # a kind of requests
+_decode_request = msgspec.msgpack.Decoder(tuple[str, list[str]]).decode
+_decode_answer = msgspec.msgpack.Decoder(dict[str, bytes]).decode
+_encode = msgspec.msgpack.Encoder().encode
 _TRIES = 3  # to find that values are unique, while others write
+
+
+def request_definitions(database: str, names: Iterable[str]) -> bytes:
+    return _encode((database, list(names)))
+
+
+def read_definitions(answer: bytes) -> dict[str, bytes]:
+    """Raises WireError."""
+    try:
+        return _decode_answer(answer)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise WireError("The definitions of tables cannot be read") from error
+
+
+class DefinitionAnswers:
+    """`databases`: those that are replicated. `is_sent`: whether entries of a table are. `may_read`: whether a node may read our streams."""
+
+    def __init__(
+        self,
+        databases: Callable[[str], Database | None],
+        is_sent: Callable[[Table], bool],
+        may_read: Callable[[str], bool] = lambda node: True,
+    ) -> None:
+        self._databases = databases
+        self._is_sent = is_sent
+        self._may_read = may_read
+
+    async def answer(self, node: str, data: bytes) -> bytes:
+        """A `requests.Answerer`."""
+        try:
+            name, names = _decode_request(data)
+        except (msgspec.MsgspecError, ValueError):
+            raise RequestRefused("this is no request for definitions") from None
+        database = self._databases(name) if self._may_read(node) else None
+        if database is None:
+            raise RequestRefused("this node does not have the database")
+        database.snapshot()  # what other processes have changed by now
+        tables = [table for table in map(database.tables.get, names) if table is not None and self._is_sent(table)]
+        return _encode({table.name: definition_to_bytes(table.definition) for table in tables})
 
 
 async def adopt(database: Database, node: str, definitions: Mapping[str, bytes]) -> None:

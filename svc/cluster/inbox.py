@@ -51,7 +51,7 @@ class Reader(Protocol):
 OpenReader = Callable[[int, str | None], Awaitable[Reader | End]]
 """(first sequence, `created` of the stream that it is of, None: of any). Waits until there is a connection. Never raises."""
 FetchDefinitions = Callable[[tuple[str, ...]], Awaitable[Mapping[str, bytes]]]
-"""Asks the node for definitions of tables by name. Raises Problem."""
+"""Asks the node for definitions of tables by name; those that it has are given. Raises Problem, WireError."""
 
 
 class NeedsCopy(Exception):
@@ -270,7 +270,18 @@ class Inbox:
             if not isinstance(refused, MissingTables) or fetched.issuperset(refused.names):
                 raise WireError(refused.message)
             fetched.update(refused.names)
-            await adopt(self.database, self.node, await self._fetch_definitions(refused.names))
+            answer = await self._fetch_definitions(refused.names)
+            found = {name: answer[name] for name in refused.names if name in answer}
+            await adopt(self.database, self.node, self._wanted(found))
+            gone = fetched - found.keys() - self.database.tables.keys()
+            if gone:  # both have dropped it
+                logger.warning(
+                    "database %s: what %s has written to %s is left out: it is neither here nor there any more",
+                    self.database.name,
+                    self.node,
+                    ", ".join(sorted(gone)),
+                )
+                transactions = only_of(transactions, frozenset({entry.table for each in transactions for entry in each.entries} - gone))
 
     def _add(self, more: MergeFigures) -> None:
         figures = self.figures

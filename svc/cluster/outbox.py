@@ -207,12 +207,13 @@ class Outbox:
         if self._generation == self.database.generation:
             return
         self._generation = self.database.generation
+        state = self.database.replication
+        if state is not None:
+            self._left_out |= state.left_out(self.database.snapshot())
         changed = {}
         for name, table in self.database.tables.items():
             if not self._is_sent(table):
-                self._left_out.add(
-                    table.number
-                )  # numbers are not used again, and the log may have entries of a table that is dropped by then
+                self._left_out.add(table.number)  # it may be dropped by the time at which the log is read
                 continue
             self._left_out.discard(table.number)
             data = definition_to_bytes(table.definition)

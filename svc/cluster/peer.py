@@ -8,15 +8,19 @@ from functools import partial
 from typing import Any
 
 from svc.cluster.client import Connection, Unavailable
+from svc.cluster.definitions import DEFINITIONS, read_definitions, request_definitions
 from svc.cluster.exchange import Tables
 from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.link import Link, cancelled
 from svc.cluster.names import stream_name
+from svc.cluster.pieces import RequestRefused
 from svc.cluster.reader import End, Lost, StreamReader
 from svc.cluster.requests import ask_node, ask_node_series, tell_node
 from svc.errors import StoreFailure
 from svc.logs import Logger
 from svc.store.database import Database
+
+_DEFINITION_SECONDS = 30.0
 
 
 class Peer:
@@ -61,7 +65,7 @@ class Peer:
             self.name,
             name,
             self._reader_of(name),
-            self._fetch_definitions,
+            partial(self._fetch_definitions, database.name),
             partial(self._on_needs_copy, database.name, self.name),
         )
         inbox.tables, inbox.since_ms = tables, since_ms
@@ -132,13 +136,11 @@ class Peer:
 
         return open_reader
 
-    async def _fetch_definitions(self, names: tuple[str, ...]) -> Mapping[str, bytes]:
-        return await no_definitions(names)
-
-
-async def no_definitions(names: tuple[str, ...]) -> Mapping[str, bytes]:
-    """Raises StoreFailure."""
-    raise StoreFailure(f"There is no table {', '.join(names)}, and no definition has come with what was written to it")
+    async def _fetch_definitions(self, database: str, names: tuple[str, ...]) -> Mapping[str, bytes]:
+        try:
+            return read_definitions(await self.ask(DEFINITIONS, request_definitions(database, names), seconds=_DEFINITION_SECONDS))
+        except (RequestRefused, Unavailable) as error:
+            raise StoreFailure(f"There is no table {', '.join(names)}, and its definition cannot be had: {error}") from None
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -26,6 +26,7 @@ from svc.cluster.client import Address, Connection, Unavailable
 from svc.cluster.confirmation import Confirmations
 from svc.cluster.copy_offers import COPY, COPY_PIECE, CopyOffers
 from svc.cluster.copying import DatabaseCopying
+from svc.cluster.definitions import DEFINITIONS, DefinitionAnswers
 from svc.cluster.engine import Engine, EngineSetup
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.exchange import Exchange, exchange_of
@@ -37,7 +38,7 @@ from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
-from svc.cluster.peer import Peer, no_definitions
+from svc.cluster.peer import Peer
 from svc.cluster.positions import NOTICE, Positions
 from svc.cluster.reader import End, Lost, StreamReader
 from svc.cluster.requests import NodeRequests
@@ -124,6 +125,7 @@ class Replication:
         self._offers = CopyOffers(options.node, self._database_of, self._position_of, is_sent, self._may_read)
         self.requests.answer(COPY, self._offers.copy)
         self.requests.answer(COPY_PIECE, self._offers.piece)
+        self.requests.answer(DEFINITIONS, DefinitionAnswers(self._database_of, is_sent, self._may_read).answer)
         self._working: list[asyncio.Task[None]] = []
         self.blob_source = BlobSource(self.outboxes, clock, is_sent)
         self.blob_source.on_sent = partial(self._transferred, "bytes-sent")
@@ -306,6 +308,9 @@ class Replication:
             return (
                 Lost("the engine does not run") if connection is None else await StreamReader.open(connection, name, start, created=created)
             )
+
+        async def no_definitions(names: tuple[str, ...]) -> Mapping[str, bytes]:
+            return {}  # tables that have been dropped since
 
         await Inbox(database, node, name, open_reader, no_definitions).run()
 

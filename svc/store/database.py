@@ -63,7 +63,7 @@ from svc.store.replication_state import ReplicationState
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.schema_changes import table_change
 from svc.store.slices import run_now
-from svc.store.store_format import STORE_FORMAT, encode_format, format_problem
+from svc.store.store_format import REPLICATED_FORMAT, STORE_FORMAT, encode_format, format_problem
 from svc.store.store_handles import StoreHandles
 from svc.store.store_names import RECORDS, NamePool, StoreNames, forget_names
 from svc.store.table import Table
@@ -266,7 +266,12 @@ class Database:
                     made = ReplicationState(self._handles.make_named(REPLICATION_STORE))
                     made.renew_incarnation(writer)
                     made.set_clock(writer, self.log.last_version, self.log.last_version)
+                    numbers = {table.number for table in self.tables.values()}
+                    for number in range(1, int.from_bytes(writer.get(NEXT_TABLE_KEY, b"", self.definitions))):
+                        if number not in numbers:  # it is not known whether what it had may be sent
+                            made.leave_out(writer, number)
                     writer.put(REPLICATION_KEY, b"", True, True, False, self.definitions)
+                    writer.put(FORMAT_KEY, encode_format(REPLICATED_FORMAT), True, True, False, self.definitions)
                     self._raise_generation(writer)
             if made is not None:
                 self._replicate(made)
@@ -609,7 +614,7 @@ class Database:
                 f"The database {self.name} was written by another version of svc: {problem}. Start the version that wrote it, or a newer one, "
                 "or restore a backup that this one has made"
             )
-        if found != encode_format():
+        if found not in (encode_format(), encode_format(REPLICATED_FORMAT)):
             self._upgrade(found, handles[0])
         return [handle for handle in handles if handle is not None]
 

@@ -10,6 +10,7 @@ applied never differ:
                             They differ once a node has sent versions far ahead of the time here
     published               LSN up to which the log was given to the engine
     o<incarnation><node>    LSN up to which the log of that node was applied, in that incarnation of its database
+    n<number>               a table that was dropped, and whose entries in the log are not for other nodes
     s<stream>               where reading of a stream goes on: what tells it from one of the same name that was made later, and the sequence
                             number. No more than a hint: the LSNs decide what is applied
     copying                 while records are replaced by those of another node (`writing.copy_apply`): how far that has come, as it says itself. Until it has
@@ -39,6 +40,7 @@ _FORMER = b"former"
 _CLOCK = b"clock"
 _PUBLISHED = b"published"
 _ORIGIN = b"o"
+_LEFT_OUT = b"n"
 _STREAM = b"s"
 _COPYING = b"copying"
 _COPIED = b"copied"
@@ -109,6 +111,14 @@ class ReplicationState:
 
     def set_hint(self, txn: Txn, stream: str, hint: StreamHint) -> None:
         self._put(txn, _STREAM + stream.encode(), _NUMBER.pack(hint.sequence) + hint.created.encode())
+
+    def leave_out(self, txn: Txn, table_number: int) -> None:
+        """What the log has of this table, which is about to be dropped, is not for other nodes."""
+        self._put(txn, _LEFT_OUT + _NUMBER.pack(table_number), b"")
+
+    def left_out(self, txn: Txn) -> set[int]:
+        """Numbers of tables."""
+        return {_NUMBER.unpack_from(key, 1)[0] for key, _ in self._rows(txn, _LEFT_OUT)}
 
     def all_hints(self, txn: Txn) -> dict[str, StreamHint]:
         """By name of the stream."""

@@ -5,6 +5,7 @@ cannot read needs another number here, and a fixture in tests/fixtures/formats t
 
     1   the first
     2   entries of the log may be packed, have a trace id, or what a message of MQTT said beside its payload (`log.entries`)
+    3   only databases in which other nodes take part: entries of several nodes, merged and copied ones (`log.entries`), the store `$replication`
 
 Up to now nothing of an older one has to be converted: it gets the number of this format when it is opened, before anything of it is written.
 """
@@ -12,6 +13,7 @@ Up to now nothing of an older one has to be converted: it gets the number of thi
 from __future__ import annotations
 
 STORE_FORMAT = 2
+REPLICATED_FORMAT = 3
 OLDEST = 1
 
 
@@ -22,9 +24,9 @@ def encode_format(number: int = STORE_FORMAT) -> bytes:
 def format_problem(found: bytes | None) -> str | None:
     """Why a database of this format cannot be read; None if it can.
 
-    >>> format_problem(b"1"), format_problem(b"3")
-    (None, 'its format is 3, and this version of svc reads 1 to 2')
+    >>> format_problem(b"1"), format_problem(b"4")
+    (None, 'its format is 4, and this version of svc reads 1 to 3')
     """
-    if found is not None and found.isdigit() and OLDEST <= int(found) <= STORE_FORMAT:
+    if found is not None and found.isdigit() and OLDEST <= int(found) <= REPLICATED_FORMAT:
         return None
-    return f"its format is {'unknown' if found is None else found.decode(errors='replace')}, and this version of svc reads {OLDEST} to {STORE_FORMAT}"
+    return f"its format is {'unknown' if found is None else found.decode(errors='replace')}, and this version of svc reads {OLDEST} to {REPLICATED_FORMAT}"

@@ -50,6 +50,8 @@ def _drop_table(table: Table, write_set: WriteSet) -> Iterator[LmdbCall | None]:
         txn.delete(build_key(table.number, index.attribute), b"", database.definitions)
     yield partial(_empty, table.primary)
     yield from table.expiry.clear(txn, EXPIRY_STEP)
+    if database.replication is not None and not table.definition.replicate:
+        database.replication.leave_out(txn, table.number)
     database.forget_table(txn, table)
     database.announce_change(txn)
 

@@ -27,7 +27,7 @@ from svc.store.backup.manifest import BadBackup
 from svc.store.definitions import DEFINITIONS_STORE, FORMAT_KEY
 from svc.store.disk.database_locks import OpenLock
 from svc.store.integrity.check import check_database
-from svc.store.store_format import STORE_FORMAT, encode_format
+from svc.store.store_format import REPLICATED_FORMAT, encode_format
 from tests.support.format_fixture import SCHEMA
 from tests.unit.testing.conftest import write_application
 
@@ -133,7 +133,7 @@ def test_a_backup_is_restored(former: Former, tmp_path: Path) -> None:
     assert check_database(data / "data", blob_paths=[blobs]).findings == []
 
 
-@pytest.mark.parametrize("found", [encode_format(STORE_FORMAT + 1), b"", b"0", b"x", b"1x"])
+@pytest.mark.parametrize("found", [encode_format(REPLICATED_FORMAT + 1), b"", b"0", b"x", b"1x"])
 def test_a_format_that_is_not_known_is_refused_and_nothing_is_changed(format_1: Former, found: bytes) -> None:
     set_format(format_1.database / "data", found)
     with pytest.raises(StoreFailure, match="The database data was written by another version of svc: its format is"):
@@ -146,7 +146,7 @@ def test_a_backup_of_a_later_format_is_refused_and_what_is_there_stays(format_1:
     place = tmp_path / "backups" / "data" / "1"
     with tarfile.open(format_1.place / "backup.tar") as tar:
         tar.extractall(place, filter="data")
-    set_format(place / "database", b"3")
+    set_format(place / "database", b"4")
     data = place / "database" / "data.mdb"
     (place / "database" / "lock.mdb").unlink()
     manifest = json.loads((place / "manifest.json").read_text())
@@ -154,7 +154,7 @@ def test_a_backup_of_a_later_format_is_refused_and_what_is_there_stays(format_1:
         if file["path"] == "database/data.mdb":
             file |= {"size": data.stat().st_size, "sha256": hashlib.sha256(data.read_bytes()).hexdigest()}
     (place / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BadBackup, match="its format is 3"):
+    with pytest.raises(BadBackup, match="its format is 4"):
         restore_offline(Backups(tmp_path / "backups", "data"), format_1.database, [format_1.place / "blobs"])
     assert check_database(format_1.database / "data", blob_paths=[format_1.place / "blobs"]).findings == []
     assert format_1.stored_format() == b"1"

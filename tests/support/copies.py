@@ -21,7 +21,12 @@ from tests.unit.store.writing.test_long_write import Turns
 
 ITEM = TableDefinition(
     "Item",
-    attributes=(Attribute("id", "ID", primary_key=True), Attribute("n", "Int", indexed=True), Attribute("text", "String")),
+    attributes=(
+        Attribute("id", "ID", primary_key=True),
+        Attribute("n", "Int", indexed=True),
+        Attribute("text", "String"),
+        Attribute("b", "Blob"),
+    ),
     primary_key="id",
 )
 

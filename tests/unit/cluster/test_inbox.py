@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from svc.clock import FakeClock
+from svc.cluster.definitions import DefinitionAnswers, read_definitions, request_definitions
 from svc.cluster.inbox import Inbox, Reader
+from svc.cluster.pieces import RequestRefused
 from svc.cluster.reader import End, Gap, StreamMessage
 from svc.cluster.streams import StreamInfo
-from svc.cluster.wire import Message, encode_body
+from svc.cluster.wire import Message, WireError, encode_body
 from svc.store.log.entries import PATCH, PUT
+from svc.store.schema import definition_from_bytes, definition_to_bytes
+from svc.store.table_drops import drop_table
 from svc.store.writing.remote_transaction import Origin, RemoteTransaction
-from tests.support.copies import CopyNode
+from tests.support.copies import ITEM, CopyNode
 from tests.support.remote import START, Add, entry
 
 OLD, NEW = b"old-----", b"new-----"
@@ -60,25 +65,37 @@ def node(tmp_path: Path) -> Iterator[CopyNode]:
     node.close()
 
 
-def read(node: CopyNode, name: str, found: list[StreamMessage], until: Callable[[Inbox], bool], first: int = 1) -> Inbox:
+def read(
+    node: CopyNode,
+    name: str,
+    found: list[StreamMessage],
+    until: Callable[[Inbox], bool],
+    first: int = 1,
+    prepare: Callable[[Inbox], None] = lambda inbox: None,
+    definitions: Mapping[str, bytes] | None = None,
+    asked: list[tuple[str, ...]] | None = None,
+) -> Inbox:
+    """Until that is so, it ends, or nothing more comes."""
+    asked = [] if asked is None else asked
+
     async def open_reader(start: int, created: str | None) -> Reader | End:
         return Gap(first) if start < first else FakeReader([each for each in found if each.sequence >= start], first)
 
     async def fetch(names: tuple[str, ...]) -> Mapping[str, bytes]:
-        raise AssertionError(names)
+        asked.append(names)
+        return {**definitions, "NotAsked": b""} if definitions else {}
 
     async def run() -> Inbox:
         inbox = Inbox(node.database, name, f"L__data__{name}", open_reader, fetch)
+        prepare(inbox)
         task = asyncio.ensure_future(inbox.run())
-        for _ in range(10_000):
+        for _ in range(2000):
             await asyncio.sleep(0)
             if node.store.has_pending:
                 node.store.commit_turn()
             node.store.end_turn()
             if until(inbox) or task.done():
                 break
-        else:
-            raise AssertionError(inbox.reason)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         node.store.end_turn()
@@ -112,6 +129,63 @@ def test_what_is_missing_of_the_former_is_missing_of_this(node: CopyNode) -> Non
 
 def test_a_stream_that_was_emptied_needs_a_copy(node: CopyNode) -> None:
     assert read(node, "b", [], lambda inbox: inbox.needs_copy, first=8).needs_copy
+
+
+def test_where_not_all_is_taken_gaps_are_passed_over(node: CopyNode) -> None:
+    def since(inbox: Inbox) -> None:
+        inbox.since_ms = START + 5
+
+    made = messages(add(4, 3, OLD, 1), add(5, 4, OLD, 10), add(8, 7, OLD, 100), add(9, 8, OLD, 1000), first=3)
+    inbox = read(node, "b", made, lambda inbox: inbox.applied == 9, first=3, prepare=since)
+    assert total(node) == 1110 and not inbox.needs_copy and not inbox.reason
+    read(node, "b", [], lambda inbox: False, first=20, prepare=since)
+    assert total(node) == 1110
+
+
+def drop(node: CopyNode) -> None:
+    node.turns.finish(drop_table(node.table))
+
+
+def test_a_table_that_was_dropped_here_is_made_as_it_is_there(node: CopyNode) -> None:
+    drop(node)
+    asked: list[tuple[str, ...]] = []
+    read(
+        node,
+        "b",
+        messages(add(1, 0, OLD, 1), add(2, 1, OLD, 2)),
+        lambda inbox: inbox.applied == 2,
+        definitions={"Item": definition_to_bytes(replace(ITEM, database="data"))},
+        asked=asked,
+    )
+    assert total(node) == 3 and asked == [("Item",)] and "NotAsked" not in node.database.tables
+
+
+def test_what_was_written_to_a_table_that_both_have_dropped_is_left_out(node: CopyNode, caplog: pytest.LogCaptureFixture) -> None:
+    drop(node)
+    inbox = read(node, "b", messages(add(1, 0, OLD, 1), add(2, 1, OLD, 2)), lambda inbox: inbox.applied == 2)
+    assert inbox.applied == 2 and "Item" not in node.database.tables and "left out" in caplog.text
+
+
+def test_definitions_are_given_of_what_is_sent(node: CopyNode) -> None:
+    answers = DefinitionAnswers({"data": node.database}.get, lambda table: table.name == "Item", lambda name: name != "c")
+    node.database.define_table(replace(ITEM, name="Own"))
+
+    async def ask(name: str, data: bytes) -> dict[str, bytes]:
+        return read_definitions(await answers.answer(name, data))
+
+    found = asyncio.run(ask("b", request_definitions("data", ["Item", "Own", "Gone"])))
+    assert list(found) == ["Item"] and definition_from_bytes(found["Item"]).primary_key == "id"
+    for name, data in (
+        ("c", request_definitions("data", ["Item"])),
+        ("b", request_definitions("other", ["Item"])),
+        ("b", b""),
+        ("b", b"\x91\x01"),
+    ):
+        with pytest.raises(RequestRefused):
+            asyncio.run(ask(name, data))
+    for answer in (b"", b"\x90", b"\x81\x01\x02"):
+        with pytest.raises(WireError):
+            read_definitions(answer)
 
 
 def test_own_entries_after_the_backup_are_read_and_not_sent_again(node: CopyNode) -> None:

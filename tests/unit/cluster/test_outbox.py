@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from svc.cluster.streams import Accepted, Conflict, NotStored, Publication
 from svc.cluster.wire import Head, Message
 from svc.store import Store
 from svc.store.schema import Attribute, TableDefinition, definition_from_bytes
+from svc.store.table_drops import drop_table
+from tests.unit.store.writing.test_long_write import Turns
 
 INCARNATION = b"12345678"
 
@@ -273,3 +276,16 @@ def test_a_restored_database_goes_on_where_its_former_log_parts(world: World) ->
     assert all(
         message.former == (INCARNATION, last - 1) and message.headers()["B"] == f"{INCARNATION.hex()} {last - 1}" for message in sent
     )
+
+
+def test_a_table_that_is_not_sent_is_not_sent_once_it_is_dropped(world: World) -> None:
+    """Also by a process that has never seen it."""
+    world.database.define_table(replace(table_of("Own"), replicate=False))
+    world.database.enable_replication()
+    world.put("secret", table="Own")
+    world.put("open")
+    turns = Turns(world.store)
+    turns.finish(drop_table(world.database.tables["Own"]))
+    turns.loop.close()
+    world.publish(world.outbox())
+    assert world.keys_read() == [["open"]]

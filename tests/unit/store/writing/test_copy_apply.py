@@ -11,6 +11,7 @@ import pytest
 
 from svc.clock import FakeClock
 from svc.errors import Overloaded
+from svc.store.blobs import create_blob
 from svc.store.copy_reader import END, RECORD, TABLE
 from svc.store.integrity.check import check_database
 from svc.store.writing.copied_write import BadCopy
@@ -101,6 +102,32 @@ def test_a_record_of_equal_content_that_other_increments_have_made_is_replaced(n
     b.copy(a)
     settle(a, b, c)
     assert equal(a, b, c) and a.records()["n"][1]["n"] == 2
+
+
+def test_blobs_in_files_are_expected_from_the_node_that_is_copied(nodes: tuple[CopyNode, CopyNode, CopyNode]) -> None:
+    a, b, _ = nodes
+    content, other = b"x" * 50_000, b"y" * 60_000
+    a.put("x", b=create_blob(content))
+    a.put("y", b=create_blob(content))
+    b.clock.advance(1)
+    b.put("y", b=create_blob(other))
+    b.put("z", b=create_blob(other))
+    b.patch("x", text="b")
+    numbers: set[int] = set()
+    for _ in range(2):
+        b.copy(a)
+        state = b.database.replication
+        assert state is not None
+        records = {key: record for key, (_, record) in b.records().items()}
+        number = records["x"]["b"].number
+        remote = state.blobs.remote(b.database.snapshot(), number)
+        b.store.end_turn()
+        assert remote is not None and remote.node == "a" and remote.identity == a.database.blobs.identity and remote.size == len(content)
+        assert records["x"]["text"] == "b"
+        numbers.add(number)
+        assert records["y"]["b"].read() == other and records["z"]["b"].read() == other
+        a.patch("x", n=2)
+    assert len(numbers) == 1, "the same content is fetched once"
 
 
 def test_two_nodes_that_never_met_have_the_records_of_both(nodes: tuple[CopyNode, CopyNode, CopyNode]) -> None:
