@@ -18,6 +18,7 @@ from svc.cluster.admission import NODES_ACCOUNT
 from svc.cluster.names import token
 
 MESSAGE_MAX = 1 << 20  # bytes of a message
+FILE_STREAMS = 1 << 50  # bytes of all streams in files: each has a limit of its own, and the volume has one
 MEMORY_STREAMS = 64 << 20  # bytes: no stream of ours is in memory, positions of readers are
 MEMORY = "256MiB"  # from which on the engine collects garbage at any price
 THREADS = "2"  # of it that run at a time
@@ -75,11 +76,10 @@ class EngineFiles:
 
 
 def engine_configuration(node: str, port: EnginePort, files: EngineFiles, keys: EngineKeys, *, disk: int | None = None) -> str:
-    """The text of the file. `disk`: bytes for all streams, None: three quarters of the volume."""
+    """The text of the file. `disk`: bytes for all streams, None: what they may have together, for the engine refuses a stream whose largest size is more than
+    what is left of these."""
     account = {"jetstream": "enabled", "users": [{"nkey": keys.owner}]}
-    store: dict[str, object] = {"store_dir": str(files.streams), "max_memory_store": MEMORY_STREAMS}
-    if disk is not None:
-        store["max_file_store"] = disk
+    store = {"store_dir": str(files.streams), "max_memory_store": MEMORY_STREAMS, "max_file_store": FILE_STREAMS if disk is None else disk}
     values: dict[str, object] = {
         "server_name": token(node),
         "host": port.host,

@@ -512,14 +512,22 @@ def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequen
         name = record["name"]
         if name == node:
             continue
-        try:
-            revoked = serial_numbers(record.get("revoked_certificates") or ())
-        except (ClientError, TypeError):
-            revoked = frozenset()
+        revoked = _serials(record.get("revoked_certificates"))
         own = tuple(each["certificate"] for each in certificates if each.get("is_authority") is not True and _is_of(each, name))
         known[name] = KnownNode(name, own, revoked, frozenset(), may_read=exchange_of(record).sends)
     authorities = tuple(each["certificate"] for each in certificates if each.get("is_authority") is True and _has_text(each))
     return Trust(node, known, authorities, public)
+
+
+def _serials(given: Any) -> frozenset[int]:
+    """Those that are serial numbers: one that is none leaves the others in force."""
+    found: set[int] = set()
+    for text in given if isinstance(given, list | tuple) else ():
+        try:
+            found |= serial_numbers((text,))
+        except ClientError:
+            continue
+    return frozenset(found)
 
 
 def _is_of(certificate: Mapping[str, Any], name: str) -> bool:

@@ -315,9 +315,9 @@ def purge_stream(call: Call) -> Any:
         raise bad_request(f"The stream of '{SYSTEM}' is not shortened: it has which nodes there are")
     options = call["options"] or {}
     keep, seq = options.get("keep"), options.get("seq")
-    if (keep is None) is (seq is None) or not all(value is None or (type(value) is int and value >= 0) for value in (keep, seq)):
+    if not all(value is None or (type(value) is int and value >= 0) for value in (keep, seq)) or None not in (keep, seq):
         raise bad_request(
-            "'options' must have either 'keep', the number of newest messages that stay, or 'seq', the number of the first that stays"
+            "'options' may have 'keep', the number of newest messages that stay, or 'seq', the number of the first that stays"
         )
     return _purge(replication, call["database"], keep, seq)
 
@@ -498,7 +498,11 @@ OPERATIONS: tuple[Operation, ...] = (
         fields=(
             DATABASE,
             Field("table", "any", "Refused: messages hold whole transactions."),
-            Field("options", "object", "`keep`: how many of the newest messages stay; or `seq`: number of the first that stays."),
+            Field(
+                "options",
+                "object",
+                "`keep`: how many of the newest messages stay; or `seq`: number of the first that stays. Without either only the last one stays.",
+            ),
         ),
         returns="A message.",
         notes="Nodes that have not read what is removed copy the database. Without a `replication` section: 501.",

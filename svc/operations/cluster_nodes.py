@@ -19,6 +19,7 @@ MAX_SHARD = 65_535
 NAME_NEEDED = "'url' or 'hostname' is required for this operation"
 
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}", re.ASCII)
+_SERIAL = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,40}")
 _NAME = Field("name", "name", "Of a database or table.")
 _SCHEMES = ("wss", "ws", "https", "http")
 _ROUTE_FIELDS = ("name", "shard", "startTime", "replicates", "revokedCertificates")
@@ -102,6 +103,9 @@ def record_of(arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for field in ("shard", "revoked_certificates"):
         if arguments.get(field) is not None:
             record[field] = arguments[field]
+    for number, serial in enumerate(record.get("revoked_certificates") or ()):
+        if not _SERIAL.fullmatch(serial.replace(":", "")):
+            raise bad_request(f"{prefix}'revoked_certificates[{number}]' must be a serial number: hexadecimal digits")
     if arguments.get("subscriptions") is not None:
         record["subscriptions"] = checked_subscriptions(arguments["subscriptions"], prefix)
     if arguments.get("start_time") is not None:

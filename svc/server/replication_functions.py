@@ -128,10 +128,7 @@ class ReplicationFunctions:
 
     async def _purge(self, value: Any) -> Any:
         database, keep, seq = value
-        purge = getattr(self._replication, "purge", None)
-        if purge is None:
-            raise ServerError("Streams cannot be shortened", 501)
-        return await purge(database, keep=keep, seq=seq)
+        await self._replication.purge(database, keep=keep, seq=seq)
 
     async def _look_at_routes(self, _: Any) -> None:
         self._replication.set_routes(nodes_of_routes(await self._read_routes()))

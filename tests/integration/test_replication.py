@@ -108,6 +108,11 @@ def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Pa
             answer = client.put("/Item/confirmed", json={"n": 1}, headers={"X-Replicate-To": ";confirm=1"})
             assert answer.status_code == 204, answer.text
         assert b.http.get("/Item/confirmed").headers["etag"] == a.http.get("/Item/confirmed").headers["etag"]
+    for _ in range(8):  # whichever instance is asked
+        (other,) = a.operate(operation="cluster_status")["connections"]
+        assert (other["name"], len(other["database_sockets"])) == ("b", 2)
+        answer = a.operate(operation="read_log", limit=1, replicated=True)
+        assert {entry["node"] for entry in answer} == {"a", "b"}
     leader = next(process for process in a.process.instances if process.children())  # whose child the engine is
     leader.kill()
     a.http.close()

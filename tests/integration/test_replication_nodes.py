@@ -158,6 +158,8 @@ def add_what_cannot_be(cluster: dict[str, Node]) -> None:
 def test_what_nodes_say_and_do_together(cluster: dict[str, Node]) -> None:
     see_status(cluster)
     run_on_all(cluster)
+    purged = cluster["a"].operate(operation="purge_stream", database="data", options={"keep": 1})
+    assert purged == {"message": "Successfully purged the stream of database 'data'"}
     restart_one_after_the_other(cluster)
     deploy_to_all(cluster)
     configure(cluster)

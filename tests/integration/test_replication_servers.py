@@ -21,9 +21,8 @@ class RunningEngine:
     def __init__(self, directory: Path) -> None:
         self.port = free_port()
         self.file = directory / "engine.conf"
-        self.file.write_text(
-            f'host: "127.0.0.1"\nport: {self.port}\njetstream {{ store_dir: "{directory}/js" }}\nauthorization {{ user: u, password: "p w" }}\n'
-        )
+        store = f'jetstream {{ store_dir: "{directory}/js", max_file_store: 1TB }}'
+        self.file.write_text(f'host: "127.0.0.1"\nport: {self.port}\n{store}\nauthorization {{ user: u, password: "p w" }}\n')
         self.start()
 
     def start(self) -> None:

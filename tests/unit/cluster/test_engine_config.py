@@ -41,3 +41,9 @@ def test_of_a_plain_port() -> None:
 def test_the_variables_of_the_server_are_not_passed_on() -> None:
     found = environment({"PATH": "/bin", "SVC_PASSWORD": "secret", "NATS_X": "y"})
     assert found == {"PATH": "/bin", "GOMEMLIMIT": "256MiB", "GOMAXPROCS": "2"}
+
+
+def test_streams_have_room_on_any_volume() -> None:
+    """The engine counts the largest size of each stream, not what it has."""
+    values = read(engine_configuration("a", SECURE, FILES, KEYS))
+    assert values["jetstream"]["max_file_store"] == 1 << 50

@@ -189,6 +189,11 @@ def test_a_name_is_needed(node: ClusterNode, operation: str) -> None:
             "'authorization' must be a string, or an object with 'username' and 'password'",
         ),
         ("add_node", {"hostname": "two", "revoked_certificates": [5]}, "'revoked_certificates' must be an array of strings"),
+        (
+            "add_node",
+            {"hostname": "two", "revoked_certificates": ["1A", "xyz"]},
+            "'revoked_certificates[1]' must be a serial number: hexadecimal digits",
+        ),
         ("add_node", {"hostname": "two", "subscriptions": ["x"]}, "'subscriptions' must be an array of objects"),
         (
             "add_node",

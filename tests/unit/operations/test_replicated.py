@@ -49,12 +49,15 @@ class Others:
             return answer
         return {"job_id": "5"} if body["operation"] == "restart_service" else [{"status": "COMPLETE"}]
 
+    async def purge(self, value: Any) -> None:
+        self.asked.append(tuple(value))
+
     async def has_caught_up(self, node: str) -> bool:
         self.asked.append((node, "caught up"))
         return self.caught_up
 
     def functions(self) -> Mapping[str, Any]:
-        return {"run_on_others": self.run_on_others, "run_on": self.run_on, "has_caught_up": self.has_caught_up}
+        return {"purge": self.purge, "run_on_others": self.run_on_others, "run_on": self.run_on, "has_caught_up": self.has_caught_up}
 
 
 class ReplicatingNode(OperationsNode):
@@ -143,6 +146,28 @@ def test_only_super_users_ask_for_it(node: ReplicatingNode) -> None:
 def test_an_archive_goes_along() -> None:
     assert _sent({"payload": Payload.of("aGk="), "replicated": True, "impersonate": "x"}) == {"payload": "aGk="}
     assert _sent({"payload": Payload.of(b"\0\1")}) == {"payload": b"\0\1"}
+
+
+def test_a_stream_is_shortened(node: ReplicatingNode) -> None:
+    node.store.open_database("shop")
+    done = {"message": "Successfully purged the stream of database 'shop'"}
+    assert node.run("purge_stream", database="shop", options={"keep": 5}) == done
+    assert node.run("purge_stream", database="shop", options={"seq": 7}) == node.run("purge_stream", database="shop") == done
+    assert node.others.asked == [("shop", 5, None), ("shop", None, 7), ("shop", None, None)]
+    wrong: list[dict[str, Any]] = [
+        {"options": {"keep": 1, "seq": 1}},
+        {"options": {"keep": -1}},
+        {"options": {"seq": True}},
+        {"table": "x"},
+        {"database": "system"},
+    ]
+    for fields in wrong:
+        with pytest.raises(Problem) as caught:
+            node.run("purge_stream", **{"database": "shop", **fields})
+        assert caught.value.status_code == 400
+    with pytest.raises(Problem) as caught:
+        node.run("purge_stream", database="none")
+    assert caught.value.status_code == 404 and len(node.others.asked) == 3
 
 
 # --- on the node that is asked ------------------------------------------------------------------------------------------------------------
