@@ -10,6 +10,8 @@ applied never differ:
                             They differ once a node has sent versions far ahead of the time here
     published               LSN up to which the log was given to the engine
     o<incarnation><node>    LSN up to which the log of that node was applied, in that incarnation of its database
+    h<incarnation><node>    LSN up to which messages of that node have come, if that is behind what of its log is applied: records were replaced by those of a
+                            node that had applied less
     n<number>               a table that was dropped, and whose entries in the log are not for other nodes
     s<stream>               where reading of a stream goes on: what tells it from one of the same name that was made later, and the sequence
                             number. No more than a hint: the LSNs decide what is applied
@@ -40,6 +42,7 @@ _FORMER = b"former"
 _CLOCK = b"clock"
 _PUBLISHED = b"published"
 _ORIGIN = b"o"
+_HEARD = b"h"
 _LEFT_OUT = b"n"
 _STREAM = b"s"
 _COPYING = b"copying"
@@ -91,6 +94,10 @@ class ReplicationState:
     def set_applied(self, txn: Txn, origin: Origin, lsn: int) -> None:
         self._put(txn, _origin_key(origin), _NUMBER.pack(lsn))
 
+    def heard(self, txn: Txn, origin: Origin) -> int:
+        """LSN up to which messages of the origin have come, however far its records are applied; 0: as far as these."""
+        return self._number(txn, _HEARD + _origin_key(origin)[1:])
+
     def all_applied(self, txn: Txn) -> dict[Origin, int]:
         return {
             Origin(key[1 + INCARNATION_BYTES :].decode(), key[1 : 1 + INCARNATION_BYTES]): _NUMBER.unpack(value)[0]
@@ -137,7 +144,10 @@ class ReplicationState:
         return self._number(txn, _COPIED)
 
     def end_copying(self, txn: Txn, applied: Mapping[Origin, int], hints: Mapping[str, StreamHint], copied: int) -> None:
-        """The database is what another node had: so its positions are those of that node, all of them."""
+        """The database is what another node had: so its positions are those of that node, all of them. What has come as a message does not come again."""
+        for origin, lsn in self.all_applied(txn).items():
+            if lsn > max(applied.get(origin, 0), self.heard(txn, origin)):
+                self._put(txn, _HEARD + _origin_key(origin)[1:], _NUMBER.pack(lsn))
         for prefix in (_ORIGIN, _STREAM):
             for key in [key for key, _ in self._rows(txn, prefix)]:
                 txn.delete(key, b"", self._handle)

@@ -54,7 +54,7 @@ def test_what_is_put_at_one_is_got_at_the_other(tmp_path: Path, engine: RunningE
     engine.stop()
     b.put("y", n=2)
     engine.start()
-    wait_until(lambda: "y" in a.items())
+    wait_until(lambda: "y" in a.items(), lambda: "\n".join(node.process.logged()[-5000:] for node in (a, b)))
     wait_until(lambda: a.operate(operation="cluster_network")["nodes"][1].get("connected_nodes") == ["a"])
     for node in (a, b):
         node.stop()

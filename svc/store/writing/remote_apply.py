@@ -82,6 +82,7 @@ class _Applying:
         self._waiting: list[RemoteTransaction] = []
         self._is_ahead = False  # and that was logged
         self._chains: Chains = {}
+        self._heard = state.heard(database.snapshot(), origin)
         self.outcome = AppliedUpTo(state.applied(database.snapshot(), origin), MergeFigures(found=[]))
 
     async def run(self, transactions: list[RemoteTransaction]) -> None:
@@ -180,7 +181,7 @@ class _Applying:
                 self._origin.node,
                 transaction.version / 1000 - self._database.clock.wall(),
             )
-        writes.begin(self._origin, transaction)
+        writes.begin(self._origin, transaction, is_heard=transaction.lsn <= self._heard)
         return found
 
     def _finish(self, writes: RemoteWriteSet, lsn: int, *, is_all: bool) -> int:

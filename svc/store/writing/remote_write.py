@@ -214,7 +214,7 @@ class RemoteWriteSet(WriteSet):
     """`begin` each transaction, `apply` its entries, then `end` once. `figures`: what became of them. `chains`: of records, as the writes before have left
     them; it is void if this is undone."""
 
-    __slots__ = ("_chains", "_is_merged", "_logged", "_node", "_read", "_start", "_types", "blobs", "figures")
+    __slots__ = ("_chains", "_is_heard", "_is_merged", "_logged", "_node", "_read", "_start", "_types", "blobs", "figures")
 
     def __init__(self, database: Database, txn: Txn | None = None, chains: Chains | None = None) -> None:
         super().__init__(database, 0.0, 0.0, None, txn=txn)
@@ -222,13 +222,14 @@ class RemoteWriteSet(WriteSet):
         self._start = self.first_lsn
         self._logged: list[bytes] = []  # entries that are yet to be written
         self._read: ReadWrite | None = None  # what is being applied
-        self._is_merged = False
+        self._is_heard = self._is_merged = False
         self._types = _FOREIGN
         self._chains: Chains = {} if chains is None else chains
         self.blobs = RemoteBlobs(database)
         self.figures = MergeFigures(found=[])
 
-    def begin(self, origin: Origin, transaction: RemoteTransaction) -> None:
+    def begin(self, origin: Origin, transaction: RemoteTransaction, *, is_heard: bool = False) -> None:
+        """`is_heard`: its messages have come before."""
         self.version = transaction.version
         self.wall_ms = transaction.wall_ms
         self.user = transaction.user
@@ -348,6 +349,8 @@ class RemoteWriteSet(WriteSet):
 
     def _note(self, read: ReadWrite) -> None:
         table, entry = read.table, read.entry
+        if entry.kind == MESSAGE and self._is_heard:
+            return
         if entry.kind == INVALIDATE and table.is_caching and entry.key:
             stored = storage_key(entry.key)
             raw = table.read(stored, self.txn)

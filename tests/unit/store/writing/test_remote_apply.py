@@ -92,6 +92,30 @@ def test_in_order_and_once(turns: Turns, database: Database) -> None:
     check(turns.store)
 
 
+def test_messages_do_not_come_again_behind_a_copy_of_less(turns: Turns, database: Database) -> None:
+    """Records are those of a node that had applied less: so they are applied again, and what was published with them is known."""
+    sent = []
+    for lsn in (1, 3, 5):
+        sent.append(puts(lsn, START + lsn, f"k{lsn}"))
+        sent[-1].entries.append(RemoteEntry(MESSAGE, "Seat", encode_key("x"), frame(encode_payload(lsn), 1.0, 1, None)))
+        sent[-1].last_lsn += 1
+    apply(turns, A, *sent[:2])
+    assert database.replication is not None
+
+    def messages() -> list[int]:
+        told = (entry.value for entry in database.log.read(database.snapshot()) if entry.kind == MESSAGE)
+        return [value[-1] for value in told if value is not None]  # a small number is one byte
+
+    assert messages() == [1, 3]
+    turns.store.open_writers((database,))
+    database.replication.end_copying(database.env.writer(), {A: 2}, {}, 0)
+    turns.store.commit_turn()
+    assert apply(turns, A, *sent).lsn == 6
+    assert messages() == [1, 3, 5]
+    assert record(turns, "k5") is not None
+    check(turns.store)
+
+
 def test_what_the_log_has_of_it(turns: Turns, database: Database) -> None:
     heard: list[LogEntry] = []
     database.on_commit.append(lambda _, entries: heard.extend(entries))
