@@ -68,7 +68,8 @@ def _socket(replication: Replication, peer: Peer, inbox: Inbox, latency: float |
         found["reason"] = inbox.reason
     if inbox.needs_copy:
         found["needsCopy"] = True
-    copying = replication.copying.get(name)
+    database = replication.databases.get(name)
+    copying = None if database is None else database.copying
     if copying is not None and copying.status is not None and copying.status.node == peer.name:
         found["copying"] = {"bytes": copying.status.done, "ofBytes": copying.status.total}
     elif inbox.needs_copy and copying is not None and copying.reason:

@@ -25,7 +25,8 @@ from svc.store.values.records import decode
 from svc.tls.certificates import CERTIFICATE_FILE, KEY_FILE, renew_certificates, with_authority
 
 if TYPE_CHECKING:
-    from svc.cluster.replication import NodeAddress, Replication
+    from svc.cluster.registry import NodeAddress
+    from svc.cluster.replication import Replication
     from svc.server.replication_functions import RunOperation
 
 _DAY = 86_400.0
@@ -187,7 +188,7 @@ class Replicating:
         return await self._reactor.loop.run_in_executor(self._reactor.executor, read_routes, self._config)
 
     def _address_of(self, record: Mapping[str, Any]) -> NodeAddress | None:
-        from svc.cluster.replication import NodeAddress
+        from svc.cluster.registry import NodeAddress
 
         found = split_address(record.get("url") or record["name"])
         return None if found is None else NodeAddress(found[0], found[1] or PORT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc.cluster.replication import trust_of
+from svc.cluster.registry import trust_of
 
 NODES = [
     {"name": "a", "url": "wss://a:9933"},
