@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from svc.analytics import process
 from svc.analytics.collector import load_fields
 from svc.awaitables import then
+from svc.errors import ServerError
 from svc.operations.call import Call
 from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.job import JobFailed
@@ -87,12 +88,26 @@ def _threads(node: Node) -> Any:
     return [row]
 
 
+async def _replication(node: Node) -> dict[str, dict[str, Any]]:
+    """By database, then by node: how far what it has written is not applied here, and whether it is read now."""
+    found: dict[str, dict[str, Any]] = {}
+    try:
+        nodes = {} if node.replication is None else await node.replication.status()
+    except ServerError:  # no instance replicates at this moment
+        return {}
+    for name, status in nodes.items():
+        for each in status["database_sockets"]:
+            lag = each.get("lag") or {}
+            found.setdefault(each["database"], {})[name] = {"lag_ms": lag.get("ms"), "connected": each["connected"]}
+    return found
+
+
 STORE_PARTS: dict[str, Callable[[Node], Any]] = {
     "table_size": _table_sizes,
     "metrics": _metrics,
     "database_metrics": _metrics,
     "threads": _threads,
-    "replication": lambda node: {},  # nothing is replicated yet
+    "replication": _replication,
 }
 """The parts that are not about the machine; long ones are generators of short steps."""
 
@@ -146,7 +161,9 @@ async def _collect_own(node: Node, wanted: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in wanted:
         value: Any = machine[name] if name in PARTS else STORE_PARTS[name](node)
-        found[name] = await node.store.slices.result(cast(Steps, value)) if inspect.isgenerator(value) else value
+        if inspect.isgenerator(value):
+            value = await node.store.slices.result(cast(Steps, value))
+        found[name] = await value if inspect.isawaitable(value) else value
     return found
 
 
@@ -191,7 +208,8 @@ OPERATIONS: tuple[Operation, ...] = (
             " are up to three seconds old; loads of the CPU are those since they were last asked for. `disk` and `network` are `{}` where"
             " `operationsApi.sysInfo` says so; `latency` always is, because no other host is probed. `threads`, `svc_processes` and `connections`"
             " are of all instances, whichever is asked, `memory` has figures of that one; an instance that does not answer within a second has an `error` in"
-            " place of figures. `database_metrics` is another name of `metrics`."
+            " place of figures. `database_metrics` is another name of `metrics`. `replication` has the other nodes of each database that is replicated:"
+            " `lag_ms`, for how long something that the node has written is missing here, and `connected`."
         ),
         example={"attributes": ["threads", "replication"]},
         example_answer={

@@ -74,6 +74,8 @@ def see_status(cluster: dict[str, Node]) -> None:
     (data,) = [each for each in b["database_sockets"] if each["database"] == "data"]
     assert data["nodes"] == ["b"] and data["thread_id"] == 0 and data["lastSendTime"].endswith(" GMT")
     wait_until(lambda: all(connected(node) == sorted(cluster.keys() - {name}) for name, node in cluster.items()))
+    told = a.operate(operation="system_information", attributes=["replication"])["replication"]["data"]
+    assert told.keys() == {"b", "c"} and all(each["connected"] and each["lag_ms"] >= 0 for each in told.values())
     network = a.operate(operation="cluster_network", timeout=30_000)["nodes"]
     assert [(each["name"], sorted(each["connected_nodes"])) for each in network] == [
         ("a", ["b", "c"]),
