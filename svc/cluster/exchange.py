@@ -47,10 +47,10 @@ ALL = Exchange()
 def exchange_of(record: Mapping[str, Any]) -> Exchange:
     """Whatever a record has. What is no such value restricts nothing.
 
-    >>> exchange_of({"name": "b"}) == ALL, exchange_of({"replicates": {"receives": False}})
-    (True, Exchange(sends=True, read={}))
+    >>> exchange_of({"name": "b"}) == ALL, exchange_of({"replicates": {"receives": False}}) == Exchange(read={})
+    (True, True)
     >>> exchange_of({"subscriptions": [{"database": "data", "table": "Item", "subscribe": True, "publish": False}]})
-    Exchange(sends=False, read={'data': frozenset({'Item'})})
+    Exchange(sends=False, read={'data': frozenset({'Item'})}, since_ms=0.0)
     """
     sends, read = _directions(record.get("replicates"))
     found = record.get("subscriptions")

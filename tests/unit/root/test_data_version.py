@@ -61,7 +61,7 @@ def test_a_layout_of_another_version_is_named(store: Store, tmp_path: Path) -> N
     store.commit_turn()
     store.close()
     with pytest.raises(
-        StoreFailure, match=r"system was written by another version of svc: its format is 99, and this version of svc reads 1 to 2"
+        StoreFailure, match=r"system was written by another version of svc: its format is 99, and this version of svc reads 1 to 3"
     ):
         Store(tmp_path)
 
