@@ -10,7 +10,6 @@ from typing import Any
 from svc.config.document import Document, migrate_names
 from svc.config.origins import Origins, hint, nearest, nearest_setting
 from svc.config.relocation import relocated
-from svc.config.replication import replication_faults
 from svc.config.sections import TLS_FIELDS, Settings, TlsSection, read_section, section_values
 from svc.config.setting import LOGGING_FIELDS, From, Setting
 from svc.config.settings import BY_NAME, OPTIONAL_SECTIONS, PORTS, SECTIONS, SETTINGS, SWITCHED_OFF, WITHOUT_EFFECT
@@ -117,6 +116,8 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
             )
         _check_ports(values, known, found)
         if is_replicated(known):
+            from svc.config.replication import replication_faults
+
             for text, name in replication_faults(values):
                 found.fault(text, name)
     if found.faults:

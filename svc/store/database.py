@@ -59,7 +59,6 @@ from svc.store.log.last_writes import LastWrites
 from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.log.transaction_log import DELETED_STORE, LOG_STORE, TransactionLog
 from svc.store.moves import MoveNote
-from svc.store.replication_state import ReplicationState
 from svc.store.schema import Attribute, TableDefinition, compare
 from svc.store.schema_changes import table_change
 from svc.store.slices import run_now
@@ -73,6 +72,7 @@ from svc.store.writing.references import Reference
 
 if TYPE_CHECKING:
     from svc.store.indexes.index import IndexChange
+    from svc.store.replication_state import ReplicationState
     from svc.store.turn import Turn
     from svc.store.writing.unique_proof import DefinitionProof
 
@@ -258,6 +258,8 @@ class Database:
 
     def enable_replication(self) -> ReplicationState:
         """From here on other nodes take part in the database, in all processes (`replication_state`). Commits, unless that is so already."""
+        from svc.store.replication_state import ReplicationState
+
         self.snapshot()  # what others have done by now
         if self.replication is None:
             made: ReplicationState | None = None
@@ -277,6 +279,13 @@ class Database:
                 self._replicate(made)
         assert self.replication is not None
         return self.replication
+
+    @property
+    def unpublished_from(self) -> int | None:
+        """The LSN from which on the log has what other nodes may not have got yet, and which has to stay; None: nothing of it has to (spec: replication §5)."""
+        if self.replication is None or not self.store.is_replicated(self.name):
+            return None
+        return self.replication.published(self.snapshot()) + 1
 
     def _replicate(self, state: ReplicationState) -> None:
         self.replication = state
@@ -725,6 +734,8 @@ class Database:
         if missing is not None:
             raise StoreFailure(f"The database {self.name} lacks the store {missing}: it is damaged, restore a backup")
         if is_replicated and self.replication is None:
+            from svc.store.replication_state import ReplicationState  # which a database that is not replicated does without
+
             self._replicate(ReplicationState(self._handles[REPLICATION_STORE]))
         for name in self.tables.keys() - found.keys():
             self._forget(self.tables.pop(name))

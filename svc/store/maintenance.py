@@ -27,7 +27,6 @@ from svc.store.env import WriterBusy
 from svc.store.expiry_index import next_scan
 from svc.store.indexes.build import build_slice
 from svc.store.indexes.cache import UNUSED_SECONDS
-from svc.store.log.unpublished import unpublished_from
 from svc.store.moves import MoveNote
 from svc.store.values.records import expiry_of, is_copy, refreshed_of, version_of
 from svc.store.writing.write_set import WriteSet
@@ -399,7 +398,7 @@ class Maintenance:
 
     def _published_end(self, database: Database, end: int, oldest: int) -> int:
         """The LSN before which old entries have been published too, 0: none has."""
-        first = unpublished_from(database)
+        first = database.unpublished_from
         if first is None or end <= first:
             self._unpublished.discard(database)
             return end

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from svc.store.log.unpublished import unpublished_from
 from svc.store.writing.long_task import LongTask
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ async def remove_log_entries(table: Table, before_ms: float, on_batch: Callable[
     `on_batch` hears how many are gone by now. Raises NoSpace, StoreFailure and Overloaded; what was removed before that is.
     """
     database = table.database
-    first = unpublished_from(database)
+    first = database.unpublished_from
     removed = 0
     position: int | None = 0
     while position is not None:
