@@ -237,6 +237,7 @@ class RemoteWriteSet(WriteSet):
         self.trace_id = transaction.trace_id
         self.first_lsn = self.log.last_lsn + 1
         self._node = origin.node
+        self._is_heard = is_heard
         self._types = _OWN if origin.node == self.database.node else _FOREIGN
 
     def apply(self, read: ReadWrite) -> None:

@@ -109,6 +109,7 @@ def test_messages_do_not_come_again_behind_a_copy_of_less(turns: Turns, database
     assert messages() == [1, 3]
     turns.store.open_writers((database,))
     database.replication.end_copying(database.env.writer(), {A: 2}, {}, 0)
+    database.env.touch()
     turns.store.commit_turn()
     assert apply(turns, A, *sent).lsn == 6
     assert messages() == [1, 3, 5]
