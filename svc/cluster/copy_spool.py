@@ -62,7 +62,7 @@ class SpoolWriter:
     def finish(self) -> None:
         """It is complete, and on disk. Raises BadCopy, OSError."""
         if self._waiting or not self._check.is_complete:
-            raise BadCopy("The copy ends before its end")
+            raise BadCopy("The copy is incomplete")
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()

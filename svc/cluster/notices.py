@@ -81,10 +81,10 @@ def decode_notice(data: bytes) -> Notice:
             found = FORMAT
         if found != FORMAT:
             raise UnknownFormat(f"a notice has the format {found}")
-        raise WireError("a notice is none")
+        raise WireError("a notice cannot be read")
     for place in (*notice.applied.values(), *(notice.log or {}).values()):
         if len(place.incarnation) != INCARNATION_BYTES or not 0 <= place.lsn <= MAX_LSN:
-            raise WireError("a notice has a place that is none")
+            raise WireError("a notice has an impossible position")
     if len(notice.version) > _TEXT_MAX or not 0 <= notice.started < 1e11:
-        raise WireError("a notice is none")
+        raise WireError("a notice cannot be read")
     return notice

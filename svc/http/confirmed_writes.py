@@ -25,19 +25,21 @@ _NODES = re.compile(r"\*|[0-9]{1,6}|[^\s,;*]+(?:[ \t]*,[ \t]*[^\s,;*]+)*")
 
 
 class ConfirmedWrites:
-    """What a port needs of it. Without other nodes requests are checked, and nothing is waited for."""
+    """What a port needs of it. Without a `replication` section the header has no effect, nor has the number of an operation, which must be one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def admit(self, request: Request) -> None:
         """Read the header of a request that has one, before anything is written. Raises ClientError, AccessViolation, Problem 501."""
+        if self._store.remote_commits is None:
+            return
         value = request.block.fields[HEADER]
         found = _VALUE.fullmatch(value)
         if found is None or (found["nodes"] and _NODES.fullmatch(found["nodes"]) is None):
             raise ClientError("X-Replicate-To must be '*', or nothing, and ';confirm=<number>'", code="VALIDATION")
         self._check_user(request)
-        if self._store.remote_commits is not None and found["nodes"] not in ("", "*"):
+        if found["nodes"] not in ("", "*"):
             raise Problem("Every record is on every node: X-Replicate-To cannot name nodes or their number, only ';confirm=<number>'", 501)
         if found["count"] is not None:
             self._take(request, int(found["count"]))
@@ -46,8 +48,9 @@ class ConfirmedWrites:
         """Take the field of an operation. Raises ClientError, AccessViolation."""
         if type(count) is not int or count < 0:
             raise ClientError(f"'{FIELD}' must be a number of nodes", code="VALIDATION")
-        self._check_user(request)
-        self._take(request, count)
+        if self._store.remote_commits is not None:
+            self._check_user(request)
+            self._take(request, count)
 
     @staticmethod
     def _check_user(request: Request) -> None:
@@ -57,8 +60,7 @@ class ConfirmedWrites:
 
     def _take(self, request: Request, count: int) -> None:
         remote = self._store.remote_commits
-        if remote is None:
-            return
+        assert remote is not None
         known = remote.count_nodes()
         if count > known:
             raise ClientError(f"{count} confirmations cannot be had: there {_nodes(known)}", code="VALIDATION")
