@@ -37,11 +37,11 @@ from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
 from svc.cluster.positions import NOTICE, Positions
 from svc.cluster.registry import NodeAddress, Registry
-from svc.cluster.replicated_database import ReplicatedDatabase, is_sent
+from svc.cluster.replicated_database import ReplicatedDatabase, is_analytics, is_sent
 from svc.cluster.requests import NodeRequests
 from svc.errors import NotFound, Problem, ServerError
 from svc.logs import Logger
-from svc.store import Store
+from svc.store import Store, Table
 from svc.store.database import Database
 
 METHOD = "replication"  # of its metrics
@@ -59,7 +59,7 @@ def _do_not_record(*values: object) -> None:
 class ReplicationOptions(msgspec.Struct, frozen=True):
     """`node`: the own name. `port`: where the engine listens. `directory`: `<root>/replication`. `kept`: seconds for which streams keep messages.
     `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted. `fail_over`: what one node does not give is
-    asked of another one. `external`: an engine that runs elsewhere, in the place of an own one."""
+    asked of another one. `external`: an engine that runs elsewhere, in the place of an own one. `analytics`: aggregates are sent."""
 
     node: str
     port: EnginePort
@@ -71,6 +71,7 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     program: Path | None = None
     fail_over: bool = True
     external: ExternalServers | None = None
+    analytics: bool = False
 
 
 class Replication:
@@ -231,6 +232,10 @@ class Replication:
         if connection is None:
             raise ServerError("The engine of this node does not run", 503, "UNREACHABLE")
         await found.purge(connection, keep=keep, seq=seq)
+
+    def is_published(self, table: Table) -> bool:
+        """Whether its entries go into the own stream."""
+        return is_sent(table) or (self._options.analytics and is_analytics(table))
 
     # --- copies ------------------------------------------------------------------------------------------------------------------------
 

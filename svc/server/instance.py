@@ -251,7 +251,11 @@ class Instance:
         self.interface.lead = self.siblings.lead
         self.statements = self.interface.statements = make_statements(config, self.store, reactor, self._executors["sql"])
         settings = AnalyticsSettings(
-            config.analytics.aggregate_period, config.analytics.storage_interval, config.operations_api.metrics.max_label_sets
+            config.analytics.aggregate_period,
+            config.analytics.storage_interval,
+            config.operations_api.metrics.max_label_sets,
+            has_others=config.replication is not None,
+            replicate=config.replication is not None and config.analytics.replicate,
         )
         self.analytics = Analytics(
             self.store,

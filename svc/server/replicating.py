@@ -166,6 +166,7 @@ class Replicating:
             program=section.program,
             fail_over=section.fail_over,
             external=external,
+            analytics=config.analytics.replicate,
         )
 
     def _external_servers(self) -> Any:

@@ -37,6 +37,11 @@ def metrics(node: Node) -> str:
     return answer.text
 
 
+def aggregated(node: Node) -> set[str]:
+    """The nodes of which it has rows."""
+    return {row["node"] for row in node.operate(operation="get_analytics", metric="resource-usage")}
+
+
 def are_equal(nodes: list[Node]) -> bool:
     first, *others = [node.items() for node in nodes]
     return all(other == first for other in others)
@@ -98,7 +103,9 @@ def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[N
 
 
 def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Path, app: Path) -> None:
-    a, b = (Node(tmp_path, name, app, INSTANCES=count) for name, count in (("a", "2"), ("b", "1")))
+    period = {"ANALYTICS_AGGREGATEPERIOD": "2"}
+    a = Node(tmp_path, "a", app, INSTANCES="2", ANALYTICS_REPLICATE="true", **period)
+    b = Node(tmp_path, "b", app, **period)
     a.join(b)
     for number in range(40):
         a.put(f"before{number}", n=number)
@@ -121,6 +128,8 @@ def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Pa
         a.put(f"after{number}", n=number)
         b.add("counter", 1)
     wait_until(lambda: are_equal([a, b]) and len(a.items()) == 82)
+    wait_until(lambda: aggregated(b) == {"a", "b"})
+    assert aggregated(a) == {"a"}, "b does not send its own, and takes those of others"
     for node in (a, b):
         node.stop()
 

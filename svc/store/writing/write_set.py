@@ -329,11 +329,12 @@ class WriteSet:
         if self.suspects:
             yield from remaining(self)
 
-    def expire(self, table: Table, stored: bytes, before_ms: float) -> bool:
-        """Remove a record whose expiry is before `before_ms`; False if it is not such a record (any more)."""
+    def expire(self, table: Table, stored: bytes, before_ms: float | None = None) -> bool:
+        """Remove a record whose expiry is before `before_ms`, None: any; False if it is not such a record (any more)."""
         raw = table.read(stored, self.txn)
-        expiry = None if raw is None else expiry_of(raw)
-        if raw is None or expiry is None or expiry > before_ms:
+        if raw is None:
+            return False
+        if before_ms is not None and ((expiry := expiry_of(raw)) is None or expiry > before_ms):
             return False
         record = decode(raw)
         self.remove_record(table, EXPIRE, table.encoded_key(stored, record), stored, raw, record)
