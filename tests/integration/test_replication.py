@@ -10,25 +10,24 @@ import httpx
 import pytest
 
 from tests.integration.conftest import LIMIT, PASSWORD
-from tests.integration.replicating import Node, make_app
+from tests.integration.replicating import Node, Start, starting_nodes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Path:
-    return make_app(tmp_path)
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting_nodes(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, app: Path) -> Iterator[list[Node]]:
-    found = [Node(tmp_path, name, app) for name in ("a", "b", "c")]
+def nodes(start: Start) -> list[Node]:
+    found = [start(name) for name in ("a", "b", "c")]
     for node in found[1:]:
         node.join(found[0])
-    yield found
-    for node in found:
-        node.stop()
+    return found
 
 
 def metrics(node: Node) -> str:
@@ -102,10 +101,10 @@ def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[N
     assert a.items()["late"]["n"] == 7 and len(a.items()) == 52
 
 
-def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Path, app: Path) -> None:
+def test_of_several_instances_one_replicates_and_another_takes_over(start: Start) -> None:
     period = {"ANALYTICS_AGGREGATEPERIOD": "2"}
-    a = Node(tmp_path, "a", app, INSTANCES="2", ANALYTICS_REPLICATE="true", **period)
-    b = Node(tmp_path, "b", app, **period)
+    a = start("a", INSTANCES="2", ANALYTICS_REPLICATE="true", **period)
+    b = start("b", **period)
     a.join(b)
     for number in range(40):
         a.put(f"before{number}", n=number)
@@ -130,8 +129,6 @@ def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Pa
     wait_until(lambda: are_equal([a, b]) and len(a.items()) == 82)
     wait_until(lambda: aggregated(b) == {"a", "b"})
     assert aggregated(a) == {"a"}, "b does not send its own, and takes those of others"
-    for node in (a, b):
-        node.stop()
 
 
 def test_a_write_that_asks_for_it_is_answered_when_others_have_it(nodes: list[Node]) -> None:
@@ -157,15 +154,14 @@ def test_a_write_that_asks_for_it_is_answered_when_others_have_it(nodes: list[No
     wait_until(lambda: set(c.items()) == set(a.items()))
 
 
-def test_what_is_not_confirmed_in_time_stands(tmp_path: Path, app: Path) -> None:
-    a, b = (Node(tmp_path, name, app, confirm_timeout=2000) for name in ("a", "b"))
+def test_what_is_not_confirmed_in_time_stands(start: Start) -> None:
+    a, b = (start(name, confirm_timeout=2000) for name in ("a", "b"))
     a.join(b)
     b.kill()
     answer = a.http.put("/Item/short", json={"n": 1}, headers={"X-Replicate-To": ";confirm=1"})
     assert answer.status_code == 504 and answer.json()["code"] == "NOT_CONFIRMED", answer.text
     assert a.http.get("/Item/short").status_code == 200
     a.put("other", n=2)  # which does not ask
-    a.stop()
 
 
 def test_the_content_of_blobs_follows_also_after_a_kill(nodes: list[Node]) -> None:
@@ -186,8 +182,8 @@ def test_the_content_of_blobs_follows_also_after_a_kill(nodes: list[Node]) -> No
     wait_until(lambda: 'type="blob"' in metrics(a))
 
 
-def test_of_a_node_with_subscriptions_only_these_tables_are_taken(tmp_path: Path, app: Path) -> None:
-    a, b = (Node(tmp_path, name, app) for name in ("a", "b"))
+def test_of_a_node_with_subscriptions_only_these_tables_are_taken(start: Start) -> None:
+    a, b = (start(name) for name in ("a", "b"))
     b.join(a)
     a.put("first", n=1)
     wait_until(lambda: set(b.items()) == {"first"})
@@ -202,5 +198,3 @@ def test_of_a_node_with_subscriptions_only_these_tables_are_taken(tmp_path: Path
     assert "Other" not in b.operate(operation="describe_database", database="data")
     b.put("third", n=3)
     wait_until(lambda: set(a.items()) == {"first", "second", "third"})
-    for node in (a, b):
-        node.stop()
