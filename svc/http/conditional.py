@@ -12,6 +12,8 @@ from svc.resources.resource import WRITE_CONDITIONS
 from svc.store import Precondition
 from svc.store.entity_tags import MERGED, version_tag
 
+_LAST_SECOND = 253_402_300_799.0  # of the year 9999: later dates cannot be said
+
 Tags = tuple[str, ...] | Literal["*"]
 CODINGS = ("br", "zstd", "gzip")  # content codings; their names are suffixes of entity tags
 
@@ -129,4 +131,5 @@ def write_precondition(block: HeaderBlock) -> Precondition | None:
 
 
 def last_modified(version_ms: float) -> str:
-    return http_date(version_ms // 1000)
+    """Of a record that a node with a very wrong clock has written: the last date that can be said."""
+    return http_date(min(version_ms // 1000, _LAST_SECOND))

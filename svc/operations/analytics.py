@@ -100,7 +100,8 @@ OPERATIONS: tuple[Operation, ...] = (
             CONDITIONS,
         ),
         returns="Rows of `system.svc_analytics`, ascending by `id`, which is always among their attributes.",
-        notes="A caller that is not a super user gets no rows that name tables on which it has no right.\n\n"
+        notes="A caller that is not a super user gets no rows that name tables on which it has no right. With `analytics.replicate` there are rows of several"
+        " nodes: `node` says whose one is, and a condition on it selects.\n\n"
         "Conditions may name what only some metrics have, and call their comparator `operator`. The metrics and their fields are described in analytics.",
         example={
             "metric": "duration",

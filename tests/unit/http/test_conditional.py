@@ -1,7 +1,7 @@
 import pytest
 
 from svc.errors import PreconditionFailed
-from svc.http.conditional import Tags, matched_tag, parse_date, parse_tags, with_identities, write_precondition
+from svc.http.conditional import Tags, last_modified, matched_tag, parse_date, parse_tags, with_identities, write_precondition
 from svc.messages import HeaderBlock
 
 TAG = "Qnm3baqHtAA"
@@ -108,3 +108,16 @@ def test_parsers_take_anything() -> None:
     assert parse_date("Thu, 99 Foo 2026 00:00:00 GMT") is None
     assert parse_date(None) is None
     assert parse_date("Thu, 01 Jan 1970 00:00:10 GMT") == 10.0
+
+
+@pytest.mark.parametrize(
+    ("version", "date"),
+    [
+        (0.0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (1_767_225_600_999.5, "Thu, 01 Jan 2026 00:00:00 GMT"),
+        (253_402_300_799_999.0, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        (1e300, "Fri, 31 Dec 9999 23:59:59 GMT"),
+    ],
+)
+def test_any_version_has_a_date(version, date):
+    assert last_modified(version) == date
