@@ -22,3 +22,4 @@ def _begin(self: clock.Clock) -> None:
 
 
 clock.Clock.__init__ = _begin  # type: ignore[method-assign]
+_begin(clock.SYSTEM_CLOCK)  # which is there already in a fork of a process that has imported svc
