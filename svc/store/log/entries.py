@@ -246,13 +246,16 @@ def entry_encoder(
     node: str,
     user: str | None,
     trace_id: bytes | None = None,
+    names_of: dict[tuple[str, ...], bytes] | None = None,
 ) -> Callable[[bytes, int, bytes, tuple[str, ...], bytes | None], bytes]:
-    """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time."""
+    """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time.
+    `names_of`: what it remembers, to be shared by several."""
     table_name, node_name, user_name = table.encode(), node.encode(), b"" if user is None else user.encode()
     flags = HAS_VALUE | (0 if user is None else HAS_USER)
     names_between = table_name + node_name + user_name
     sizes = len(table_name), len(node_name), len(user_name)
-    names_of: dict[tuple[str, ...], bytes] = {}
+    if names_of is None:
+        names_of = {}
     entry_format, trace = (FORMAT, b"") if trace_id is None else (FORMAT_WITH_TRACE, trace_id)
 
     def head(flags: int, previous: int) -> bytes:
