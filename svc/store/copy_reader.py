@@ -118,32 +118,29 @@ class CopyReader:
             yield from self._removed(table)
 
     def _records(self, table: Table) -> Iterator[tuple[Row, int]]:
-        moves = table.moves
-        for stored, raw in self.txn.cursor(table.primary).iternext():
+        txn, moves, first, history_of = self.txn, table.moves, self._first, self._database.log.encoded_history
+        for stored, raw in txn.cursor(table.primary).iternext():
             if raw[0] & IS_COPY:
                 continue
-            history = self._history(lsn_of(raw))
+            lsn = lsn_of(raw)
+            history = history_of(txn, lsn, HISTORY, HISTORY_BYTES) if lsn >= first else []
             if moves is not None:
                 raw = moves.translate(raw, self.txn)
             if len(history) == 1 and _is_value(history[0], raw):
-                raw = b""
-            yield RecordRow(stored, raw, history), len(stored) + len(raw) + sum(map(len, history)) + 32
+                yield RecordRow(stored, b"", history), len(stored) + len(history[0]) + 32
+            else:
+                yield RecordRow(stored, raw, history), len(stored) + len(raw) + sum(map(len, history)) + 32
 
     def _removed(self, table: Table) -> Iterator[tuple[Row, int]]:
         for lsn in self._database.log.removed_of(self.txn, table.number):
-            history = self._history(lsn)
+            history = [] if lsn < self._first else self._database.log.encoded_history(self.txn, lsn, HISTORY, HISTORY_BYTES)
             if history and not _has_copy(history[-1]):
                 yield RemovedRow(history), sum(map(len, history)) + 32
-
-    def _history(self, lsn: int) -> list[bytes]:
-        if lsn < self._first:
-            return []
-        return self._database.log.encoded_history(self.txn, lsn, HISTORY, HISTORY_BYTES)
 
 
 def _is_value(data: bytes, raw: bytes) -> bool:
     """Whether the record is what this entry says."""
-    return data[1] == PUT and not is_merged(data) and (raw in data or decode_entry(0, data).value == raw)
+    return data[1] == PUT and not is_merged(data) and (data.endswith(raw) or decode_entry(0, data).value == raw)
 
 
 def _has_copy(data: bytes) -> bool:
