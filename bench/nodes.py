@@ -8,6 +8,8 @@ arrays of 100 records at 100 a second.
 
 *catch-up*: the other node is away for 60,000 writes, and comes back. *idle*: a node and its engine, of which the other reads.
 
+*copy*: a new node takes the database of the other one, whose stream does not begin with it any more: the two shapes of `bench.replication_copy`, COPIED MB.
+
 All of them share the cores of the machine, wrk and the follower too. The databases are in --scratch, and flushed.
 """
 
@@ -16,6 +18,8 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import random
+import re
 import shutil
 import statistics
 import sys
@@ -29,7 +33,7 @@ from typing import Any
 
 import psutil
 
-from bench import records
+from bench import records, replication_copy
 from bench.machine import describe_machine, use_bytecode, warn_of_load
 from bench.measure import CLIENT_CORE, CORES, cpu_seconds, load, write_requests
 from bench.servers import Svc, free_port
@@ -38,6 +42,9 @@ AWAY = 60_000  # entries
 ARRAY = 100  # records
 VARIETY = 5_000
 CLIENTS = 32
+COPIED = 80  # MB
+_FETCHED = re.compile(r"database data: the copy from a has come: (\d+) bytes in ([0-9.]+) s")
+_PLACED = re.compile(r"database data: the copy from a is in place: \d+ bytes in ([0-9.]+) s")
 
 
 class Node(Svc):
@@ -266,7 +273,69 @@ def idle(scratch: Path, options: argparse.Namespace) -> None:
     print(f"idle       {shares[0]:.2f} % of a core, {without:.2f} % without replication; its engine {shares[1]:.2f} %")
 
 
-ROWS: Sequence[Callable[[Path, argparse.Namespace], None]] = (origin, lag, catch_up, idle)
+class CopyNode(Node):
+    """`indexed`: attributes of its only table."""
+
+    def __init__(self, name: str, core: int, scratch: Path, indexed: Sequence[str]) -> None:
+        super().__init__(name, core, scratch)
+        self._app = self.data / "app"
+        self._app.mkdir()
+        attributes = "".join(f"{name}: Any @indexed\n" for name in indexed)
+        (self._app / "schema.graphql").write_text(f"type Item @table @export {{ id: ID @primaryKey\n{attributes} }}")
+
+    def command(self) -> list[str]:
+        return [*super().command()[:-1], str(self._app)]
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"LOGGING_LEVEL": "info"}
+
+    def logged(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        texts = [path.read_text() for path in (self.data / "root" / "log").glob("*.log")]
+        return next((found for found in map(pattern.search, texts) if found), None)
+
+
+def copy(scratch: Path, options: argparse.Namespace) -> None:
+    for shape, (size, indexed) in replication_copy.SHAPES.items():
+        count = COPIED * 1_000_000 // (size + 250)
+        chance = random.Random(1)
+        rows = []
+        for _ in range(options.rounds):
+            a, b = (CopyNode(name, core, scratch, indexed) for name, core in (("a", CORES[0]), ("b", CORES[-1])))
+            with running(a):
+                a.fill("Item", (replication_copy.record(chance, number, size) for number in range(count)))
+                a.operate(operation="purge_stream", database="data", options={"keep": 0})
+                with running(b):
+                    before = [node.cpu() for node in (a, b)]
+                    began = time.monotonic()
+                    a.know(b)
+                    b.know(a)
+                    wait_until(lambda: b.logged(_PLACED) is not None)  # noqa: B023
+                    took = time.monotonic() - began
+                    cpu = [
+                        after - old for node, each in zip((a, b), before, strict=True) for after, old in zip(node.cpu(), each, strict=True)
+                    ]
+                    fetched, placed = b.logged(_FETCHED), b.logged(_PLACED)
+                    assert fetched is not None and placed is not None and b.count() == count
+                    megabytes = int(fetched[1]) / 1e6
+                    rows.append(
+                        [
+                            megabytes / float(fetched[2]),
+                            megabytes / float(placed[1]),
+                            megabytes / took,
+                            *(each / megabytes * 1e3 for each in cpu),
+                        ]
+                    )
+            for node in (a, b):
+                shutil.rmtree(node.data)
+        come, put, whole, *cpu = map(statistics.median, zip(*rows, strict=True))
+        print(
+            f"copy       {shape}, {count:,} records, {megabytes:.0f} MB: comes with {come:.0f} MB/s, put in place with {put:.0f}, whole {whole:.0f}; ms of CPU "
+            f"a MB: node {cpu[0]:.1f}, its engine {cpu[1]:.1f}, new node {cpu[2]:.1f}, its engine {cpu[3]:.1f}",
+            flush=True,
+        )
+
+
+ROWS: Sequence[Callable[[Path, argparse.Namespace], None]] = (origin, lag, catch_up, idle, copy)
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
-"""Index entries of many new records, collected in sorted runs that are merged at the end (for `batch_write`)."""
+"""Index entries of many new records, collected in sorted runs that are merged at the end (for `batch_write`, `copied_inserts`)."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
+from svc.errors import BadValue
 from svc.store.values.keys import index_key, index_keys
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ class IndexRuns:
                         key = texts[value] = index_key(value)
                     entries.append(key + stored + _LENGTHS[len(stored)])
                 elif kind is float or kind is int or value is None:
-                    entries.append(index_key(value) + stored + _LENGTHS[len(stored)])
+                    try:
+                        entries.append(index_key(value) + stored + _LENGTHS[len(stored)])
+                    except BadValue:  # see `index_keys`
+                        continue
                 else:
                     entries += [key + stored + _LENGTHS[len(stored)] for key in index_keys(value)]
         if len(entries) >= _RUN:
