@@ -152,7 +152,7 @@ class CopiedInserts:
             len(raw),
         )
         entry = b"".join((head, between, stored, changed, raw, trace or b""))
-        self._writes.log_encoded(pack(entry) if is_packed else entry, version)
+        self._writes.log_copied(pack(entry) if is_packed else entry, version)
         self._take(stored, record, raw)
         return True
 

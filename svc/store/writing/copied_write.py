@@ -233,7 +233,7 @@ class CopyWriteSet(RemoteWriteSet):
         self._add_history(table, copied.key, copied.history, before, is_there=True)
         return _placed(raw, self.log.last_lsn, is_merged=bool(given[0] & IS_MERGED))
 
-    def log_encoded(self, entry: bytes, version: float) -> None:
+    def log_copied(self, entry: bytes, version: float) -> None:
         """Take the next entry of the log."""
         self._logged.append(entry)
         self.log.last_lsn += 1
