@@ -7,7 +7,7 @@ is read from the registry, here and whenever it changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,13 +36,14 @@ from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
 from svc.cluster.positions import NOTICE, Positions
-from svc.cluster.registry import NodeAddress, Registry
+from svc.cluster.registry import NodeAddress, Registry, names_brought_back, remove_again
 from svc.cluster.replicated_database import ReplicatedDatabase, is_analytics, is_sent
 from svc.cluster.requests import NodeRequests
 from svc.errors import NotFound, Problem, ServerError
 from svc.logs import Logger
-from svc.store import Store, Table
+from svc.store import Store, Table, Transaction
 from svc.store.database import Database
+from svc.store.system import SYSTEM
 
 METHOD = "replication"  # of its metrics
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
@@ -126,7 +127,7 @@ class Replication:
         self.engine = self._make_engine()
         self.engine.start()
         self.look_at_databases()
-        self._look_at_nodes()
+        self.registry_changed(None)
         loop = asyncio.get_running_loop()
         self._working = [loop.create_task(self.positions.run()), loop.create_task(self.blob_transfers.run())]
 
@@ -158,16 +159,28 @@ class Replication:
         if outbox is not None:
             outbox.wake()
 
-    def registry_changed(self) -> None:
-        """Records of nodes or certificates were written."""
+    def registry_changed(self, names: Iterable[str] | None = ()) -> None:
+        """Records of nodes or certificates were written. `names`: of the nodes, None: of any."""
         if self.engine is None:
             return
+        if back := names_brought_back(self._store.databases[SYSTEM], self._options.node, names):
+            transaction = self._store.begin()
+            for name in back:
+                remove_again(self._store.databases[SYSTEM].tables, transaction, name)
+            self._close(self._remove_again(transaction, back))
         before, trust = self._trust, self._registry.trust()
         if trust != before:
             self._trust = trust
             self.engine.set_trust(trust)
         # Those that are connected to another one's engine cut themselves off from one that is not trusted any more.
         self._look_at_nodes({name for name in self.peers if trust.nodes.get(name) != before.nodes.get(name)})
+
+    async def _remove_again(self, transaction: Transaction, names: list[str]) -> None:
+        try:
+            await transaction.apply_in_turn()
+            self._log.warn(f"removed nodes that have entered themselves again are removed: {', '.join(names)!r:.500}")
+        except Problem as problem:
+            self._log.error(f"removed nodes that have entered themselves again cannot be removed: {problem}")
 
     def set_routes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Nodes that are known by the configuration: records as of the registry, whose own counts where it has one of that name."""

@@ -206,7 +206,7 @@ class Replicating:
     def _committed(self, replication: Replication, database: Database, entries: list[LogEntry]) -> None:
         replication.committed(database)
         if database.name == SYSTEM and any(entry.table in (NODE_TABLE, CERTIFICATE_TABLE) for entry in entries):
-            replication.registry_changed()
+            replication.registry_changed({entry.id for entry in entries if entry.table == NODE_TABLE and isinstance(entry.id, str)})
 
     def _register(self) -> None:
         """Enter this node into the registry, which the others read."""

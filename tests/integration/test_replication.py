@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -180,6 +182,40 @@ def test_the_content_of_blobs_follows_also_after_a_kill(nodes: list[Node]) -> No
             answer = node.http.get(f"/Item/{key}/file")
             assert answer.content == data and answer.headers["content-type"] == "application/octet-stream"
     wait_until(lambda: 'type="blob"' in metrics(a))
+    end_while_a_blob_is_fetched(a, b)
+
+
+def end_while_a_blob_is_fetched(a: Node, b: Node) -> None:
+    """The end of a node waits for those who fetch blobs from it."""
+    (reader,) = b.process.instances
+    for number in range(8):
+        content = os.urandom(1 << 20) * (16 << number)
+        size, is_found = len(content), False
+        a.put(f"large{number}", n=1)
+        before = fetched_bytes(b)
+        answer = a.http.put(f"/Item/large{number}/file", content=content, headers={"Content-Type": "application/octet-stream"})
+        assert answer.status_code == 204, answer.text
+        wait_until(lambda: fetched_bytes(b) > before)  # noqa: B023
+        reader.suspend()
+        try:
+            is_found = fetched_bytes(b) - before < size - (4 << 20)  # some of its requests may be under way
+            if is_found:
+                assert a.process.process is not None
+                a.process.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: "Stopping svc" in a.process.logged())
+        finally:
+            reader.resume()
+        if is_found:
+            break
+    else:
+        raise AssertionError("blobs are fetched before anybody can look")
+    assert a.process.process.wait(LIMIT) == 0
+    assert b.http.get(f"/Item/large{number}/file").content == content
+    assert "does not wait any more" not in a.process.logged()
+
+
+def fetched_bytes(node: Node) -> int:
+    return sum(path.stat().st_size for path in node.root.rglob("blobs/**/*") if path.is_file())
 
 
 def test_of_a_node_with_subscriptions_only_these_tables_are_taken(start: Start) -> None:
@@ -198,3 +234,28 @@ def test_of_a_node_with_subscriptions_only_these_tables_are_taken(start: Start) 
     assert "Other" not in b.operate(operation="describe_database", database="data")
     b.put("third", n=3)
     wait_until(lambda: set(a.items()) == {"first", "second", "third"})
+    exchange_one_way(a, b)
+
+
+def exchange_one_way(a: Node, b: Node) -> None:
+    """Nodes say each for itself what they exchange with another one."""
+
+    def replicate(sends: bool, receives: bool) -> None:
+        record = {"name": "b", "replicates": {"sends": sends, "receives": receives}}
+        a.operate(operation="update", database="system", table="svc_nodes", records=[record])
+
+    replicate(sends=True, receives=False)
+    wait_until(lambda: 'svc_replication_reading{node="b"' not in metrics(a))
+    b.put("held back", n=4)
+    a.put("fourth", n=4)
+    wait_until(lambda: "fourth" in b.items())
+    assert "held back" not in a.items()
+    replicate(sends=False, receives=True)
+    wait_until(lambda: "held back" in a.items())
+    wait_until(lambda: 'svc_replication_reading{node="a",database="data"} 0' in metrics(b), lambda: metrics(b))
+    a.put("kept", n=5)
+    b.put("fifth", n=5)
+    wait_until(lambda: "fifth" in a.items())
+    assert "kept" not in b.items()
+    replicate(sends=True, receives=True)
+    wait_until(lambda: a.items() == b.items() and len(a.items()) == 7)

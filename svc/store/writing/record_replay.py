@@ -123,8 +123,12 @@ def replay(table: Table, txn: Txn, raw: bytes | None, newest: int, key: object, 
         if base is not None:
             if version_of(base) < lowest:
                 break
-        elif entry.kind == EXPIRE or (entry.previous and entry.kind in _WRITES and not table.audit and entry.version < write.version):
-            is_whole = False  # there are no images: what is older than the write is taken to have come before it
+        elif entry.kind == EXPIRE or (
+            entry.previous and entry.kind in _WRITES and not table.audit and not entry.is_merged and entry.version < write.version
+        ):
+            # There are no images, and need not be: the newest write at its time was older than this one, and with it all that came before. That is not so
+            # of one that was late itself.
+            is_whole = False
             break
         lsn = entry.previous
     if not is_whole:

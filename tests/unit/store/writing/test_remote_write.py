@@ -88,6 +88,29 @@ def test_every_order_of_arrival_of_every_history(database: Database, kinds: tupl
     assert check_database(database.env.path).findings == []
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_every_order_of_arrival_without_images(store: Store, length: int) -> None:
+    """As long as the log has all of the writes."""
+    database = store.open_database("data")
+    table = database.define_table(replace(NUMBERS, audit=False))
+    database.enable_replication()
+    sent: list[Any] = []
+    expected: list[tuple[str, Any, list[Sent], tuple[str, ...]]] = []
+    share = 12 * SHARE if length == 4 else 1
+    for number, (names, writes, orders) in enumerate(histories(("put", "delete", "assign", "both", "add"), length, STAMPS, made)):
+        for place, order in enumerate(orders):
+            if not (number * len(orders) + place) % share:
+                key = f"{number}.{place}"
+                expected.append((key, in_order(writes, key)[0], order, names))
+                sent += [each.to(key) for each in order]
+    apply_all(database, sent)
+    wrong = []
+    for key, record, order, names in expected:
+        if (found := stored(table, key)[0]) != record:
+            wrong.append((names, [each.stamp for each in order], found, record))
+    assert wrong == [], (len(wrong), len(expected))
+
+
 def test_the_entity_tag_says_that_the_content_has_changed_under_its_version(database: Database) -> None:
     table = database.tables["Seat"]
     version = STAMPS[3][0]
