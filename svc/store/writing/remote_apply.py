@@ -80,7 +80,6 @@ class _Applying:
         self._stream = stream
         self._up_to = up_to
         self._waiting: list[RemoteTransaction] = []
-        self._is_ahead = False  # and that was logged
         self._chains: Chains = {}
         self._heard = state.heard(database.snapshot(), origin)
         self.outcome = AppliedUpTo(state.applied(database.snapshot(), origin), MergeFigures(found=[]))
@@ -173,13 +172,13 @@ class _Applying:
             raise RefusedTransaction(f"Transaction {transaction.lsn} of {self._origin.node} is applied in part, as it seems, up to {lsn}")
         log = self._database.log
         assert isinstance(log, ReplicatedLog)
-        if not log.saw(transaction.version) and not self._is_ahead:
-            self._is_ahead = True
+        if not log.saw(transaction.version) and (times := log.said_ahead.count(self._origin.node)) is not None:
             logger.error(
-                "database %s: a transaction of %s is %.0f s ahead of the clock here: set the clocks",
+                "database %s: a transaction of %s is %.0f s ahead of the clock here: set the clocks%s",
                 self._database.name,
                 self._origin.node,
                 transaction.version / 1000 - self._database.clock.wall(),
+                f" ({times} times since it was said)" if times > 1 else "",
             )
         writes.begin(self._origin, transaction, is_heard=transaction.lsn <= self._heard)
         return found

@@ -357,6 +357,30 @@ def test_versions_exceed_what_was_applied(open_store: Callable[..., Store], cloc
     check(store)
 
 
+def test_that_a_clock_is_far_ahead_is_said_once_a_minute(
+    open_store: Callable[..., Store], clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its versions go on from there for good, and so do those of all who write to its records."""
+    store = open_store()
+    store.open_database("data").define_table(SEAT)
+    store.databases["data"].enable_replication()
+    turns = Turns(store)
+    far = START + 86_400_000 * 365
+    said = "database data: a transaction of {} is 31536000 s ahead of the clock here: set the clocks"
+    with caplog.at_level(logging.ERROR):
+        for lsn in (1, 2, 3):
+            apply(turns, A, puts(lsn, far + lsn, "x"))
+        apply(turns, B, puts(1, far, "y"))
+        clock.advance(60)
+        apply(turns, A, puts(4, far + 60_000, "x"))
+    turns.loop.close()
+    assert [each.message for each in caplog.records] == [
+        said.format("a"),
+        said.format("b"),
+        said.format("a") + " (3 times since it was said)",
+    ]
+
+
 def test_a_version_far_ahead_does_not_move_the_clock(open_store: Callable[..., Store], caplog: pytest.LogCaptureFixture) -> None:
     store = open_store()
     store.open_database("data").define_table(SEAT)
