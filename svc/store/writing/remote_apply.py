@@ -162,6 +162,7 @@ class _Applying:
                 raise store_problem(error, database.env.path) from error
             raise
         writes.commit()
+        database.store.saw_version(writes.version)  # what is written later in this turn exceeds it
         database.store.applied(AppliedBatch(database, [batch.done]))
         return batch
 

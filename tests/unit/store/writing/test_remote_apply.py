@@ -29,6 +29,7 @@ from tests.support.fakes import TickingClock
 from tests.support.remote import START, Add, entry, origin, stored, transaction
 from tests.unit.store.conftest import SEAT
 from tests.unit.store.writing.test_long_write import Turns
+from tests.unit.store.writing.test_queued_writes import Queue
 
 A, B = origin("a"), origin("b")
 DYNAMIC = TableDefinition("Any", attributes=(Attribute("code", "Any", primary_key=True),), primary_key="code", dynamic=True)
@@ -354,6 +355,22 @@ def test_versions_exceed_what_was_applied(open_store: Callable[..., Store], cloc
     turns.loop.close()
     store = open_store()
     assert write(store, "z") == nextafter(nextafter(ahead, inf), inf)
+    check(store)
+
+
+def test_a_local_write_of_the_same_turn_is_newer(turns: Turns, database: Database) -> None:
+    """It replaces what was applied, though that is not committed yet."""
+    store, ahead = turns.store, START + 300_000
+    task = turns.start(apply_remote(database, A, [puts(1, ahead, "x", place="theirs")]))
+    while not database.entries:
+        turns.loop.call_soon(turns.loop.stop)
+        turns.loop.run_forever()
+    Queue(database.tables["Seat"]).put("x", place="ours")
+    store.commit_turn()
+    turns.until(task.done)
+    assert stored(database.tables["Seat"], "x")[2] == nextafter(ahead, inf)
+    assert record(turns, "x")["place"] == "ours"
+    assert apply(turns, B, puts(1, START + 1, "x", place="late")).figures.void == 1
     check(store)
 
 
