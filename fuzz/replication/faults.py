@@ -70,8 +70,12 @@ class Faults:
         return answer.status_code == 200
 
     def kill_engine(self) -> None:
+        self._kill_engine(self._node())
+
+    @staticmethod
+    def _kill_engine(node: Node) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
-            self._node().engine().kill()
+            node.engine().kill()
 
     def pause_engine(self) -> None:
         self._pause(self._node().engine())
@@ -118,6 +122,8 @@ class Faults:
         refused = node.refusals
         wait_until(lambda: node.refusals > refused, "nothing is refused")
         self._go_on(self._source.randrange(400))
+        if self._source.random() < 0.3:
+            self._kill_engine(node)
         is_killed = self._source.random() < 0.3
         if is_killed:
             node.kill()
