@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 
 STOPPED = 3.0  # seconds at most for which a process is stopped
 CUT = 6.0  # seconds at most for which a node is cut off
-ROOM = 1 << 20  # bytes at most that a volume still has when it becomes full
+ROOM, ENGINE_ROOM = 1 << 20, 1 << 16  # bytes at most that a volume still has when it becomes full
 YEAR = 365 * 86400.0
 
 
@@ -70,8 +70,12 @@ class Faults:
         return answer.status_code == 200
 
     def kill_engine(self) -> None:
+        self._kill_engine(self._node())
+
+    @staticmethod
+    def _kill_engine(node: Node) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
-            self._node().engine().kill()
+            node.engine().kill()
 
     def pause_engine(self) -> None:
         self._pause(self._node().engine())
@@ -118,6 +122,8 @@ class Faults:
         refused = node.refusals
         wait_until(lambda: node.refusals > refused, "nothing is refused")
         self._go_on(self._source.randrange(400))
+        if self._source.random() < 0.3:
+            self._kill_engine(node)
         is_killed = self._source.random() < 0.3
         if is_killed:
             node.kill()
@@ -131,7 +137,7 @@ class Faults:
         """Of one node: it writes as ever, and what it has written is sent once the engine has space."""
         node = self._nodes.small
         said = len(node.process.logged())
-        node.engine_volume.fill(self._source.randrange(ROOM))
+        node.engine_volume.fill(self._source.randrange(ENGINE_ROOM))
         wait_until(lambda: "the engine did not store a message" in node.process.logged()[said:], node.process.logged)
         self._go_on(self._source.randrange(300))
         if self._source.random() < 0.3:

@@ -85,7 +85,6 @@ class _Applying:
         self._up_to = up_to
         self._waiting: list[RemoteTransaction] = []
         self._most = TOGETHER  # of them in the next long write
-        self._is_ahead = False  # and that was logged
         self._chains: Chains = {}
         self._heard = state.heard(database.snapshot(), origin)
         self.outcome = AppliedUpTo(state.applied(database.snapshot(), origin), MergeFigures(found=[]))
@@ -174,6 +173,7 @@ class _Applying:
                 raise store_problem(error, database.env.path) from error
             raise
         writes.commit()
+        database.store.saw_version(writes.version)  # what is written later in this turn exceeds it
         database.store.applied(AppliedBatch(database, [batch.done]))
         return batch
 
@@ -199,13 +199,13 @@ class _Applying:
         """Its version is one to be exceeded."""
         log = self._database.log
         assert isinstance(log, ReplicatedLog)
-        if not log.saw(transaction.version) and not self._is_ahead:
-            self._is_ahead = True
+        if not log.saw(transaction.version) and (times := log.said_ahead.count(self._origin.node)) is not None:
             logger.error(
-                "database %s: a transaction of %s is %.0f s ahead of the clock here: set the clocks",
+                "database %s: a transaction of %s is %.0f s ahead of the clock here: set the clocks%s",
                 self._database.name,
                 self._origin.node,
                 transaction.version / 1000 - self._database.clock.wall(),
+                f" ({times} times since it was said)" if times > 1 else "",
             )
 
     def _finish(self, writes: RemoteWriteSet, lsn: int, *, is_all: bool) -> int:

@@ -29,6 +29,7 @@ from tests.support.fakes import TickingClock
 from tests.support.remote import START, Add, entry, origin, stored, transaction
 from tests.unit.store.conftest import SEAT
 from tests.unit.store.writing.test_long_write import Turns
+from tests.unit.store.writing.test_queued_writes import Queue
 
 A, B = origin("a"), origin("b")
 DYNAMIC = TableDefinition("Any", attributes=(Attribute("code", "Any", primary_key=True),), primary_key="code", dynamic=True)
@@ -417,6 +418,46 @@ def test_versions_exceed_what_was_applied(open_store: Callable[..., Store], cloc
     store = open_store()
     assert write(store, "z") == nextafter(nextafter(ahead, inf), inf)
     check(store)
+
+
+def test_a_local_write_of_the_same_turn_is_newer(turns: Turns, database: Database) -> None:
+    """It replaces what was applied, though that is not committed yet."""
+    store, ahead = turns.store, START + 300_000
+    task = turns.start(apply_remote(database, A, [puts(1, ahead, "x", place="theirs")]))
+    while not database.entries:
+        turns.loop.call_soon(turns.loop.stop)
+        turns.loop.run_forever()
+    Queue(database.tables["Seat"]).put("x", place="ours")
+    store.commit_turn()
+    turns.until(task.done)
+    assert stored(database.tables["Seat"], "x")[2] == nextafter(ahead, inf)
+    assert record(turns, "x")["place"] == "ours"
+    assert apply(turns, B, puts(1, START + 1, "x", place="late")).figures.void == 1
+    check(store)
+
+
+def test_that_a_clock_is_far_ahead_is_said_once_a_minute(
+    open_store: Callable[..., Store], clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its versions go on from there for good, and so do those of all who write to its records."""
+    store = open_store()
+    store.open_database("data").define_table(SEAT)
+    store.databases["data"].enable_replication()
+    turns = Turns(store)
+    far = START + 86_400_000 * 365
+    said = "database data: a transaction of {} is 31536000 s ahead of the clock here: set the clocks"
+    with caplog.at_level(logging.ERROR):
+        for lsn in (1, 2, 3):
+            apply(turns, A, puts(lsn, far + lsn, "x"))
+        apply(turns, B, puts(1, far, "y"))
+        clock.advance(60)
+        apply(turns, A, puts(4, far + 60_000, "x"))
+    turns.loop.close()
+    assert [each.message for each in caplog.records] == [
+        said.format("a"),
+        said.format("b"),
+        said.format("a") + " (3 times since it was said)",
+    ]
 
 
 def test_a_version_far_ahead_does_not_move_the_clock(open_store: Callable[..., Store], caplog: pytest.LogCaptureFixture) -> None:
