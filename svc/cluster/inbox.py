@@ -32,7 +32,8 @@ from svc.cluster.wire import WireError, read_head
 from svc.errors import Problem
 from svc.store.database import Database
 from svc.store.replication_state import StreamHint
-from svc.store.writing.remote_apply import apply_remote
+from svc.store.slices import SLICE
+from svc.store.writing.remote_apply import TOGETHER, apply_remote
 from svc.store.writing.remote_transaction import Origin, RemoteTransaction
 from svc.store.writing.remote_write import MergeFigures, MissingTables
 
@@ -189,9 +190,15 @@ class Inbox:
         return found
 
     async def _take(self, batch: list[StreamMessage]) -> None:
+        """In slices: to read what comes at once may take as long as to apply it."""
         transactions: list[RemoteTransaction] = []
         last = 0  # LSN that is applied with these, 0: none
+        entries = 0  # in these
+        slices, now = self.database.store.slices, self.database.clock.monotonic
+        end = now() + SLICE
         for message in batch:
+            if now() >= end:
+                end = await slices.take()
             self.on_received(len(message.data))
             try:
                 try:
@@ -211,8 +218,12 @@ class Inbox:
                     await adopt(self.database, self.node, self._wanted(taken.definitions))
                 transactions += only_of(taken.transactions, self.tables, self.since_ms)
                 last = self.received = taken.last_lsn
+                entries += sum([len(transaction.entries) for transaction in taken.transactions])
             if self._assembler is not None and not self._assembler.has_part:
                 self._whole = message.sequence
+            if entries >= TOGETHER:
+                await self._apply(transactions, last)
+                transactions, last, entries = [], 0, 0
         await self._apply(transactions, last)
 
     def _wanted(self, definitions: Mapping[str, bytes]) -> Mapping[str, bytes]:

@@ -147,7 +147,7 @@ class _Applying:
         database, state, now = self._database, self._state, self._database.clock.monotonic
         batch = _Batch()
         writes = RemoteWriteSet(database, chains=self._chains)
-        rows = RemoteBatch(writes, keeps_entries=database.store.has_listeners(database))
+        rows = RemoteBatch(writes, keeps_entries=bool(database.watchers) or database.store.has_listeners(database))
         try:
             lsn = self.outcome.lsn = state.applied(writes.txn, self._origin)
             for transaction in transactions:
