@@ -279,9 +279,9 @@ class CopyNode(Node):
     def __init__(self, name: str, core: int, scratch: Path, indexed: Sequence[str]) -> None:
         super().__init__(name, core, scratch)
         self._app = self.data / "app"
-        self._app.mkdir()
+        self._app.mkdir(parents=True)
         attributes = "".join(f"{name}: Any @indexed\n" for name in indexed)
-        (self._app / "schema.graphql").write_text(f"type Item @table @export {{ id: ID @primaryKey\n{attributes} }}")
+        (self._app / "schema.graphql").write_text(f"type Item @table @export {{ id: ID @primaryKey\n{attributes}description: String }}")
 
     def command(self) -> list[str]:
         return [*super().command()[:-1], str(self._app)]

@@ -14,6 +14,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.store.blobs import create_blob
 from svc.store.copy_reader import EndRow, RecordRow, TableRow
+from svc.store.indexes.index import Index
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import LogEntry, decode_entry, encode_any
 from svc.store.schema import Attribute, TableDefinition
@@ -22,6 +23,7 @@ from svc.store.values.validation import Add
 from svc.store.writing.copied_inserts import CopiedInserts
 from svc.store.writing.copied_write import BadCopy
 from svc.store.writing.copy_apply import CopyHead, rows_of
+from svc.store.writing.deferred_indexes import DeferredIndexes
 from tests.support.copies import CopyNode
 
 pytestmark = pytest.mark.programs
@@ -40,14 +42,15 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Pair:
-    """A node that is copied, and the same one twice: `bulk`, and `single`, which takes record by record."""
+    """A node that is copied, and the same one twice: `bulk`, and `single`, which takes record by record. `inserted`: records that `bulk` took together.
+    `built`: indexes that it left out."""
 
     def __init__(self, path: Path, clock: FakeClock, definition: TableDefinition) -> None:
         self.source = CopyNode(path, "a", clock, definition)
         self.other = CopyNode(path, "c", clock, definition)
         self.bulk = CopyNode(path / "bulk", "b", clock, definition)
         self.single = CopyNode(path / "single", "b", clock, definition)
-        self.inserted = 0
+        self.inserted = self.built = 0
 
     def close(self) -> None:
         for node in (self.source, self.other, self.bulk, self.single):
@@ -64,8 +67,15 @@ class Pair:
             self.inserted += is_taken
             return is_taken
 
+        build = DeferredIndexes._build
+
+        async def built(deferred: DeferredIndexes, index: Index, user: str | None) -> bool:
+            self.built += 1
+            return await build(deferred, index, user)
+
         with monkeypatch.context() as patch:
             patch.setattr(CopiedInserts, "add", counted)
+            patch.setattr(DeferredIndexes, "_build", built)
             self.bulk.take(head, pieces)
         with monkeypatch.context() as patch:
             patch.setattr(CopiedInserts, "add", lambda inserts, row: False)
@@ -135,6 +145,7 @@ def test_the_same_as_record_by_record(pair: Pair, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("svc.store.copy_reader.PIECE", chance.choice((100, 5000, 1 << 20)))
     monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", chance.choice((1, 5000, 1 << 20)))
     monkeypatch.setattr("svc.store.writing.copy_apply._TOGETHER", chance.choice((1, 3, 32)))
+    monkeypatch.setattr("svc.store.writing.copy_apply.WORTHWHILE", chance.choice((1, 20, 1000)))
     for _ in range(chance.choice((100, 300))):
         node = chance.choice((pair.source, pair.source, pair.other))
         pair.source.clock.advance(chance.random() / 100)
@@ -155,6 +166,23 @@ def test_the_same_as_record_by_record(pair: Pair, monkeypatch: pytest.MonkeyPatc
         act(chance, pair.source, chance.choice(keys))
     assert content(pair.bulk) == content(pair.single)
     assert pair.inserted > 5
+
+
+def test_indexes_are_left_out_and_built_at_the_end_of_the_table(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svc.store.copy_reader.PIECE", 1000)
+    monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1000)
+    monkeypatch.setattr("svc.store.writing.copy_apply.WORTHWHILE", 20)
+    for number in range(200):
+        pair.source.put(f"k{number * 7 % 200:03}", n=number * 13 % 50, text=str(number), mail=number)
+    pair.source.delete("k100")
+    for node in (pair.bulk, pair.single):
+        node.put("k100", n=1)
+        node.put("k150a", n=2)
+        node.put("x", n=3)
+    pair.copy(monkeypatch)
+    assert pair.built == 4, "all but the unique one"
+    assert content(pair.bulk) == content(pair.single)
+    assert all(index.ready for index in pair.bulk.table.index_list)
 
 
 def test_blobs_and_keys_that_are_cut_are_taken_one_by_one(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

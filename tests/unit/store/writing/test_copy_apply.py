@@ -188,8 +188,9 @@ def test_any_history_ends_equal_everywhere(nodes: tuple[CopyNode, CopyNode, Copy
     assert {key: nodes[0].records().get(key, (0, {"n": 0}))[1]["n"] for key in added} == added
 
 
+@pytest.mark.parametrize("worthwhile", [10, 1 << 20])
 def test_it_goes_on_where_it_was_stopped_while_others_write(
-    nodes: tuple[CopyNode, CopyNode, CopyNode], monkeypatch: pytest.MonkeyPatch
+    nodes: tuple[CopyNode, CopyNode, CopyNode], monkeypatch: pytest.MonkeyPatch, worthwhile: int
 ) -> None:
     a, b, _ = nodes
     for number in range(300):
@@ -197,6 +198,7 @@ def test_it_goes_on_where_it_was_stopped_while_others_write(
         if number % 3 == 0:
             b.put(f"k{number:03}a", n=1)
     monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1)
+    monkeypatch.setattr("svc.store.writing.copy_apply.WORTHWHILE", worthwhile)  # records after which indexes are left out
     monkeypatch.setattr("svc.store.copy_reader.PIECE", 2000)
     head, pieces = a.pieces()
     assert len(pieces) > 2
