@@ -43,6 +43,14 @@ def aggregated(node: Node) -> set[str]:
     return {row["node"] for row in node.operate(operation="get_analytics", metric="resource-usage")}
 
 
+def missing_there(node: Node, other: str) -> int:
+    """Entries of `data`."""
+    connections = {each["name"]: each["database_sockets"] for each in node.operate(operation="cluster_status")["connections"]}
+    (data,) = [each for each in connections[other] if each["database"] == "data"]
+    found = data["lagThere"]["entries"]
+    return -1 if found is None else int(found)
+
+
 def are_equal(nodes: list[Node]) -> bool:
     first, *others = [node.items() for node in nodes]
     return all(other == first for other in others)
@@ -97,10 +105,12 @@ def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[N
         a.add("counter", 1)
         c.add("counter", 1)
         a.put(f"k{number}", n=number)
+    wait_until(lambda: missing_there(a, "b") >= 100)
     b.start()
     b.add("counter", 1)
     wait_until(lambda: are_equal(nodes) and a.items()["counter"]["n"] == 102)
     assert a.items()["late"]["n"] == 7 and len(a.items()) == 52
+    wait_until(lambda: missing_there(a, "b") == missing_there(c, "b") == 0)
 
 
 def test_of_several_instances_one_replicates_and_another_takes_over(start: Start) -> None:

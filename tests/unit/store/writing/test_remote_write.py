@@ -171,8 +171,9 @@ def test_without_images_the_last_write_of_each_property_wins(store: Store) -> No
     assert check_database(database.env.path).findings == []
 
 
-def test_a_counter_that_was_incremented_on_both_sides(database: Database) -> None:
-    table = database.tables["Seat"]
+@pytest.mark.parametrize("audit", [True, False])
+def test_a_counter_that_was_incremented_on_both_sides(database: Database, audit: bool) -> None:
+    table = database.define_table(replace(NUMBERS, audit=audit))
     apply_all(database, [Sent(PUT, {"a": 0, "b": "counter"}, (START - 9000, "a")).to("x")])
     apply_all(database, [Sent(PATCH, {"a": Add(1)}, (START - 8000 + number, "a")).to("x") for number in range(300)])
     figures = apply_all(database, [Sent(PATCH, {"a": Add(1)}, (START - 8000 + number, "b")).to("x") for number in range(300)])
