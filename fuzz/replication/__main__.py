@@ -5,8 +5,8 @@
 Two clients of each node put, patch, increment, delete and publish, with records that all of them write, pairs in one transaction, blobs, and texts that are
 larger than a message of the engine. The clocks are 0.4 s apart to both sides. Meanwhile nodes and engines are killed, stopped and restarted, nodes are cut off,
 so that connections end or so that nothing comes through, attributes and tables are made on one of them, and streams are shortened beyond what a node has read,
-which then has to copy the database. The clock of one is a year ahead for a while, the disk of another is full, or only that of its engine; for the last two it
-has to be root, who can mount. Afterwards
+which then has to copy the database. Engines lose streams, or the end of them. The clock of one node is a year ahead for a while, the disk of another is full,
+or only that of its engine; for the last two it has to be root, who can mount. Afterwards
 
 - all nodes have the same records, versions, tables and attributes, and `svc check` finds nothing on any;
 - these records are what everything that was committed anywhere makes, in order of versions and nodes (schema-and-store §9);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -54,13 +55,18 @@ class Faults:
 
     def shorten_streams(self) -> None:
         """While a node is away, so that it has to copy the database from another one."""
-        away, *others = self._source.sample(self._nodes.all, 3)
+        away = self._node()
         away.kill()
         self._go_on(self._source.randrange(50, 200))
-        for node in others:
-            wait_until(lambda: self._purge(node), node.process.logged, pause=0.5)  # noqa: B023
+        self._shorten(away)
         self._go_on(self._source.randrange(50))
         away.start()
+
+    def _shorten(self, away: Node) -> None:
+        """The streams of all others."""
+        for node in self._nodes.all:
+            if node is not away:
+                wait_until(lambda: self._purge(node), node.process.logged, pause=0.5)  # noqa: B023
 
     @staticmethod
     def _purge(node: Node) -> bool:
@@ -68,6 +74,24 @@ class Faults:
         answer = node.process.operate("purge_stream", database="data", options={"keep": 1})
         assert answer.status_code in (200, 503), answer.text
         return answer.status_code == 200
+
+    def lose_streams(self) -> None:
+        """As a power failure may leave the files of an engine: nothing is there, or what was there before."""
+        node = self._node()
+        streams = node.root / "replication" / "streams"
+        before = node.root.with_name(f"{node.name}.streams")
+        node.kill()
+        if self._source.random() < 0.7:
+            shutil.copytree(streams, before)
+            node.start()
+            self._go_on(self._source.randrange(200))
+            node.kill()
+        for path in streams.iterdir():
+            shutil.rmtree(path)
+        if before.exists():
+            shutil.copytree(before, streams, dirs_exist_ok=True)
+            shutil.rmtree(before)
+        node.start()
 
     def kill_engine(self) -> None:
         self._kill_engine(self._node())
@@ -124,6 +148,8 @@ class Faults:
         self._go_on(self._source.randrange(400))
         if self._source.random() < 0.3:
             self._kill_engine(node)
+        if self._source.random() < 0.3:
+            self._shorten(node)  # what it had no space for: it has to copy
         is_killed = self._source.random() < 0.3
         if is_killed:
             node.kill()
