@@ -24,7 +24,7 @@ from typing import Protocol
 from svc.cluster.assembly import Assembler, Delivery, Gap, OtherIncarnation, Taken, TransactionTooLarge
 from svc.cluster.definitions import adopt
 from svc.cluster.exchange import Tables, only_of
-from svc.cluster.outbox import FIRST_PAUSE, LONGEST_PAUSE
+from svc.cluster.outbox import LONGEST_PAUSE
 from svc.cluster.reader import End, Gone, Lost, Replaced, StreamMessage
 from svc.cluster.reader import Gap as Dropped
 from svc.cluster.streams import StreamInfo
@@ -38,6 +38,8 @@ from svc.store.writing.remote_transaction import Origin, RemoteTransaction
 from svc.store.writing.remote_write import MergeFigures, MissingTables
 
 logger = logging.getLogger("svc.cluster")
+
+FIRST_PAUSE = 0.1  # seconds until it is read again, doubled each time. Where a connection is lost the next one is waited for anyway
 
 
 class Reader(Protocol):

@@ -233,6 +233,8 @@ class _Applying:
     async def _learn(self) -> None:
         """Dynamic tables get the attributes that they do not have: of the first transaction, and of those behind it up to one that is refused."""
         database, count = self._database, 0
+        if not any(table.definition.dynamic for table in database.tables.values()):
+            return
         names: dict[Table, dict[str, None]] = {}
         for transaction in self._waiting:
             if count > TOGETHER or not await self._find_names(transaction, names):
