@@ -40,7 +40,9 @@ REARM = 0.010  # seconds after which the next turn sets the timer anew
 AGAIN = 0.010  # between two samples, or
 SPARSE = 1 / 16  # of the turn so far, if that is longer: each signal is a byte in the pipe that wakes asyncio, and it must not become full
 SPAN = 0.015  # between the first and the last sample of one holder, at least
-IDLE = 0.040  # seconds without work since the timer was last set at the beginning of a turn: all but REARM of them are those of the last poll
+IDLE = (
+    0.040  # seconds without work since the timer was last set at the beginning of a turn: all but REARM of them are those of the last poll
+)
 FIRST_TURNS = 4
 WOKEN = 0.001  # a turn that begins so soon after a signal to a sleeping process was begun by the signal itself
 STUCK = 5.0  # seconds, after which it is said while it lasts: it may never end

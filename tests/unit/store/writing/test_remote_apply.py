@@ -246,6 +246,8 @@ def test_a_dynamic_table_learns_attributes(turns: Turns, database: Database) -> 
     assert apply(turns, A, sent).refused is None
     table = database.tables["Any"]
     assert {"size", "color"} <= table.indexes.keys() and record(turns, 2, "Any") == {"color": "red", "code": 2}  # type: ignore[arg-type]
+    apply(turns, A, *(transaction(number, START, [entry(PUT, number, {f"a{number}": 4}, "Any")]) for number in range(3, 6)))
+    assert {"a3", "a4", "a5"} <= table.indexes.keys()
     check(turns.store)
 
 
@@ -317,6 +319,18 @@ def test_no_more_than_so_many_share_a_commit(turns: Turns, database: Database, m
     commits = turns.store.commits
     assert apply(turns, A, *(puts(number, START + number, f"k{number}") for number in range(1, 101))).lsn == 100
     assert turns.store.commits == commits + 5
+    check(turns.store)
+
+
+def test_large_values_are_no_matter_of_a_turn(turns: Turns, database: Database) -> None:
+    large = "z" * (remote_apply.READ_BYTES // 2)
+    sent = [puts(1 + 8 * number, START + number, *(f"{number}-{key}" for key in range(8)), text=large) for number in range(30)]
+    commits = turns.store.commits
+    pieces = list(remote_apply._pieces(sent[0].entries))
+    assert [len(piece) for piece in pieces] == [2, 2, 2, 2] and [each for piece in pieces for each in piece] == sent[0].entries
+    assert apply(turns, A, *sent).lsn == 240
+    assert turns.store.commits == commits + 2  # 8 MiB in each
+    assert record(turns, "29-7")["text"] == large
     check(turns.store)
 
 
