@@ -19,7 +19,7 @@ from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.replication_state import StreamHint
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.values.keys import encode_key
+from svc.store.values.keys import KEPT_BYTES, encode_key
 from svc.store.values.records import HAS_FILES, encode, encode_payload, frame
 from svc.store.writing import long_write, remote_apply
 from svc.store.writing.remote_apply import AppliedUpTo, apply_remote
@@ -367,6 +367,15 @@ def test_one_of_many_cannot_be_applied(turns: Turns, database: Database, size: i
     assert database.replication is not None
     assert database.replication.hint(database.snapshot(), "s") is None
     assert database.replication.applied(database.snapshot(), A) == lsn
+    check(turns.store)
+
+
+def test_keys_without_an_order_among_them(turns: Turns, database: Database) -> None:
+    """A node refuses the second of two such keys; two nodes may each have accepted one."""
+    keys = ["x" * KEPT_BYTES + end for end in ("a" * 40, "b" * 40)]
+    for node, key in zip((A, B), keys, strict=True):
+        assert apply(turns, node, puts(1, START, key, place=key[-1])).refused is None
+    assert [record(turns, key)["place"] for key in keys] == ["a", "b"]
     check(turns.store)
 
 
