@@ -9,7 +9,7 @@ from typing import Any
 from svc.store import Database, Table
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT
 from svc.store.log.replicated_log import ReplicatedLog
-from svc.store.values.keys import encode_key
+from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import decode, encode, expiry_of, version_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import log_changes
@@ -99,7 +99,7 @@ def apply_all(database: Database, sent: Iterable[tuple[Origin, RemoteTransaction
 
 def stored(table: Table, key: Any) -> tuple[dict[str, Any] | None, float | None, float | None]:
     """(record, expiry, version) as they are stored, expired or not."""
-    raw = table.get_entry(encode_key(key))
+    raw = table.get_entry(storage_key(encode_key(key)))
     return (None, None, None) if raw is None else (decode(raw), expiry_of(raw), version_of(raw))
 
 

@@ -1,8 +1,9 @@
 """Applying transactions of another node: whole, in order, once (spec: replication).
 
 A transaction is applied in a turn like any other, in the same commit with how far its origin was applied (`replication_state`). Several small ones share a
-child transaction and the commit; after TURN seconds of them others have their turn. What is more than LARGE entries is a long write (`long_write`), in slices:
-one large transaction, or many of any size, of up to TOGETHER entries, for which a commit costs little. Such a write ends early for others that wait.
+child transaction and the commit; after TURN seconds of them others have their turn. What is more than LARGE entries, or LARGE_BYTES, is a long write
+(`long_write`), in slices: one large transaction, or many of any size, of up to TOGETHER entries, for which a commit costs little. Such a write ends early for
+others that wait.
 
 What was applied before is passed over. If one cannot be applied, those before it are, and nothing of those behind it: the caller finds out why, and goes on
 there when that has changed.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +27,7 @@ from svc.store.writing.applied_batch import AppliedBatch
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.record_replay import Chains
 from svc.store.writing.remote_batch import RemoteBatch
+from svc.store.writing.remote_transaction import value_bytes
 from svc.store.writing.remote_write import MergeFigures, RefusedTransaction, RemoteWriteSet, check_transaction, read_entries
 from svc.store.writing.write_set import WriteSet
 
@@ -34,14 +36,17 @@ if TYPE_CHECKING:
     from svc.store.replication_state import ReplicationState, StreamHint
     from svc.store.slices import Slices
     from svc.store.table import Table
-    from svc.store.writing.remote_transaction import Origin, RemoteTransaction
+    from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
 
 logger = logging.getLogger("svc.store")
 
 TURN = 0.004  # seconds of work in one turn
-LARGE = 200  # entries that take too long for a turn: 5 ms
-TOGETHER = 4000  # entries that share a commit: 0.1 s
-READ_AT_ONCE = 200  # entries, in less than a millisecond: of a transaction with more, a part is applied before the rest is looked at
+LARGE, LARGE_BYTES = 200, 1 << 18  # entries, or bytes of values, that take too long for a turn: 5 ms
+TOGETHER, TOGETHER_BYTES = 4000, 1 << 23  # that share a commit: 0.1 s
+READ_AT_ONCE, READ_BYTES = (
+    200,
+    1 << 17,
+)  # that are looked at in a millisecond: of a transaction with more, a part is applied before the rest is looked at
 
 
 class AppliedUpTo(msgspec.Struct):
@@ -109,10 +114,13 @@ class _Applying:
 
     def _is_much(self) -> bool:
         """Whether what waits is too much for a turn."""
-        count = 0
+        count = size = 0
         for transaction in self._waiting:
             count += len(transaction.entries)
             if count > LARGE:
+                return True
+            size += value_bytes(transaction.entries)
+            if size > LARGE_BYTES:
                 return True
         return False
 
@@ -178,15 +186,14 @@ class _Applying:
         return batch
 
     def _apply(self, transaction: RemoteTransaction, lsn: int, rows: RemoteBatch) -> Iterator[None]:
-        """Apply a transaction, in short steps. `lsn`: up to which its origin is applied. Raises RefusedTransaction: nothing of it is applied yet if it has no
-        more than READ_AT_ONCE entries."""
-        database, origin, entries = self._database, self._origin, transaction.entries
+        """Apply a transaction, in short steps. `lsn`: up to which its origin is applied. Raises RefusedTransaction: then a part of it may be applied."""
+        database, origin = self._database, self._origin
         check_transaction(database, origin, transaction)
         if transaction.lsn <= lsn:
             raise RefusedTransaction(f"Transaction {transaction.lsn} of {origin.node} is applied in part, as it seems, up to {lsn}")
         is_begun = False
-        for start in range(0, len(entries), READ_AT_ONCE):
-            reads = read_entries(database, origin, transaction, entries[start : start + READ_AT_ONCE])
+        for entries in _pieces(transaction.entries):
+            reads = read_entries(database, origin, transaction, entries)
             if not is_begun:
                 is_begun = True
                 self._see(transaction)
@@ -233,6 +240,8 @@ class _Applying:
     async def _learn(self) -> None:
         """Dynamic tables get the attributes that they do not have: of the first transaction, and of those behind it up to one that is refused."""
         database, count = self._database, 0
+        if not any(table.definition.dynamic for table in database.tables.values()):
+            return
         names: dict[Table, dict[str, None]] = {}
         for transaction in self._waiting:
             if count > TOGETHER or not await self._find_names(transaction, names):
@@ -248,11 +257,11 @@ class _Applying:
         """False: it will be refused."""
         database = self._database
         dynamic = [entry for entry in transaction.entries if (table := database.tables.get(entry.table)) and table.definition.dynamic]
-        for start in range(0, len(dynamic), READ_AT_ONCE):
-            if start:
+        for number, entries in enumerate(_pieces(dynamic)):
+            if number:
                 await database.store.slices.take()
             try:
-                reads = read_entries(database, self._origin, transaction, dynamic[start : start + READ_AT_ONCE])
+                reads = read_entries(database, self._origin, transaction, entries)
             except RefusedTransaction:
                 return False  # it is said when it is to be applied
             for read in reads:
@@ -274,6 +283,21 @@ class _Applying:
             return
         self._most = TOGETHER
         self._count(work.count, work.lsn, work.figures)
+
+
+def _pieces(entries: list[RemoteEntry]) -> Iterable[list[RemoteEntry]]:
+    """What is looked at together."""
+    if len(entries) == 1:
+        yield entries
+        return
+    start = size = 0
+    for end, entry in enumerate(entries, 1):
+        size += len(entry.value or b"")
+        if end - start >= READ_AT_ONCE or size >= READ_BYTES:
+            yield entries[start:end]
+            start, size = end, 0
+    if start < len(entries):
+        yield entries[start:]
 
 
 class _Batch:
@@ -313,15 +337,16 @@ class _ManyTransactions:
         assert isinstance(write_set, RemoteWriteSet)
         applying = self._applying
         rows = RemoteBatch(write_set, keeps_entries=False)
-        self.count = entries = 0
+        self.count = entries = size = 0
         lsn = applying._state.applied(write_set.txn, applying._origin)
         for transaction in self._transactions:
             if transaction.last_lsn > lsn:
                 yield from applying._apply(transaction, lsn, rows)
                 lsn = transaction.last_lsn
                 entries += len(transaction.entries)
+                size += value_bytes(transaction.entries)
             self.count += 1
-            if entries >= TOGETHER or self.write.is_over():
+            if entries >= TOGETHER or size >= TOGETHER_BYTES or self.write.is_over():
                 break
         rows.finish()
         self.lsn = applying._finish(write_set, lsn, is_all=self.count == len(applying._waiting))

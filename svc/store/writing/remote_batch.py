@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from svc.store.writing.remote_transaction import Origin, RemoteTransaction
     from svc.store.writing.remote_write import ReadWrite, RemoteWriteSet
 
-MANY = 32  # that are looked up together: less than a millisecond
+MANY, MANY_BYTES = 32, 1 << 17  # that are looked up together: less than a millisecond
 COLLECTED = 256  # new records whose index entries are collected: written in about a millisecond
 
 _PLAIN_VALUE = FORMAT | HAS_EXPIRY | COMPRESSED
@@ -79,6 +79,7 @@ class RemoteBatch:
         self._head: _Head | None = None  # of what is added
         self._begun: _Head | None = None  # of what was carried out last
         self._waiting: list[tuple[_Head, ReadWrite, _TableRows | None]] = []
+        self._bytes = 0  # of their values
         self._tables: dict[Table, _TableRows] = {}
         self._encoders: dict[tuple[int, int], Callable[[bytes, int, bytes, tuple[str, ...], bytes | None], bytes]] = {}
         self._names: dict[tuple[str, ...], bytes] = {}
@@ -104,7 +105,8 @@ class RemoteBatch:
                 rows = self._tables[table] = _TableRows()
             rows.keys[key] = None
         self._waiting.append((self._head, read, rows))
-        if len(self._waiting) >= MANY:
+        self._bytes += len(read.entry.value or b"")
+        if len(self._waiting) >= MANY or self._bytes >= MANY_BYTES:
             self._carry_out()
             is_time = True
         return is_time
@@ -143,6 +145,7 @@ class RemoteBatch:
                 self._collect(table, rows.fresh)
                 self._runs_from = min(self._runs_from, first)
         self._waiting.clear()
+        self._bytes = 0
         tables.clear()
         if self._collected >= COLLECTED:
             self._write_entries()

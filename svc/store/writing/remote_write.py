@@ -354,6 +354,9 @@ class RemoteWriteSet(WriteSet):
                 ledger.claim(self.txn, blob.number, table.number, stored, is_new=owner is None)
                 ledger.release(self.txn, blob.number, self.log.last_lsn, self.wall_ms)
 
+    def check_order(self, table: Table, stored: bytes) -> None:
+        """Nodes have accepted the keys: what has no order has some."""
+
     def is_new_file(self, blob: Blob) -> bool:
         return blob.number in self.blobs.new
 

@@ -19,7 +19,7 @@ from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.replication_state import StreamHint
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.values.keys import encode_key
+from svc.store.values.keys import KEPT_BYTES, encode_key
 from svc.store.values.records import HAS_FILES, encode, encode_payload, frame
 from svc.store.writing import long_write, remote_apply
 from svc.store.writing.remote_apply import AppliedUpTo, apply_remote
@@ -247,6 +247,8 @@ def test_a_dynamic_table_learns_attributes(turns: Turns, database: Database) -> 
     assert apply(turns, A, sent).refused is None
     table = database.tables["Any"]
     assert {"size", "color"} <= table.indexes.keys() and record(turns, 2, "Any") == {"color": "red", "code": 2}  # type: ignore[arg-type]
+    apply(turns, A, *(transaction(number, START, [entry(PUT, number, {f"a{number}": 4}, "Any")]) for number in range(3, 6)))
+    assert {"a3", "a4", "a5"} <= table.indexes.keys()
     check(turns.store)
 
 
@@ -321,6 +323,18 @@ def test_no_more_than_so_many_share_a_commit(turns: Turns, database: Database, m
     check(turns.store)
 
 
+def test_large_values_are_no_matter_of_a_turn(turns: Turns, database: Database) -> None:
+    large = "z" * (remote_apply.READ_BYTES // 2)
+    sent = [puts(1 + 8 * number, START + number, *(f"{number}-{key}" for key in range(8)), text=large) for number in range(30)]
+    commits = turns.store.commits
+    pieces = list(remote_apply._pieces(sent[0].entries))
+    assert [len(piece) for piece in pieces] == [2, 2, 2, 2] and [each for piece in pieces for each in piece] == sent[0].entries
+    assert apply(turns, A, *sent).lsn == 240
+    assert turns.store.commits == commits + 2  # 8 MiB in each
+    assert record(turns, "29-7")["text"] == large
+    check(turns.store)
+
+
 def test_others_that_wait_end_it_early(turns: Turns, store: Store, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_write, "SHARE", 0.0)
     monkeypatch.setattr(long_write, "SLICE", 0.0)
@@ -354,6 +368,15 @@ def test_one_of_many_cannot_be_applied(turns: Turns, database: Database, size: i
     assert database.replication is not None
     assert database.replication.hint(database.snapshot(), "s") is None
     assert database.replication.applied(database.snapshot(), A) == lsn
+    check(turns.store)
+
+
+def test_keys_without_an_order_among_them(turns: Turns, database: Database) -> None:
+    """A node refuses the second of two such keys; two nodes may each have accepted one."""
+    keys = ["x" * KEPT_BYTES + end for end in ("a" * 40, "b" * 40)]
+    for node, key in zip((A, B), keys, strict=True):
+        assert apply(turns, node, puts(1, START, key, place=key[-1])).refused is None
+    assert [record(turns, key)["place"] for key in keys] == ["a", "b"]
     check(turns.store)
 
 

@@ -24,7 +24,7 @@ from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTran
 from svc.store.writing.remote_write import MergeFigures, RemoteWriteSet, check_transaction, read_entries
 from tests.support.remote import DELETE, PATCH, PUT, START, Add, entry, origin, transaction
 
-KEYS = [*(f"k{number}" for number in range(12)), "x" * (KEPT_BYTES + 30), "y" * (KEPT_BYTES - 2)]
+KEYS = [*(f"k{number}" for number in range(12)), "x" * (KEPT_BYTES + 30), "x" * (KEPT_BYTES + 31), "y" * (KEPT_BYTES - 2)]
 TABLES = (
     TableDefinition(
         "Plain",
