@@ -322,32 +322,28 @@ def copy(scratch: Path, options: argparse.Namespace) -> None:
                 a.fill("Item", (replication_copy.record(chance, number, size) for number in range(count)))
                 a.operate(operation="purge_stream", database="data", options={"keep": 0})
                 with running(b):
-                    before = [node.cpu() for node in (a, b)]
                     began = time.monotonic()
                     a.know(b)
                     b.know(a)
-                    wait_until(lambda: b.logged(_PLACED) is not None)  # noqa: B023
+                    cpu = [(a.cpu(), b.cpu())]
+                    for pattern in (_FETCHED, _PLACED):
+                        wait_until(lambda: b.logged(pattern) is not None)  # noqa: B023
+                        cpu.append((a.cpu(), b.cpu()))
                     took = time.monotonic() - began
-                    cpu = [
-                        after - old for node, each in zip((a, b), before, strict=True) for after, old in zip(node.cpu(), each, strict=True)
-                    ]
                     fetched, placed = b.logged(_FETCHED), b.logged(_PLACED)
                     assert fetched is not None and placed is not None and b.count() == count
-                    megabytes = int(fetched[1]) / 1e6
-                    rows.append(
-                        [
-                            megabytes / float(fetched[2]),
-                            megabytes / float(placed[1]),
-                            megabytes / took,
-                            *(each / megabytes * 1e3 for each in cpu),
-                        ]
-                    )
             for node in (a, b):
                 shutil.rmtree(node.data)
-        come, put, whole, *cpu = map(statistics.median, zip(*rows, strict=True))
+            megabytes = int(fetched[1]) / 1e6
+            (start_a, start_b), (come_a, come_b), (_, end_b) = cpu
+            spent = come_a[0] - start_a[0], come_a[1] - start_a[1], come_b[0] - start_b[0], come_b[1] - start_b[1], end_b[0] - come_b[0]
+            rows.append(
+                [megabytes / float(fetched[2]), megabytes / float(placed[1]), megabytes / took, *(each / megabytes * 1e3 for each in spent)]
+            )
+        come, put, whole, sender, engine, receiver, its_engine, placing = map(statistics.median, zip(*rows, strict=True))
         print(
-            f"copy       {shape}, {count:,} records, {megabytes:.0f} MB: comes with {come:.0f} MB/s, put in place with {put:.0f}, whole {whole:.0f}; ms of CPU "
-            f"a MB: node {cpu[0]:.1f}, its engine {cpu[1]:.1f}, new node {cpu[2]:.1f}, its engine {cpu[3]:.1f}",
+            f"copy       {shape}, {count:,} records, {megabytes:.0f} MB: comes with {come:.0f} MB/s, is placed with {put:.0f}, whole {whole:.0f}; CPU, ms a "
+            f"MB: {sender:.1f} of the node and {engine:.1f} of its engine; {receiver:.1f} and {its_engine:.1f} where it comes, {placing:.1f} to place it",
             flush=True,
         )
 

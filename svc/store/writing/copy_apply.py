@@ -8,6 +8,7 @@ While it goes on nothing of other nodes is applied: the positions of all of them
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -179,6 +180,7 @@ class _Applying:
                 write = _CopyLongWrite(self.database, work)
                 work.is_over = write.is_over
                 await write.run()
+                await asyncio.sleep(0)  # in which those run that are admitted now
                 if work.deferred is not None:
                     work.deferred.keep()
                 self.at, self.inserted, is_done = work.at, work.inserted, work.is_done
