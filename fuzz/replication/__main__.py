@@ -5,11 +5,13 @@
 Two clients of each node put, patch, increment, delete and publish, with records that all of them write, pairs in one transaction, blobs, and texts that are
 larger than a message of the engine. The clocks are 0.4 s apart to both sides. Meanwhile nodes and engines are killed, stopped and restarted, nodes are cut off,
 so that connections end or so that nothing comes through, attributes and tables are made on one of them, and streams are shortened beyond what a node has read,
-which then has to copy the database. Afterwards
+which then has to copy the database. Engines lose streams, or the end of them. The clock of one node is a year ahead for a while, the disk of another is full,
+or only that of its engine; for the last two it has to be root, who can mount. Afterwards
 
 - all nodes have the same records, versions, tables and attributes, and `svc check` finds nothing on any;
 - these records are what everything that was committed anywhere makes, in order of versions and nodes (schema-and-store §9);
-- each acknowledged write is in the log of its node once, one without outcome at most once; counters have what was acknowledged;
+- each acknowledged write is in the log of its node once, one without outcome at most once, one that was refused never; counters have what was acknowledged;
+- each write has a newer version than what its node knew of the record, and no node has taken over a clock that is far ahead;
 - a follower at each node was sent each message once; none twice, if databases were copied: copies have no messages.
 
 The seed decides what clients and faults do, not how they meet: the directory of a failure stays.
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"--seed {seed} did not come to its end; data: {path}", file=sys.stderr)
         raise
     print(
-        f"{time.monotonic() - began:.0f} s: {result.writes} writes acknowledged, {result.without_outcome} without outcome, "
+        f"{time.monotonic() - began:.0f} s: {result.writes} writes acknowledged, {result.without_outcome} without outcome, {result.refused} refused, "
         f"{result.messages} messages to followers; equal {result.converged:.1f} s after the last write"
     )
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(result.done.items())))

@@ -17,11 +17,13 @@ PAUSE = 0.02  # seconds at most between two calls
 KEYS = 12  # records that all write
 ERA = 2000  # calls after which they take other keys
 SIZES = 10, 20_000, 300_000, 2_000_000  # bytes of a blob
+NO_SPACE = 507
 LONG = 700_000  # bytes of a text: more than a message of the engine has
 
 
 class Write(NamedTuple):
-    """`node`: where it was asked for. `n`: of no other write. `is_certain`: it was acknowledged, else it may have happened or not."""
+    """`node`: where it was asked for. `n`: of no other write. `is_certain`: it was acknowledged, else it may have happened or not. `is_refused`: for want of
+    space, so it has not happened."""
 
     node: str
     kind: str
@@ -29,6 +31,7 @@ class Write(NamedTuple):
     key: str
     n: int
     is_certain: bool
+    is_refused: bool = False
 
 
 class Recorder:
@@ -51,7 +54,7 @@ class Recorder:
             self.writes += writes
             self.answers += 1
             for write in writes:
-                if write.kind == "add":
+                if write.kind == "add" and not write.is_refused:
                     counts = self.added.setdefault(write.key, [0, 0])
                     counts[0 if write.is_certain else 1] += 1
 
@@ -100,6 +103,7 @@ class Client(threading.Thread):
 
     def _ask(self, method: str, path: str, body: Any = None) -> int | None:
         """The status. 0: it has not reached the node; None: nobody knows what has become of it. `body`: bytes, or what is sent as JSON."""
+        may_refuse = self.node.is_full
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self.node.process.port, timeout=SECONDS)
             try:
@@ -118,7 +122,10 @@ class Client(threading.Thread):
         except (OSError, http.client.HTTPException):
             self._close()
             return None
-        if answer.status >= 500 and answer.status != 503:
+        if answer.status == NO_SPACE and method != "GET" and (may_refuse or self.node.is_full):
+            self.node.refusals += 1
+            return NO_SPACE
+        if answer.status >= 500 and (answer.status != 503 or b"clock" in text):
             self.recorder.faults.append(f"{self.name}: {method} {path} {str(body)[:100]}: {answer.status} {text[:500]!r}")
             return None
         return answer.status
@@ -127,6 +134,8 @@ class Client(threading.Thread):
         status = self._ask(method, path, body)
         if status is None or 200 <= status < 300:
             self.recorder.note([Write(self.node.name, kind, table, key, n, status is not None) for table in tables])
+        elif status == NO_SPACE:
+            self.recorder.note([Write(self.node.name, kind, table, key, n, is_certain=False, is_refused=True) for table in tables])
         elif status not in (0, 503, 404):
             self.recorder.faults.append(f"{self.name}: {method} {path}: {status}")
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 import shutil
-import signal
-import time
-from collections.abc import Callable
+import struct
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from fuzz.replication.network import IS_SILENT, REFUSES, Network
+from fuzz.replication.network import Network
+from fuzz.replication.volumes import Volume
 from tests.integration.conftest import Process
 from tests.support.ports import free_port
 from tests.support.server_hooks import SKEWED_CLOCK
@@ -23,19 +21,26 @@ from tests.support.waiting import wait_until
 APPLICATION = Path(__file__).parent / "application"
 NAMES = "a", "b", "c"
 SKEWS = 0.0, 0.4, -0.4  # seconds by which the clocks of the nodes are wrong
-STOPPED = 3.0  # seconds at most for which a process is stopped
 FREE = "Free"  # a table
-CUT = 6.0  # seconds at most for which a node is cut off
+RETENTION = "60M"  # of the log, by which all of it is there at the end, also at a node whose clock was wrong
 
 
 class Node:
-    """One server, and the engine that it has as a child. `is_up`: clients may call it."""
+    """One server, and the engine that it has as a child. `is_up`: clients may call it. `is_full`: it may refuse what they write, `refusals`: how often it
+    has. `was_ahead`: its clock was, far. `volume`, `engine_volume`: file systems of its own, see `Nodes`."""
+
+    volume: Volume
+    engine_volume: Volume
 
     def __init__(self, path: Path, name: str, skew: float, network: Network, application: Path) -> None:
         self.name = name
         self.root = path / name
         self.databases = self.root / "database"
-        self.is_up = False
+        self.is_up = self.is_full = self.was_ahead = False
+        self.refusals = 0
+        self._skew = skew
+        self._skew_file = path / f"{name}.skew"
+        self.set_clock(0.0)
         engine = free_port()
         self.url = f"wss://127.0.0.1:{network.add(name, engine)}"
         section = {"hostname": name, "securePort": engine, "url": self.url}
@@ -43,8 +48,9 @@ class Node:
         env = {
             "SVC_SET_CONFIG": json.dumps(config),
             "SVC_TEST_HOOK": SKEWED_CLOCK,
-            "SVC_TEST_SKEW": str(skew),
+            "SVC_TEST_SKEW": str(self._skew_file),
             "LOGGING_LEVEL": "info",
+            "LOGGING_AUDITRETENTION": RETENTION,
             "STORAGE_RECLAMATION_THRESHOLD": "0",
         }
         self.process = Process(self.root, application, env=env)
@@ -61,6 +67,12 @@ class Node:
     def kill(self) -> None:
         self.is_up = False
         self.process.kill()
+
+    def set_clock(self, ahead: float) -> None:
+        """So many seconds ahead of what it is as a rule."""
+        self.was_ahead |= ahead > 0
+        with self._skew_file.open("r+b" if self._skew_file.exists() else "wb") as file:
+            file.write(struct.pack("d", self._skew + ahead))  # in place: the server has it in its memory
 
     def owns_port(self, port: int) -> bool:
         """Whether a connection of this node comes from that port."""
@@ -87,15 +99,23 @@ class Node:
 
 
 class Nodes:
-    """Three of them, which know each other once they are started."""
+    """Three of them, which know each other once they are started. `small`: the one whose disk can become full; `ahead`: the one whose clock can be far ahead.
 
-    def __init__(self, path: Path) -> None:
+    With `volumes` the data of `small` are on a file system of their own, and so are the streams of its engine.
+    """
+
+    def __init__(self, path: Path, *, volumes: bool) -> None:
         application = path / "application"
         shutil.copytree(APPLICATION, application, ignore=shutil.ignore_patterns("__pycache__"))
         self.network = Network(self._sender_of)
         self.all = [Node(path, name, skew, self.network, application) for name, skew in zip(NAMES, SKEWS, strict=True)]
+        _, self.small, self.ahead = self.all
+        self._volumes: list[Volume] = []
+        self._has_volumes = volumes
 
     def start(self) -> None:
+        if self._has_volumes:
+            self._mount()
         for node in self.all:
             node.start()
         for node in self.all:
@@ -109,6 +129,15 @@ class Nodes:
         first.operate("insert", database="data", table=FREE, records=[{"id": "one"}])
         wait_until(lambda: all(FREE in node.operate("describe_all")["data"] for node in self.all), "a table is not made everywhere")
 
+    def _mount(self) -> None:
+        """Raises OSError where that is not possible."""
+        node = self.small
+        self._volumes.append(Volume(node.root))
+        node.start()  # it wants its directory empty
+        node.stop()
+        self._volumes.append(Volume(node.root / "replication" / "streams"))
+        node.volume, node.engine_volume = self._volumes
+
     def stop(self) -> None:
         for node in self.all:
             node.stop()
@@ -119,87 +148,10 @@ class Nodes:
             node.kill()
         self.network.close()
 
+    def close(self, *, keep: bool) -> None:
+        """`keep`: the data of all are needed still. They are stopped or killed."""
+        for volume in reversed(self._volumes):
+            volume.close(keep=keep)
+
     def _sender_of(self, port: int) -> str | None:
         return next((node.name for node in self.all if node.owns_port(port)), None)
-
-
-class Faults:
-    """What is done to the nodes while clients are at work. Each call of a method is one; all nodes run when it ends."""
-
-    def __init__(self, nodes: Nodes, source: random.Random, go_on: Callable[[int], None]) -> None:
-        """`go_on`: lets clients work until so many more calls are answered."""
-        self._nodes = nodes
-        self._source = source
-        self._go_on = go_on
-        self._attributes = 0
-
-    def _node(self) -> Node:
-        return self._source.choice(self._nodes.all)
-
-    def kill_node(self) -> None:
-        node = self._node()
-        node.kill()
-        self._go_on(self._source.randrange(200))
-        node.start()
-
-    def restart_node(self) -> None:
-        node = self._node()
-        node.stop()
-        node.start()
-
-    def kill_two(self) -> None:
-        first, second = self._source.sample(self._nodes.all, 2)
-        first.kill()
-        second.kill()
-        self._go_on(self._source.randrange(100))
-        second.start()
-        first.start()
-
-    def shorten_streams(self) -> None:
-        """While a node is away, so that it has to copy the database from another one."""
-        away, *others = self._source.sample(self._nodes.all, 3)
-        away.kill()
-        self._go_on(self._source.randrange(50, 200))
-        for node in others:
-            node.operate("purge_stream", database="data", options={"keep": 1})
-        self._go_on(self._source.randrange(50))
-        away.start()
-
-    def kill_engine(self) -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._node().engine().kill()
-
-    def pause_engine(self) -> None:
-        self._pause(self._node().engine())
-
-    def pause_node(self) -> None:
-        self._pause(self._source.choice(self._node().process.instances))
-
-    def _pause(self, process: psutil.Process) -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGSTOP)
-            time.sleep(self._source.random() * STOPPED)
-            process.send_signal(signal.SIGCONT)
-
-    def cut_off(self) -> None:
-        self._cut(REFUSES)
-
-    def cut_silently(self) -> None:
-        self._cut(IS_SILENT)
-
-    def _cut(self, how: str) -> None:
-        self._nodes.network.cut(self._node().name, how)
-        time.sleep(self._source.random() * CUT)
-        self._nodes.network.heal()
-
-    def add_attribute(self) -> None:
-        """On one node, which has to tell the others: to a table that no application declares."""
-        self._attributes += 1
-        self._node().operate("create_attribute", database="data", table=FREE, attribute=f"extra{self._attributes}")
-
-    def make_table(self) -> None:
-        """On one node; the first record makes it on the others."""
-        self._attributes += 1
-        node, table = self._node(), f"Made{self._attributes}"
-        node.operate("create_table", database="data", table=table, primary_key="id")
-        node.operate("insert", database="data", table=table, records=[{"id": "one", "n": self._attributes}])

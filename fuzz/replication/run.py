@@ -16,14 +16,17 @@ import httpx
 
 from fuzz.consistency.followers import StreamFollower
 from fuzz.replication.clients import Client, Recorder
-from fuzz.replication.nodes import Faults, Node, Nodes
+from fuzz.replication.faults import Faults
+from fuzz.replication.nodes import Node, Nodes
 from fuzz.replication.verify import Found, check_all, check_messages
 from tests.support.waiting import wait_until
 
 FAULTS = (
     "kill_node", "restart_node", "kill_two", "kill_engine", "pause_engine", "pause_node",
-    "cut_off", "cut_silently", "add_attribute", "make_table", "shorten_streams",
+    "cut_off", "cut_silently", "add_attribute", "make_table", "shorten_streams", "lose_streams", "clock_ahead", "fill_disk", "fill_engine",
 )  # fmt: skip
+MAY_COPY = "shorten_streams", "lose_streams", "fill_disk"
+NEED_VOLUMES = "fill_disk", "fill_engine"  # these of the faults, and these only as root
 CLIENTS = 2  # of each node
 SHOWN = 20  # problems
 
@@ -42,6 +45,7 @@ class Plan:
 class Result:
     writes: int = 0
     without_outcome: int = 0
+    refused: int = 0
     messages: int = 0
     converged: float = 0.0  # seconds after the last write
     done: Counter[str] = field(default_factory=Counter)
@@ -73,23 +77,28 @@ class Run:
         self.plan = plan
         self.source = random.Random(plan.seed)
         self.recorder = Recorder()
-        self.nodes = Nodes(path)
+        self.nodes = Nodes(path, volumes=not set(NEED_VOLUMES).isdisjoint(plan.faults))
         self.done: Counter[str] = Counter()
         self.clients: list[Client] = []
         self.followers: list[MessageFollower] = []
 
     def run(self) -> Result:
         """All of it. Raises whatever keeps it from its end; what is wrong with the data is in the result."""
+        is_right = False
         try:
             self.nodes.start()
             self._begin()
             self._disturb()
             converged = self._end()
             self.nodes.stop()
-            return self._verify(converged)
+            result = self._verify(converged)
+            is_right = not result.problems
+            return result
         except BaseException:
             self.nodes.kill()
             raise
+        finally:
+            self.nodes.close(keep=not is_right)
 
     def _begin(self) -> None:
         for number, node in enumerate(self.nodes.all * CLIENTS):
@@ -197,10 +206,11 @@ class Run:
         problems = [*recorder.faults, *check_all(self.nodes.all, recorder)]
         found = [Found(node) for node in self.nodes.all]
         numbers = {follower.node.name: follower.numbers for follower in self.followers}
-        problems += check_messages(found, numbers, may_miss="shorten_streams" in self.done)
+        problems += check_messages(found, numbers, may_miss=not set(MAY_COPY).isdisjoint(self.done))
         return Result(
             writes=sum(write.is_certain for write in recorder.writes),
-            without_outcome=sum(not write.is_certain for write in recorder.writes),
+            without_outcome=sum(not write.is_certain and not write.is_refused for write in recorder.writes),
+            refused=sum(write.is_refused for write in recorder.writes),
             messages=sum(len(follower.numbers) for follower in self.followers),
             converged=converged,
             done=self.done,

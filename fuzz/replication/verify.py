@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from fuzz.replication.clients import Recorder, Write
 from fuzz.replication.nodes import Node
 from svc.store import Store, StoreSettings
 from svc.store.log.entries import DELETE, MESSAGE, PATCH, PUT
+from svc.store.log.replicated_log import AHEAD_MS, ReplicatedLog
 from svc.store.values.keys import decode_key
 from svc.store.values.records import decode, version_of
 from svc.store.writing.merge_rules import logged_changes
@@ -26,7 +28,8 @@ Place = tuple[str, str]
 class Found:
     """What is in the files of a stopped node. `records`: with their versions. `sent`: what was written there, in the order of its log.
 
-    `logged`: how often, by (table, key, n). `told`: numbers of messages that were published there.
+    `logged`: how often, by (table, key, n). `told`: numbers of messages that were published there. `clock`: version that those of the node had to exceed,
+    `behind`: of its writes, those whose version does not exceed what its log had of the record before.
     """
 
     def __init__(self, node: Node) -> None:
@@ -36,6 +39,8 @@ class Found:
         self.sent: dict[Place, list[Sent]] = defaultdict(list)
         self.logged: Counter[tuple[str, str, int]] = Counter()
         self.told: set[int] = set()
+        self.behind: list[str] = []
+        highest: dict[Place, float] = {}
         store = Store(node.databases, StoreSettings(map_bytes=MAP_BYTES, blob_paths=(node.root / "blobs",)))
         try:
             store.check()
@@ -45,7 +50,15 @@ class Found:
                 self.attributes[name] = {attribute.name for attribute in table.definition.attributes}
                 for _, raw in table.scan(snapshot) if name != FILES else ():
                     self.records[name, str(table.key_of(raw))] = decode(raw), version_of(raw)
+            assert isinstance(database.log, ReplicatedLog)
+            self.clock = database.log.last_version
             for entry in database.log.read(snapshot):
+                if entry.kind in _WRITES:
+                    place = entry.table, str(decode_key(entry.key))
+                    is_own = entry.node == node.name and not entry.is_copied and not entry.is_repeated
+                    if is_own and entry.version <= highest.get(place, 0.0):
+                        self.behind.append(f"{place}: LSN {entry.lsn}, {entry.version} is not behind {highest[place]}")
+                    highest[place] = max(highest.get(place, 0.0), entry.version)
                 if entry.node != node.name or entry.is_copied or entry.is_repeated:
                     continue
                 key = str(decode_key(entry.key)) if entry.key else ""
@@ -73,6 +86,7 @@ def check_all(nodes: Sequence[Node], recorder: Recorder) -> Iterator[str]:
     yield from check_merged(found)
     yield from check_log(found, recorder.writes)
     yield from check_counters(found[0], recorder)
+    yield from check_versions(found, {node.name for node in nodes if node.was_ahead})
 
 
 def check_equal(found: Sequence[Found]) -> Iterator[str]:
@@ -101,12 +115,12 @@ def check_merged(found: Sequence[Found]) -> Iterator[str]:
 
 
 def check_log(found: Sequence[Found], writes: Sequence[Write]) -> Iterator[str]:
-    """What was acknowledged is there once, what has no outcome at most once."""
+    """What was acknowledged is there once, what has no outcome at most once, what was refused never."""
     logged = {each.name: each.logged for each in found}
     for write in writes:
         if write.n:
             count = logged[write.node][write.table, write.key, write.n]
-            if count > 1 or (write.is_certain and not count):
+            if count > (0 if write.is_refused else 1) or (write.is_certain and not count):
                 yield f"{write} is in the log of its node {count} times"
 
 
@@ -128,3 +142,11 @@ def check_messages(found: Sequence[Found], received: dict[str, list[int]], *, ma
         if not told.issuperset(numbers) or (not may_miss and set(numbers) != told):
             missing, made_up = sorted(told - set(numbers))[:10], sorted(set(numbers) - told)[:10]
             yield f"the follower of {node} lacks the messages {missing}, and has {made_up} that nobody has sent"
+
+
+def check_versions(found: Sequence[Found], ahead: Set[str]) -> Iterator[str]:
+    """Who writes to a record knows what it is, and wins over that; a clock that is far ahead is that of nobody else. `ahead`: nodes whose clock was."""
+    for each in found:
+        yield from (f"at {each.name}, {problem}" for problem in each.behind)
+        if each.name not in ahead and each.clock > time.time() * 1000 + AHEAD_MS:
+            yield f"the versions of {each.name} go on from {each.clock}, and its clock was never ahead"

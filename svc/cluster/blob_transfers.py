@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from svc.clock import Clock
 from svc.cluster.blob_source import BLOB, CONTENT, END, FAILED, LATER, MORE, NOT_HERE, HasDatabase, encode_request
@@ -25,9 +25,11 @@ from svc.cluster.pieces import RequestRefused
 from svc.errors import Problem
 from svc.store.blobs.expected import RemoteBlob
 from svc.store.blobs.files import BlobFile
+from svc.store.blobs.helper import Helper
 from svc.store.database import Database
 
 logger = logging.getLogger("svc.cluster")
+T = TypeVar("T")
 
 AT_ONCE = 4  # transfers
 LOOK_SECONDS, LONGEST_LOOK_SECONDS = 5.0, 60.0  # between two looks at what is expected; longer while nothing can be fetched
@@ -215,7 +217,7 @@ class BlobTransfers:
     async def _fetch(self, database: Database, number: int, remote: RemoteBlob) -> bool:
         """Whether it is over: the file is complete, or one that failed. Raises NoSpace, StoreFailure."""
         helper, files = database.store.helper, database.blobs
-        file = await helper.wait(partial(files.create_expected, number))
+        file = await _in_thread(helper, partial(files.create_expected, number))
         if file is None:
             return False  # another process does it
         files.arriving[number] = file
@@ -225,7 +227,7 @@ class BlobTransfers:
                     if await self._fetch_from(name, database, remote, file):
                         return True
                 except ContentFailed as error:
-                    await helper.wait(partial(file.fail, error))
+                    await _in_thread(helper, partial(file.fail, error))
                     logger.warning("database %s: a blob has failed at %s: %s", database.name, name, error)
                     return True
                 except (Unavailable, RequestRefused) as error:
@@ -233,7 +235,7 @@ class BlobTransfers:
                 except WrongContent as error:
                     logger.error("database %s: a blob of %s is refused: %s", database.name, name, error)
                     file.leave()
-                    file = await helper.wait(partial(files.create_expected, number))
+                    file = await _in_thread(helper, partial(files.create_expected, number))
                     if file is None:
                         return False
                     files.arriving[number] = file
@@ -263,11 +265,11 @@ class BlobTransfers:
                 if remote.size is not None and file.size + len(content) > remote.size:
                     raise WrongContent(f"it has more than {remote.size} bytes")
                 self.on_received(name, database.name, len(content))
-                await helper.wait(partial(file.write, content))
+                await _in_thread(helper, partial(file.write, content))
                 if kind == END:
                     if remote.size is not None and file.size != remote.size:
                         raise WrongContent(f"it has {file.size} bytes instead of {remote.size}")
-                    await helper.wait(file.finish)
+                    await _in_thread(helper, file.finish)
                     return True
                 file.notify()
         return False
@@ -283,3 +285,13 @@ class BlobTransfers:
             database.env.touch()
 
         await store.write_when_free(lambda: (database,), write)
+
+
+async def _in_thread(helper: Helper, work: Callable[[], T]) -> T:
+    """As `Helper.wait`, but when it is cancelled `work` has ended: whoever closes the file meanwhile would have it write to another one."""
+    task = asyncio.ensure_future(helper.wait(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from svc.clock import Clock
 from svc.cluster import admission
 from svc.cluster.certificates import engine_context
 from svc.cluster.client import Address, ConnectFailed, Connection, Credentials, Message, Unavailable
-from svc.cluster.engine_config import OLDEST_VERSION, EngineFiles, EngineKeys, EnginePort, engine_configuration, is_supported
+from svc.cluster.engine_config import MESSAGE_MAX, OLDEST_VERSION, EngineFiles, EngineKeys, EnginePort, engine_configuration, is_supported
 from svc.cluster.engine_process import EngineProcess, find_program
 from svc.cluster.identity import NodeRefused, Trust
 from svc.cluster.link import Link, pauses
@@ -160,13 +161,19 @@ class Engine:
 
     def restart(self, reason: str) -> bool:
         """Start it anew, if it has run for RESTART_SECONDS. For when it answers, but does not store: a stream that has met a full disk takes nothing more
-        until the engine has read it again. Whether it was."""
-        if self.state is not State.RUNNING or self._loop.time() - self._began < RESTART_SECONDS:
+        until the engine has read it again. While there is no space it would only cut those who read. Whether it was."""
+        if self.state is not State.RUNNING or self._loop.time() - self._began < RESTART_SECONDS or not self._has_space():
             return False
         self._log.warn(f"the engine is started anew: {reason}")
         self._go(Input.STOP)
         self._go(Input.START)
         return True
+
+    def _has_space(self) -> bool:
+        try:
+            return shutil.disk_usage(self._files.streams).free >= MESSAGE_MAX
+        except OSError:
+            return True
 
     async def wait_stopped(self) -> None:
         await self._stopped.wait()

@@ -13,7 +13,8 @@ from svc.cluster.wire import Message, WireError, read_head
 
 class EngineStream:
     """An `outbox.OwnStream`. `max_age`: seconds; `max_bytes`: above either the engine drops the oldest messages. `on_refused`: called with the reason when
-    the engine does not take a message: after its disk was full it takes none until it is started again."""
+    the engine is there, and does not take a message: after its disk was full it takes none until it is started again. It does not always say so: requests
+    about a stream that it could not write get no answer, those about others do."""
 
     def __init__(
         self,
@@ -43,12 +44,14 @@ class EngineStream:
                 return StreamEnd(0, None, info.last > 0, info.created, info.last)
             return StreamEnd(found[0], read_head(found[1].headers), True, info.created, found[0])
         except (StreamFailed, Unavailable) as error:
+            if isinstance(error, Unavailable) and not connection.is_closed:
+                self._on_refused(str(error))
             raise NotPublished(str(error)) from None
         except WireError as error:
             raise NotPublished(f"the last message in its stream is none of this version of svc: {error}") from error
 
     async def publish(self, message: Message, expected: int) -> Publication:
         outcome = await publish(self._connection, self._subject, message.body, message.headers(), expected=expected)
-        if isinstance(outcome, NotStored) and outcome.is_refused:
+        if isinstance(outcome, NotStored) and not self._connection.is_closed:
             self._on_refused(outcome.reason)
         return outcome

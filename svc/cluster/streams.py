@@ -61,7 +61,6 @@ class NotStored(msgspec.Struct, frozen=True):
     """The engine refuses, or it is not known whether the message was stored: find out by `last_message` and the expected sequence."""
 
     reason: str
-    is_refused: bool = False
 
 
 Publication = Accepted | Conflict | TooLarge | NotStored
@@ -149,7 +148,7 @@ async def publish(
     if code in _WRONG_SEQUENCE:
         last = _LAST.match(text)
         return Conflict(int(last[1]) if last else None)
-    return NotStored(f"the engine's store is full: {text}" if code in _NO_SPACE else text, is_refused=True)
+    return NotStored(f"the engine's store is full: {text}" if code in _NO_SPACE else text)
 
 
 # --- the engine's interface ---------------------------------------------------------------------------------------------------------------

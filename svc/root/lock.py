@@ -43,7 +43,11 @@ class RootLock:
         if kept < 0:
             self._take(root)
         if self._pid_file is not None:
-            write_private(self._pid_file, f"{self._owner}\n".encode())
+            try:
+                write_private(self._pid_file, f"{self._owner}\n".encode())
+            except OSError as error:
+                os.close(self.descriptor)
+                raise ConfigError(f"The file {self._pid_file} cannot be written: {error.strerror}") from error
 
     def _take(self, root: Path) -> None:
         try:

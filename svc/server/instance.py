@@ -191,6 +191,7 @@ class Instance:
             self.garbage.sweep,
             self.siblings.sweep,
             self._jobs.sweep,
+            self.realtime.feed.sweep,
         ]
         if self._shedder is not None:
             self.periodic.sweeps.append(self._shedder.sweep)

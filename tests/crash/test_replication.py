@@ -15,7 +15,7 @@ from tests.support.crash import SEED
 
 pytestmark = pytest.mark.programs
 
-FAULTS = "kill_node", "kill_engine", "cut_off", "cut_silently", "add_attribute", "make_table"
+FAULTS = "kill_node", "kill_engine", "cut_off", "cut_silently", "add_attribute", "make_table", "clock_ahead"
 
 
 def test_nodes_become_equal(tmp_path: Path) -> None:

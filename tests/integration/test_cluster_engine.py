@@ -490,6 +490,7 @@ def test_a_full_disk_refuses_messages_until_the_next_start(tmp_path: Path, monke
             while isinstance(outcome := await publish(own, SUBJECT, os.urandom(500_000), {}, expected=last, seconds=5), Accepted):
                 last = outcome.sequence
             assert isinstance(outcome, NotStored), outcome
+            assert not a.engine.restart("it does not store"), "while there is no space"
             filler.unlink()
             assert a.engine.restart("it does not store")
             await until(lambda: own.is_closed)

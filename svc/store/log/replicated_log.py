@@ -15,6 +15,7 @@ from math import inf, nextafter
 from typing import TYPE_CHECKING
 
 from svc.errors import ServerError
+from svc.seldom import Seldom
 from svc.store.log.entries import EXPIRE, NOTES, LogEntry, decode_entry, decode_head
 from svc.store.log.transaction_log import TransactionLog
 from svc.store.values.records import version_of
@@ -37,14 +38,16 @@ class VersionBehind(ServerError):
 
 
 class ReplicatedLog(TransactionLog):
-    """`last_version`: what versions of this node have to exceed. It only grows, and not for versions that are ahead. `highest`: of all versions."""
+    """`last_version`: what versions of this node have to exceed. It only grows, and not for versions that are ahead. `highest`: of all versions.
+    `said_ahead`: by node, that its versions are ahead."""
 
-    __slots__ = ("_clock", "_clock_version", "_is_ahead", "_state", "highest")
+    __slots__ = ("_clock", "_clock_version", "_is_ahead", "_state", "highest", "said_ahead")
 
     def __init__(self, former: TransactionLog, entries: Handle, deleted: Handle, state: ReplicationState, clock: Clock) -> None:
         """In place of `former`, the log of the same database."""
         self._clock_version = self.highest = 0.0
         self._clock = clock
+        self.said_ahead = Seldom(clock.monotonic)
         self._state = state
         self._is_ahead = False  # `highest` has to be stored
         super().__init__(former.env, entries, deleted)

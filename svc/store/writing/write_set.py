@@ -376,7 +376,7 @@ class WriteSet:
         txn, log = self.txn, self.log
         lsn = log.last_lsn + 1
         if old_raw is None and len(stored) >= KEPT_BYTES:
-            check_order(table, txn, stored)
+            self.check_order(table, stored)
         if version is None:
             version = self.version
         if refreshed is None and table.is_caching:
@@ -408,6 +408,9 @@ class WriteSet:
             table.expiry.change(txn, stored, expiry_of(old_raw), expiry)
         value = raw if patch is None else encode(patch, version, lsn, expiry, self.compress_above, refreshed)
         self._append(table, kind, key, lsn, previous, value, changed, old_raw)
+
+    def check_order(self, table: Table, stored: bytes) -> None:
+        check_order(table, self.txn, stored)
 
     def change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
         """Keep the ledger of blob files: what the record refers to now, and what it no longer does."""

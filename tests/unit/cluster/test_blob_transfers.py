@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,8 @@ from svc.errors import ServerError
 from svc.store import Store
 from svc.store.blobs import Blob, create_blob
 from svc.store.blobs.expected import RemoteBlob
+from svc.store.blobs.files import BlobFile
+from svc.store.blobs.helper import ThreadHelper
 from svc.store.database import Database
 from svc.store.integrity.check import check_database
 from svc.store.schema import Attribute, TableDefinition
@@ -252,6 +256,44 @@ def test_a_crash_behind_the_last_byte_is_noticed(world: World) -> None:
     b.peers["a"].is_connected = False
     run(b.fetch())
     assert not b.expected and b.blob("x").read() == SMALL
+
+
+@pytest.mark.parametrize("name", ["write", "finish"])
+def test_the_end_waits_for_what_a_thread_writes(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Its descriptor is that of another file as soon as it is closed, perhaps that of a database."""
+    a, b = world["a"], world["b"]
+    a.put("x", b=create_blob(SMALL))
+    a.tell("b")
+    begun, go_on = Event(), Event()
+    inner: Any = getattr(BlobFile, name)
+    is_open: list[bool] = []
+
+    def slow(file: BlobFile, *arguments: Any) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        is_open.append(bool(file._descriptors))
+        inner(file, *arguments)
+
+    monkeypatch.setattr(BlobFile, name, slow)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as executor:
+            monkeypatch.setattr(b.store, "helper", ThreadHelper(loop, executor))
+            task = asyncio.ensure_future(b.transfers.run())
+            await asyncio.to_thread(begun.wait, 60)
+            task.cancel()
+            end = asyncio.ensure_future(b.transfers.close())
+            for _ in range(5):
+                await asyncio.sleep(0)
+            go_on.set()
+            await end
+
+    run(work())
+    assert is_open == [True]
+    b.reopen()
+    run(b.fetch())
+    assert b.blob("x").read() == SMALL
 
 
 def test_others_that_have_it_are_asked(world: World) -> None:

@@ -1,5 +1,6 @@
 """The lock and the process id."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -34,6 +35,17 @@ def test_a_pid_left_behind_does_not_hinder_a_start(tmp_path: Path) -> None:
 def test_a_root_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"svc\.lock cannot be opened"):
         RootLock(tmp_path / "none")
+
+
+def test_a_full_volume_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(ConfigError, match=r"svc\.pid cannot be written: No space left on device"):
+        RootLock(tmp_path)
+    monkeypatch.undo()
+    RootLock(tmp_path).release()
 
 
 @pytest.mark.parametrize("text", ["", "x", "999999999"])
