@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from svc.store.log.entries import DELETE, EXPIRE, PATCH, PUT, LogEntry
-from svc.store.values.records import HAS_EXPIRY, IS_COPY, decode, expiry_of, is_partial, lsn_of, version_of
+from svc.store.values.records import HAS_EXPIRY, HAS_FILES, IS_COPY, decode, expiry_of, is_partial, lsn_of, version_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import RecordWrite, logged_changes, merge, merge_write
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _WRITES = frozenset((PUT, PATCH, DELETE))
 _MOST_CHAINS = 1000  # that are remembered
+_SINGLE = frozenset((str, int, float, bool, type(None)))
 _NEVER, _LAST = (0.0, ""), (inf, "")
 
 
@@ -166,15 +167,16 @@ def _without_images(
 
 
 class KnownChain(msgspec.Struct):
-    """What the newest entries of a record's chain say, for increments that come late: of a counter there may be thousands of newer ones, and they need not be
-    carried out again for each. `newest`: LSN of the end of the chain. `reaches`: no entry that was not looked at has a higher version. `replaced`: stamp of
-    the newest put or deletion, `assigned`: of the newest assignment of each property. `names`: the properties that the record had before all of that, or else
-    those of the oldest write, `first`: they keep their place in the record."""
+    """What the newest entries of a record's chain say, for patches that come late: there may be thousands of newer ones, and they need not be carried out
+    again for each. `newest`: LSN of the end of the chain. `reaches`: no entry that was not looked at has a higher version. `replaced`: stamp of the newest
+    put or deletion, `assigned`, `added`: of the newest assignment and increment of each property. `names`: the properties that the record had before all of
+    that, or else those of the oldest write, `first`: they keep their place in the record."""
 
     newest: int
     reaches: float
     replaced: tuple[float, str]
     assigned: dict[str, tuple[float, str]]
+    added: dict[str, tuple[float, str]]
     names: frozenset[str]
     first: tuple[float, str]
 
@@ -184,8 +186,8 @@ Chains = dict[tuple[int, bytes], KnownChain]
 
 
 def add_late(table: Table, txn: Txn, raw: bytes, key: bytes, write: VersionedWrite, chains: Chains) -> tuple[bool, RecordState | None]:
-    """(whether this is known here, what `replay` would say): of a patch that increments integers which the record has. `chains` is kept up to date; the caller
-    calls `entry_added` when the entry is in the log."""
+    """(whether this is known here, what `replay` would say): of a patch that increments integers, or assigns single values, which the record has. `chains` is
+    kept up to date; the caller calls `entry_added` when the entry is in the log."""
     changes = write.data
     if write.kind != PATCH or not changes or write.expiry is not None or raw[0] & (HAS_EXPIRY | IS_COPY):
         return False, None
@@ -193,7 +195,10 @@ def add_late(table: Table, txn: Txn, raw: bytes, key: bytes, write: VersionedWri
         return False, None
     record = decode(raw)
     for name, change in changes.items():
-        if type(change) is not Add or type(change.value) is not int or type(record.get(name)) is not int:
+        if type(change) is Add:
+            if type(change.value) is not int or type(record.get(name)) is not int:
+                return False, None
+        elif type(change) not in _SINGLE or name == table.primary_key or raw[0] & HAS_FILES:
             return False, None
     place = (table.number, key)
     chain = _known(table, txn, lsn_of(raw), write.version, chains.get(place), frozenset(record))
@@ -208,9 +213,13 @@ def add_late(table: Table, txn: Txn, raw: bytes, key: bytes, write: VersionedWri
         return True, None
     if stamp <= chain.first or chain.replaced not in (_NEVER, chain.first) or not chain.names.issuperset(changes):
         return False, None
+    if any(type(change) is not Add and chain.added.get(name, _NEVER) > stamp for name, change in changes.items()):
+        return False, None
     for name, change in changes.items():
+        said = chain.added if type(change) is Add else chain.assigned
         if chain.assigned.get(name, _NEVER) <= stamp:
-            record[name] = change.applied_to(record[name])
+            record[name] = change.applied_to(record[name]) if type(change) is Add else change
+        said[name] = max(said.get(name, _NEVER), stamp)
     return True, RecordState(record, None, version_of(raw))
 
 
@@ -228,7 +237,7 @@ def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChai
         known = None  # begin again, to look further back
     elif known is not None and known.newest == newest:
         return known
-    replaced, assigned = (_NEVER, {}) if known is None else (known.replaced, dict(known.assigned))
+    replaced, assigned, added = (_NEVER, {}, {}) if known is None else (known.replaced, dict(known.assigned), dict(known.added))
     log = table.database.log
     lsn, reaches = newest, 0.0
     first, names = _LAST, frozenset[str]()
@@ -258,8 +267,8 @@ def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChai
         if passed.kind != PATCH:
             replaced = max(replaced, passed.stamp)
         for name, value in (passed.data or {}).items():
-            if type(value) is not Add:
-                assigned[name] = max(assigned.get(name, _NEVER), passed.stamp)
+            said = added if type(value) is Add else assigned
+            said[name] = max(said.get(name, _NEVER), passed.stamp)
         if entry.image is not None:
             if entry.image[0] & (HAS_EXPIRY | IS_COPY):
                 return None
@@ -269,4 +278,4 @@ def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChai
                 break
             reaches = 0.0
         lsn = entry.previous
-    return KnownChain(newest, reaches, replaced, assigned, names, first)
+    return KnownChain(newest, reaches, replaced, assigned, added, names, first)

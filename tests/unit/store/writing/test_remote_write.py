@@ -12,6 +12,7 @@ from svc.errors import PreconditionFailed
 from svc.store import Database, Store
 from svc.store.entity_tags import MERGED, Precondition, etag_of, etag_of_version, tag_of_view, version_tag
 from svc.store.integrity.check import check_database
+from svc.store.log.transaction_log import TransactionLog
 from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.records import decode
 from tests.support.remote import DELETE, PATCH, PUT, START, Add, Sent, apply_all, histories, in_order, stored
@@ -169,6 +170,37 @@ def test_without_images_the_last_write_of_each_property_wins(store: Store) -> No
     database.check()
     store.close()
     assert check_database(database.env.path).findings == []
+
+
+@pytest.mark.parametrize("audit", [True, False])
+def test_a_record_that_was_patched_often_on_both_sides(database: Database, audit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all of its history is read for each late write."""
+    table = database.define_table(replace(NUMBERS, audit=audit))
+    first = Sent(PUT, {"a": 0, "b": "first"}, (START - 9000, "a"))
+    sides = [
+        [
+            Sent(
+                PATCH,
+                {"b": f"{node}{number}"} if number % 3 else {"a": number if number % 60 == 0 else Add(1)},
+                (START - 8000 + number, node),
+            )
+            for number in range(300)
+        ]
+        for node in "ab"
+    ]
+    apply_all(database, [write.to("x") for write in (first, *sides[1])])
+    reads = 0
+    get = TransactionLog.get
+
+    def counted(self: TransactionLog, *arguments: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return get(self, *arguments)
+
+    monkeypatch.setattr(TransactionLog, "get", counted)
+    figures = apply_all(database, [write.to("x") for write in sides[0]])
+    assert figures.late == 300 and reads < 9000, reads
+    assert stored(table, "x")[0] == in_order([first, *sides[0], *sides[1]], "x")[0]
 
 
 @pytest.mark.parametrize("audit", [True, False])
