@@ -18,7 +18,7 @@ from typing import IO
 
 from tests.support import forkserver
 
-START_LIMIT = 600.0  # seconds for the fork server to import svc, which takes some of processor time, and to fork; that it has ended is seen at once
+START_LIMIT = 600.0  # seconds for the fork server to import svc, some of processor time, and to fork; that it has ended is seen at once
 
 
 class Forked:
