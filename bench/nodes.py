@@ -8,6 +8,8 @@ arrays of 100 records at 100 a second.
 
 *catch-up*: the other node is away for 60,000 writes, and comes back. *idle*: a node and its engine, of which the other reads.
 
+*copy*: a new node takes the database of the other one, whose stream does not begin with it any more: the two shapes of `bench.replication_copy`, COPIED MB.
+
 All of them share the cores of the machine, wrk and the follower too. The databases are in --scratch, and flushed.
 """
 
@@ -16,6 +18,8 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import random
+import re
 import shutil
 import statistics
 import sys
@@ -29,7 +33,7 @@ from typing import Any
 
 import psutil
 
-from bench import records
+from bench import records, replication_copy
 from bench.machine import describe_machine, use_bytecode, warn_of_load
 from bench.measure import CLIENT_CORE, CORES, cpu_seconds, load, write_requests
 from bench.servers import Svc, free_port
@@ -38,6 +42,9 @@ AWAY = 60_000  # entries
 ARRAY = 100  # records
 VARIETY = 5_000
 CLIENTS = 32
+COPIED = 80  # MB
+_FETCHED = re.compile(r"database data: the copy from a has come: (\d+) bytes in ([0-9.]+) s")
+_PLACED = re.compile(r"database data: the copy from a is in place: \d+ bytes in ([0-9.]+) s")
 
 
 class Node(Svc):
@@ -228,26 +235,43 @@ def lag(scratch: Path, options: argparse.Namespace) -> None:
 
 
 def catch_up(scratch: Path, options: argparse.Namespace) -> None:
-    rates, cpus = [], []
-    for _ in range(options.rounds):
-        with two_nodes(scratch) as (a, b):
-            b.stop()
-            for first in range(0, AWAY, 500):
-                a.must("PUT", "/Item/", [records.item(n) for n in range(first, first + 500)], 204)
-            b.start()
-            times = []
-            before = b.cpu()[0]
-            while (count := b.count()) < AWAY:
-                times.append((time.monotonic(), count))
-                time.sleep(0.02)
-            times.append((time.monotonic(), count))
-            cpus.append((b.cpu()[0] - before) / AWAY * 1e6)
-            begin = max(at for at in times if at[1] <= AWAY // 20)
-            rates.append((times[-1][1] - begin[1]) / (times[-1][0] - begin[0]))
-    print(
-        f"catch-up   {AWAY:,} entries, 500 in a transaction: {statistics.median(rates):,.0f}/s, CPU {statistics.median(cpus):.0f} us each with the start",
-        flush=True,
-    )
+    """From when a twentieth is there: without the start of the node."""
+    for size in (500, 1):
+        rates, cpus, engines = [], [], []
+        for _ in range(options.rounds):
+            with two_nodes(scratch) as (a, b):
+                b.stop()
+                write_away(a, size, scratch)
+                b.start()
+                first: tuple[float, int, float, float] | None = None
+                while (count := b.count()) < AWAY:
+                    if first is None and count > AWAY // 20:
+                        first = time.monotonic(), count, b.cpu()[0], a.cpu()[1]
+                    time.sleep(0.05)
+                assert first is not None, "it was faster than can be measured"
+                began, before, cpu, engine = first
+                done = count - before
+                rates.append(done / (time.monotonic() - began))
+                cpus.append((b.cpu()[0] - cpu) / done * 1e6)
+                engines.append((a.cpu()[1] - engine) / done * 1e6)
+        print(
+            f"catch-up   {AWAY:,} entries, {size} in a transaction: {statistics.median(rates):,.0f}/s, "
+            f"CPU {statistics.median(cpus):.0f} us each, of the other's engine {statistics.median(engines):.0f}",
+            flush=True,
+        )
+
+
+def write_away(node: Node, size: int, scratch: Path) -> None:
+    """AWAY records, so many in a transaction."""
+    if size > 1:
+        for first in range(0, AWAY, size):
+            node.must("PUT", "/Item/", [records.item(n) for n in range(first, first + size)], 204)
+        return
+    path = scratch / "requests"
+    while (done := node.count()) < AWAY:  # wrk sends what it is given again and again
+        requests = [node.write("PUT", f"/Item/{records.item_id(n)}", records.item(n), 204) for n in range(done, min(done + VARIETY, AWAY))]
+        write_requests(path, requests, f"127.0.0.1:{node.port}")
+        load(node.pid, node.port, path, seconds=1, connections=CLIENTS, core=CLIENT_CORE)
 
 
 def idle(scratch: Path, options: argparse.Namespace) -> None:
@@ -266,7 +290,65 @@ def idle(scratch: Path, options: argparse.Namespace) -> None:
     print(f"idle       {shares[0]:.2f} % of a core, {without:.2f} % without replication; its engine {shares[1]:.2f} %")
 
 
-ROWS: Sequence[Callable[[Path, argparse.Namespace], None]] = (origin, lag, catch_up, idle)
+class CopyNode(Node):
+    """`indexed`: attributes of its only table."""
+
+    def __init__(self, name: str, core: int, scratch: Path, indexed: Sequence[str]) -> None:
+        super().__init__(name, core, scratch)
+        self._app = self.data / "app"
+        self._app.mkdir(parents=True)
+        attributes = "".join(f"{name}: Any @indexed\n" for name in indexed)
+        (self._app / "schema.graphql").write_text(f"type Item @table @export {{ id: ID @primaryKey\n{attributes}description: String }}")
+
+    def command(self) -> list[str]:
+        return [*super().command()[:-1], str(self._app)]
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"LOGGING_LEVEL": "info"}
+
+    def logged(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        texts = [path.read_text() for path in (self.data / "root" / "log").glob("*.log")]
+        return next((found for found in map(pattern.search, texts) if found), None)
+
+
+def copy(scratch: Path, options: argparse.Namespace) -> None:
+    for shape, (size, indexed) in replication_copy.SHAPES.items():
+        count = COPIED * 1_000_000 // (size + 250)
+        chance = random.Random(1)
+        rows = []
+        for _ in range(options.rounds):
+            a, b = (CopyNode(name, core, scratch, indexed) for name, core in (("a", CORES[0]), ("b", CORES[-1])))
+            with running(a):
+                a.fill("Item", (replication_copy.record(chance, number, size) for number in range(count)))
+                a.operate(operation="purge_stream", database="data", options={"keep": 0})
+                with running(b):
+                    began = time.monotonic()
+                    a.know(b)
+                    b.know(a)
+                    cpu = [(a.cpu(), b.cpu())]
+                    for pattern in (_FETCHED, _PLACED):
+                        wait_until(lambda: b.logged(pattern) is not None)  # noqa: B023
+                        cpu.append((a.cpu(), b.cpu()))
+                    took = time.monotonic() - began
+                    fetched, placed = b.logged(_FETCHED), b.logged(_PLACED)
+                    assert fetched is not None and placed is not None and b.count() == count
+            for node in (a, b):
+                shutil.rmtree(node.data)
+            megabytes = int(fetched[1]) / 1e6
+            (start_a, start_b), (come_a, come_b), (_, end_b) = cpu
+            spent = come_a[0] - start_a[0], come_a[1] - start_a[1], come_b[0] - start_b[0], come_b[1] - start_b[1], end_b[0] - come_b[0]
+            rows.append(
+                [megabytes / float(fetched[2]), megabytes / float(placed[1]), megabytes / took, *(each / megabytes * 1e3 for each in spent)]
+            )
+        come, put, whole, sender, engine, receiver, its_engine, placing = map(statistics.median, zip(*rows, strict=True))
+        print(
+            f"copy       {shape}, {count:,} records, {megabytes:.0f} MB: comes with {come:.0f} MB/s, is placed with {put:.0f}, whole {whole:.0f}; CPU, ms a "
+            f"MB: {sender:.1f} of the node and {engine:.1f} of its engine; {receiver:.1f} and {its_engine:.1f} where it comes, {placing:.1f} to place it",
+            flush=True,
+        )
+
+
+ROWS: Sequence[Callable[[Path, argparse.Namespace], None]] = (origin, lag, catch_up, idle, copy)
 
 
 def main() -> None:

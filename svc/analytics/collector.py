@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from svc.analytics import process
 from svc.analytics.aggregate import Aggregation
-from svc.analytics.metric_tables import WRITTEN_AT_ONCE, Row, RowIds, aggregate_rows, maybe_time, raw_rows
+from svc.analytics.metric_tables import WRITTEN_AT_ONCE, Row, RowIds, aggregate_rows, maybe_time, part_of, raw_rows
 from svc.analytics.recorder import IdleRecorder, Period, Recorder
 from svc.analytics.statistics import whole
 from svc.analytics.totals import MAX_LABEL_SETS, Totals
@@ -60,11 +60,13 @@ _log = logging.getLogger("svc.analytics")
 
 class AnalyticsSettings(NamedTuple):
     """`aggregate_period` in seconds; 0: raw rows only, -1: nothing is recorded at all. `storage_interval`: every n-th aggregation, 0 never.
-    `max_label_sets`: of `totals`."""
+    `max_label_sets`: of `totals`. `has_others`: other nodes may have written aggregates here too. `replicate`: they get those of this one."""
 
     aggregate_period: float = 60.0
     storage_interval: int = 10
     max_label_sets: int = MAX_LABEL_SETS
+    has_others: bool = False
+    replicate: bool = False
 
 
 DEFAULT_SETTINGS = AnalyticsSettings()
@@ -99,8 +101,10 @@ class Analytics:
         self._period = settings.aggregate_period
         self._leads = False
         self._raw = raw_rows(store)
-        self._aggregates = aggregate_rows(store)
-        newest = [row for row in (self._raw.newest(), self._aggregates.newest()) if row is not None]
+        self._aggregates = aggregate_rows(store, node if settings.has_others else None)
+        self._replicate = settings.replicate
+        now_ms = clock.wall() * 1000
+        newest = [row for row in (self._raw.newest(now_ms), self._aggregates.newest(now_ms)) if row is not None]
         self._ids = RowIds(max((float(row["id"]) for row in newest), default=0.0), thread_id)
         times = [time for row in newest if (time := maybe_time(row)) is not None]
         self._clock = ClockWatch(clock, max(times, default=None))
@@ -246,7 +250,7 @@ class Analytics:
         first = self._raw.maybe_next(None)
         if first is None:
             return None, 0.0
-        newest = self._aggregates.newest_since(first[1]["id"], _RESOURCE_METRICS)
+        newest = self._aggregates.newest_since(first[1]["id"], _RESOURCE_METRICS, self._wall() * 1000)
         covered = None if newest is None else maybe_time(newest)
         # If its raw row is not there any more, all that are left have been written later.
         place = None if covered is None else self._raw.place_of(covered)
@@ -259,6 +263,7 @@ class Analytics:
         try:
             had_rows = False
             now_ms = self._wall() * 1000
+            part = part_of(self._store, self._node) if self._replicate else None
             while (aggregation := (yield from self._iter_period())) is not None:
                 rows: list[Row] = []
                 for fields in aggregation.iter_rows():
@@ -266,15 +271,15 @@ class Analytics:
                     had_rows = True
                     yield
                     if len(rows) == WRITTEN_AT_ONCE:
-                        yield from self._aggregates.iter_write(rows, self._ids, now_ms)
+                        yield from self._aggregates.iter_write(rows, self._ids, now_ms, part)
                         rows = []
-                yield from self._aggregates.iter_write(rows, self._ids, now_ms)
+                yield from self._aggregates.iter_write(rows, self._ids, now_ms, part)
             self._covered_at = self._monotonic() - SETTLED_MS / 1000
             resources: list[Row] = []
             for fields in self._iter_resources(had_rows):
                 resources.append({"time": int(now_ms), "node": self._node, **fields})
                 yield
-            yield from self._aggregates.iter_write(resources, self._ids, now_ms)
+            yield from self._aggregates.iter_write(resources, self._ids, now_ms, part)
         finally:
             self._aggregates_now = False
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from math import isfinite
 
 import msgspec
 
@@ -24,6 +23,7 @@ from svc.store.writing.remote_transaction import RemoteEntry, RemoteTransaction
 from svc.trace_context import TRACE_ID_BYTES
 
 MAX_TRANSACTION = 1 << 28  # bytes in memory, about
+MOST_MS = 253_402_300_800_000.0  # the year 10000, which dates of HTTP cannot say
 ENTRY_BYTES = 256  # of an entry in memory besides its parts, about
 NAME_BYTES = 64  # of the name of an attribute
 _WRITES = frozenset((PUT, PATCH))
@@ -235,9 +235,8 @@ def _identity(found: RemoteTransaction | None) -> tuple[object, ...] | None:
 
 def _check_head(transaction: RemoteTransaction) -> None:
     if not (
-        isfinite(transaction.version)
-        and transaction.version >= 0
-        and isfinite(transaction.wall_ms)
+        0 <= transaction.version < MOST_MS
+        and 0 <= transaction.wall_ms < MOST_MS
         and 0 <= transaction.operation < len(OPERATIONS)
         and (transaction.trace_id is None or len(transaction.trace_id) == TRACE_ID_BYTES)
     ):

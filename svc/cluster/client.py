@@ -33,7 +33,7 @@ from svc.cluster.signing import SigningKey
 
 CONNECT_SECONDS = 5.0  # for each step of a connection
 OPEN_SECONDS = 20.0  # for all of them
-PING_SECONDS, PINGS_MAX = 2, 2  # an engine that hangs is noticed after at most three intervals
+PING_SECONDS, PINGS_MAX = 5, 1  # an engine that hangs is noticed after at most two intervals
 UNREAD_MAX = 4 << 20  # bytes of a message, or of what follows it, that wait to be complete
 UNSENT_MAX = 2 << 20  # bytes that wait to be sent; who publishes more waits
 WAITING_MAX = 4 << 20  # bytes of a subscription that wait to be taken

@@ -24,7 +24,7 @@ from typing import Protocol
 from svc.cluster.assembly import Assembler, Delivery, Gap, OtherIncarnation, Taken, TransactionTooLarge
 from svc.cluster.definitions import adopt
 from svc.cluster.exchange import Tables, only_of
-from svc.cluster.outbox import FIRST_PAUSE, LONGEST_PAUSE
+from svc.cluster.outbox import LONGEST_PAUSE
 from svc.cluster.reader import End, Gone, Lost, Replaced, StreamMessage
 from svc.cluster.reader import Gap as Dropped
 from svc.cluster.streams import StreamInfo
@@ -32,11 +32,14 @@ from svc.cluster.wire import WireError, read_head
 from svc.errors import Problem
 from svc.store.database import Database
 from svc.store.replication_state import StreamHint
-from svc.store.writing.remote_apply import apply_remote
-from svc.store.writing.remote_transaction import Origin, RemoteTransaction
+from svc.store.slices import SLICE
+from svc.store.writing.remote_apply import TOGETHER, TOGETHER_BYTES, apply_remote
+from svc.store.writing.remote_transaction import Origin, RemoteTransaction, value_bytes
 from svc.store.writing.remote_write import MergeFigures, MissingTables
 
 logger = logging.getLogger("svc.cluster")
+
+FIRST_PAUSE = 0.1  # seconds until it is read again, doubled each time. Where a connection is lost the next one is waited for anyway
 
 
 class Reader(Protocol):
@@ -189,9 +192,15 @@ class Inbox:
         return found
 
     async def _take(self, batch: list[StreamMessage]) -> None:
+        """In slices: to read what comes at once may take as long as to apply it."""
         transactions: list[RemoteTransaction] = []
         last = 0  # LSN that is applied with these, 0: none
+        entries = size = 0  # in these; bytes of their values
+        slices, now = self.database.store.slices, self.database.clock.monotonic
+        end = now() + SLICE
         for message in batch:
+            if now() >= end:
+                end = await slices.take()
             self.on_received(len(message.data))
             try:
                 try:
@@ -211,8 +220,14 @@ class Inbox:
                     await adopt(self.database, self.node, self._wanted(taken.definitions))
                 transactions += only_of(taken.transactions, self.tables, self.since_ms)
                 last = self.received = taken.last_lsn
+                for transaction in taken.transactions:
+                    entries += len(transaction.entries)
+                    size += value_bytes(transaction.entries)
             if self._assembler is not None and not self._assembler.has_part:
                 self._whole = message.sequence
+            if entries >= TOGETHER or size >= TOGETHER_BYTES:
+                await self._apply(transactions, last)
+                transactions, last, entries, size = [], 0, 0, 0
         await self._apply(transactions, last)
 
     def _wanted(self, definitions: Mapping[str, bytes]) -> Mapping[str, bytes]:

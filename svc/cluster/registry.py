@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from math import inf
 from typing import Any
 
 import msgspec
@@ -11,10 +13,15 @@ import msgspec
 from svc.cluster.exchange import Exchange, exchange_of
 from svc.cluster.identity import KnownNode, Trust, serial_numbers
 from svc.errors import ClientError
-from svc.store import Store
+from svc.store import Database, Store, Table, Transaction
+from svc.store.log.entries import DELETE
 from svc.store.system import CERTIFICATE_TABLE, NODE_TABLE, SYSTEM, node_certificate_name
-from svc.store.values.records import decode
+from svc.store.values.keys import encode_key, storage_key
+from svc.store.values.records import decode, lsn_of
+from svc.store.writing.write_set import RemovalReason
 
+_LOOK = 1000  # entries of a record's history
+_NEVER = (-inf, "")
 _LOCAL = frozenset(("127.0.0.1", "::1"))
 
 
@@ -77,6 +84,41 @@ class Registry:
         database = self._store.databases[SYSTEM]
         records = (decode(raw) for _, raw in database.tables[table].scan(database.snapshot()))
         return [record for record in records if isinstance(record.get("name"), str)]
+
+
+def names_brought_back(database: Database, own: str, names: Iterable[str] | None = None) -> list[str]:
+    """Of these nodes, or of all but the own one, those that were removed, and of which since then only they themselves have written the record: they had not
+    heard of it, or did not want to know."""
+    table, snapshot = database.tables[NODE_TABLE], database.snapshot()
+    if names is None:
+        names = [name for _, raw in table.scan(snapshot) if type(name := table.key_of(raw)) is str]
+    return [name for name in names if name != own and _is_brought_back(table, name, snapshot)]
+
+
+def _is_brought_back(table: Table, name: str, snapshot: Any) -> bool:
+    raw = table.get_raw(name, snapshot)
+    if raw is None:
+        return False
+    removed = others = _NEVER
+    history = table.database.log.read_record_history(snapshot, table.number, encode_key(name), lsn_of(raw))
+    for entry in islice(history, _LOOK):
+        if entry.is_copied:
+            break
+        stamp = entry.version, entry.node
+        if entry.kind == DELETE:
+            removed = max(removed, stamp)
+        elif entry.node != name:
+            others = max(others, stamp)
+    return removed > others
+
+
+def remove_again(tables: Mapping[str, Table], transaction: Transaction, name: str) -> None:
+    """Collect the removal of what is there of a node now: who adds it before that is applied has decided otherwise."""
+    for table, key in ((tables[NODE_TABLE], name), (tables[CERTIFICATE_TABLE], node_certificate_name(name))):
+        raw = table.get_raw(key)
+        if raw is not None:
+            unchanged = RemovalReason(lsn_of(raw), lambda stored, raw: False)
+            transaction.delete_stored(table, storage_key(encode_key(key)), raw, unchanged)
 
 
 def trust_of(node: str, nodes: Iterable[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]], *, public: str) -> Trust:

@@ -21,7 +21,7 @@ from svc.errors import Problem, ServerError
 from svc.logs import Logger
 from svc.store import Table
 from svc.store.database import Database
-from svc.store.system import CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM
+from svc.store.system import ANALYTICS_TABLE, CERTIFICATE_TABLE, DEPLOYMENT_TABLE, NODE_TABLE, SCHEDULER_STATE_TABLE, SYSTEM
 from svc.store.writing.published_position import note_published
 
 SHARED_SYSTEM_TABLES = frozenset((NODE_TABLE, CERTIFICATE_TABLE, SCHEDULER_STATE_TABLE, DEPLOYMENT_TABLE))
@@ -29,14 +29,22 @@ NOTE_SECONDS = 5.0  # between two notes of what is published
 
 
 def is_sent(table: Table) -> bool:
-    """Whether what is written to a table goes to other nodes (spec: replication §5)."""
+    """Whether what is written to a table goes to other nodes (spec: replication §5), and is in copies."""
     if table.database.name == SYSTEM:
         return table.name in SHARED_SYSTEM_TABLES
     return table.definition.replicate
 
 
-class ReadingOfOthers(Protocol):
-    """What a copy asks of whoever reads the streams of the other nodes."""
+def is_analytics(table: Table) -> bool:
+    """Whether it has the aggregates, which are sent if that is wanted. No copy has them: it would be large, and lack rows that this node has not sent."""
+    return table.name == ANALYTICS_TABLE and table.database.name == SYSTEM
+
+
+class Surroundings(Protocol):
+    """What a database asks of whoever replicates them all, and reads the streams of the other nodes."""
+
+    def is_published(self, table: Table) -> bool:
+        """Whether its entries go into the own stream."""
 
     def sources_of(self, database: str) -> Mapping[str, Peer]:
         """Nodes of which the database may be copied."""
@@ -58,12 +66,12 @@ class ReplicatedDatabase:
         log: Logger,
         own_engine: Callable[[], Awaitable[Connection]],
         open_stream: Callable[[str], Awaitable[EngineStream]],
-        others: ReadingOfOthers,
+        others: Surroundings,
         *,
         fail_over: bool,
     ) -> None:
-        """`node`: the own name. `directory`: for copies. `own_engine`: waits for a connection to it. `open_stream`: of the database with this name. Raises
-        Problem; ValueError for names that no stream can have."""
+        """`node`: the own name. `directory`: for copies. `own_engine`: waits for a connection to it. `open_stream`: of the database with this name.
+        Raises Problem; ValueError for names that no stream can have."""
         name = self._stream = stream_name(database.name, node)
         state = database.enable_replication()
         snapshot = database.snapshot()
@@ -73,7 +81,7 @@ class ReplicatedDatabase:
             node,
             state.incarnation(snapshot),
             lambda: open_stream(database.name),
-            is_sent=is_sent,
+            is_sent=others.is_published,
             noted=lambda: state.published(database.snapshot()),
             former=state.former(snapshot),
         )

@@ -7,7 +7,7 @@ is read from the registry, here and whenever it changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,13 +36,14 @@ from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
 from svc.cluster.peer import Peer
 from svc.cluster.positions import NOTICE, Positions
-from svc.cluster.registry import NodeAddress, Registry
-from svc.cluster.replicated_database import ReplicatedDatabase, is_sent
+from svc.cluster.registry import NodeAddress, Registry, names_brought_back, remove_again
+from svc.cluster.replicated_database import ReplicatedDatabase, is_analytics, is_sent
 from svc.cluster.requests import NodeRequests
 from svc.errors import NotFound, Problem, ServerError
 from svc.logs import Logger
-from svc.store import Store
+from svc.store import Store, Table, Transaction
 from svc.store.database import Database
+from svc.store.system import SYSTEM
 
 METHOD = "replication"  # of its metrics
 STREAM_BYTES = 4 << 30  # of each stream: above, the engine drops the oldest messages
@@ -59,7 +60,7 @@ def _do_not_record(*values: object) -> None:
 class ReplicationOptions(msgspec.Struct, frozen=True):
     """`node`: the own name. `port`: where the engine listens. `directory`: `<root>/replication`. `kept`: seconds for which streams keep messages.
     `is_replicated`: whether a database is, by name. `public`: certificates of public authorities are accepted. `fail_over`: what one node does not give is
-    asked of another one. `external`: an engine that runs elsewhere, in the place of an own one."""
+    asked of another one. `external`: an engine that runs elsewhere, in the place of an own one. `analytics`: aggregates are sent."""
 
     node: str
     port: EnginePort
@@ -71,6 +72,7 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     program: Path | None = None
     fail_over: bool = True
     external: ExternalServers | None = None
+    analytics: bool = False
 
 
 class Replication:
@@ -125,7 +127,7 @@ class Replication:
         self.engine = self._make_engine()
         self.engine.start()
         self.look_at_databases()
-        self._look_at_nodes()
+        self.registry_changed(None)
         loop = asyncio.get_running_loop()
         self._working = [loop.create_task(self.positions.run()), loop.create_task(self.blob_transfers.run())]
 
@@ -157,16 +159,28 @@ class Replication:
         if outbox is not None:
             outbox.wake()
 
-    def registry_changed(self) -> None:
-        """Records of nodes or certificates were written."""
+    def registry_changed(self, names: Iterable[str] | None = ()) -> None:
+        """Records of nodes or certificates were written. `names`: of the nodes, None: of any."""
         if self.engine is None:
             return
+        if back := names_brought_back(self._store.databases[SYSTEM], self._options.node, names):
+            transaction = self._store.begin()
+            for name in back:
+                remove_again(self._store.databases[SYSTEM].tables, transaction, name)
+            self._close(self._remove_again(transaction, back))
         before, trust = self._trust, self._registry.trust()
         if trust != before:
             self._trust = trust
             self.engine.set_trust(trust)
         # Those that are connected to another one's engine cut themselves off from one that is not trusted any more.
         self._look_at_nodes({name for name in self.peers if trust.nodes.get(name) != before.nodes.get(name)})
+
+    async def _remove_again(self, transaction: Transaction, names: list[str]) -> None:
+        try:
+            await transaction.apply_in_turn()
+            self._log.warn(f"removed nodes that have entered themselves again are removed: {', '.join(names)!r:.500}")
+        except Problem as problem:
+            self._log.error(f"removed nodes that have entered themselves again cannot be removed: {problem}")
 
     def set_routes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Nodes that are known by the configuration: records as of the registry, whose own counts where it has one of that name."""
@@ -231,6 +245,10 @@ class Replication:
         if connection is None:
             raise ServerError("The engine of this node does not run", 503, "UNREACHABLE")
         await found.purge(connection, keep=keep, seq=seq)
+
+    def is_published(self, table: Table) -> bool:
+        """Whether its entries go into the own stream."""
+        return is_sent(table) or (self._options.analytics and is_analytics(table))
 
     # --- copies ------------------------------------------------------------------------------------------------------------------------
 

@@ -421,7 +421,7 @@ class AnalyticsSection(Section):
         "duration", 60, "Metrics are aggregated this often; 0: raw rows only; -1: nothing is recorded.", "s", low=-1
     )
     storage_interval: int = setting("integer", 10, "Every n-th aggregation measures table and volume sizes; 0: never.", "periods", low=0)
-    replicate: bool = setting("bool", False, "Aggregates travel to the other nodes of a cluster.")
+    replicate: bool = setting("bool", False, "The other nodes get the aggregates of this one.")
     logging: Fields | None = _own_log("analytics")
 
 

@@ -57,7 +57,7 @@ SECTIONS = frozenset(name.partition(".")[0] for name in (*BY_NAME, *WITHOUT_EFFE
 OPTIONAL_SECTIONS = frozenset({"replication"})
 """Sections that open nothing as long as they are absent."""
 
-UNSERVED = frozenset({"localStudio", "analytics.replicate", "replication.replicateTo", "replication.mtls.certificateVerification"})
+UNSERVED = frozenset({"localStudio", "replication.replicateTo", "replication.mtls.certificateVerification"})
 """Sections and settings of parts that this version does not have."""
 
 PORTS = tuple(setting.name for setting in SETTINGS if setting.kind == "port")

@@ -1,9 +1,9 @@
 """The log as it grows: listeners get every committed entry once and in order, whichever process wrote it (architecture §4, §6).
 
 A commit of this process hands its entries over (`Database.on_commit`); a commit of another one shows only as a larger number of LMDB's last
-transaction. Siblings, which wake this process, are looked at in each turn (`look`); for others that number is polled every POLL_INTERVAL seconds while
-there are listeners. One number per database decides what is reported: `position`, the LSN
-up to which listeners have got everything.
+transaction. Siblings, which wake this process, are looked at in each turn (`look`). While another process that does not has the database open, that number
+is polled every POLL_INTERVAL seconds; else it is looked at once a second (`sweep`), in a turn that there is anyway. One number per database decides what is
+reported: `position`, the LSN up to which listeners have got everything.
 
     own entries that begin at position + 1      are reported as they are
     ... that begin earlier                      have been read from the log already; the rest of them is reported
@@ -16,7 +16,8 @@ of a role's change before it gets a record that was written after it, in whateve
 Reading the log ends where the snapshot opened for it ends. Until then own entries are ignored, for the log has them too. The log is read in slices, and
 so is a large own commit: what is reported makes work for subscribers.
 
-A database without listeners is not followed, and costs nothing.
+A database without listeners is not followed, and costs nothing. Who wants to know no more than that there are new entries is a watcher: for those the log
+is not read.
 """
 
 from __future__ import annotations
@@ -37,24 +38,27 @@ from svc.store.system import SYSTEM
 logger = logging.getLogger("svc.realtime")
 
 Listener = Callable[[Database, list[LogEntry]], None]
+Watcher = Callable[[Database], None]
 
-POLL_INTERVAL = 0.02  # seconds between two polls for commits of siblings
-POLL_INTERVAL_WOKEN = 1.0  # ... if they wake this process: should that fail
-POLL_INTERVAL_ALONE = 0.25  # ... while no other process has the database open: the first commit of another one may be reported this late
+POLL_INTERVAL = 0.02  # seconds between two polls for commits of processes that do not wake this one
 ENTRIES_PER_BATCH = 500  # entries reported at once: about a millisecond of work for a few listeners
 
 
 class _FollowedLog:
-    """A database with listeners. `position`: see above. `reads`: the log is being read."""
+    """A database with listeners or watchers. `position`: see above. `reads`: the log is being read. `is_shared`: another process has the database open, as far
+    as is known."""
 
-    __slots__ = ("commit", "database", "listeners", "position", "reads")
+    __slots__ = ("arrivals", "commit", "database", "is_shared", "listeners", "position", "reads", "watchers")
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.listeners: list[Listener] = []
+        self.watchers: list[Watcher] = []
         self.reads = False
-        self.commit = 0  # LMDB's number of the last commit that was seen
+        self.commit = database.env.last_commit()  # LMDB's number of the last one that was seen
         self.position = 0
+        self.arrivals = b""  # as of the last look at whether it is shared
+        self.is_shared = False
 
 
 class CommitFeed:
@@ -76,17 +80,34 @@ class CommitFeed:
 
         Returns the LSN behind which it gets every entry. Raises StoreFailure.
         """
-        followed = self._followed.get(database)
-        if followed is None:
-            followed = _FollowedLog(database)
-            followed.commit = database.env.last_commit()
+        followed = self._follow(database)
+        if not followed.listeners:
             followed.position = _newest(database)
-            self._followed[database] = followed
             database.on_commit.append(self._committed)
-            if self._poll_timer is None:
-                self._poll_timer = self._loop.call_later(POLL_INTERVAL, self._poll)
         followed.listeners.append(listener)
         return followed.position
+
+    def watch(self, database: Database, watcher: Watcher) -> None:
+        """From here on `watcher(database)` is called when there are new entries, once for several commits, and perhaps for none. Raises StoreFailure."""
+        followed = self._follow(database)
+        followed.watchers.append(watcher)
+        database.watchers.append(watcher)
+
+    def _follow(self, database: Database) -> _FollowedLog:
+        followed = self._followed.get(database)
+        if followed is None:
+            followed = self._followed[database] = _FollowedLog(database)
+            if self._poll_timer is None:
+                self._poll_timer = self._loop.call_later(POLL_INTERVAL, self._poll)
+        return followed
+
+    def unwatch(self, database: Database, watcher: Watcher) -> None:
+        """Harmless when done."""
+        followed = self._followed.get(database)
+        if followed is not None and watcher in followed.watchers:
+            followed.watchers.remove(watcher)
+            database.watchers.remove(watcher)
+            self._unfollow_unwanted(followed)
 
     def remove(self, database: Database, listener: Listener) -> None:
         """Remove a listener. Harmless when done."""
@@ -95,17 +116,19 @@ class CommitFeed:
             return
         followed.listeners.remove(listener)
         if not followed.listeners:
-            self._unfollow(followed)
+            database.on_commit.remove(self._committed)
+            followed.reads = False
+            self._unfollow_unwanted(followed)
 
     def position(self, database: Database) -> int:
         """The LSN up to which the listeners of this database have got everything; -1 if there are no listeners."""
         followed = self._followed.get(database)
-        return -1 if followed is None else followed.position
+        return followed.position if followed is not None and followed.listeners else -1
 
     def catch_up(self, database: Database) -> bool:
         """Report what has been committed by now, if that is done within a slice; False if there is more."""
         followed = self._followed.get(database)
-        if followed is None:
+        if followed is None or not followed.listeners:
             return True
         followed.reads = True
         self._read(followed)
@@ -113,13 +136,18 @@ class CommitFeed:
 
     @property
     def is_following(self) -> bool:
-        """Whether there are listeners."""
+        """Whether there are listeners or watchers."""
         return bool(self._followed)
 
     def look(self) -> None:
         """Report what others have committed, at the end of a turn: what that makes ready is not waited for."""
         for followed in list(self._followed.values()):
             self._look_at(followed)
+
+    def sweep(self, now: float = 0.0) -> None:
+        """The same once a second, and whether other processes have to be polled for."""
+        if self._followed and self._poll_timer is None:
+            self._poll()
 
     def close(self) -> None:
         """Forget all listeners."""
@@ -157,7 +185,7 @@ class CommitFeed:
         now; then the other database is read from the log, after it."""
         system = self._store.databases.get(SYSTEM)
         accounts = None if system is None else self._followed.get(system)
-        if accounts is None or accounts is followed:
+        if accounts is None or accounts is followed or not accounts.listeners:
             return True
         try:
             commit = accounts.database.env.last_commit()
@@ -174,14 +202,23 @@ class CommitFeed:
     # -- what others commit
 
     def _poll(self) -> None:
-        """Poll for commits of others, periodically while there are listeners."""
+        """Look for commits of others, and again soon if there may be some that this process is not woken for."""
         self._poll_timer = None
-        pause = POLL_INTERVAL_ALONE
+        is_woken, is_due = self.is_woken(), False
         for followed in list(self._followed.values()):
-            if self._look_at(followed) and followed.database.env.has_siblings():
-                pause = POLL_INTERVAL
-        if self._followed and self._poll_timer is None:
-            self._poll_timer = self._loop.call_later(POLL_INTERVAL_WOKEN if self.is_woken() else pause, self._poll)
+            if self._look_at(followed) and not is_woken and self._is_shared(followed):
+                is_due = True
+        if is_due and self._followed and self._poll_timer is None:
+            self._poll_timer = self._loop.call_later(POLL_INTERVAL, self._poll)
+
+    @staticmethod
+    def _is_shared(followed: _FollowedLog) -> bool:
+        env = followed.database.env
+        arrivals = env.arrivals()  # a look into memory, which says of most databases all there is to know
+        if followed.is_shared or arrivals != followed.arrivals:
+            followed.arrivals = arrivals
+            followed.is_shared = env.has_siblings()
+        return followed.is_shared
 
     def _look_at(self, followed: _FollowedLog) -> bool:
         """Read the log if it has new entries. False if it cannot be followed."""
@@ -196,7 +233,8 @@ class CommitFeed:
             return False
         if commit != followed.commit:
             followed.commit = commit
-            followed.reads = True
+            followed.reads = bool(followed.listeners)
+            self._store.tell_watchers(database)
         if followed.reads and not self._reading:
             self._read(followed)
         return not database.is_dropped
@@ -266,10 +304,18 @@ class CommitFeed:
 
     def _unfollow(self, followed: _FollowedLog) -> None:
         database = followed.database
-        followed.listeners.clear()
-        if self._followed.get(database) is followed:
-            del self._followed[database]
+        if followed.listeners:
+            followed.listeners.clear()
             database.on_commit.remove(self._committed)
+        for watcher in followed.watchers:
+            database.watchers.remove(watcher)
+        followed.watchers.clear()
+        self._unfollow_unwanted(followed)
+
+    def _unfollow_unwanted(self, followed: _FollowedLog) -> None:
+        """If it has neither listeners nor watchers any more."""
+        if not followed.listeners and not followed.watchers and self._followed.get(followed.database) is followed:
+            del self._followed[followed.database]
         if not self._followed and self._poll_timer is not None:
             self._poll_timer.cancel()
             self._poll_timer = None

@@ -191,6 +191,7 @@ class Instance:
             self.garbage.sweep,
             self.siblings.sweep,
             self._jobs.sweep,
+            self.realtime.feed.sweep,
         ]
         if self._shedder is not None:
             self.periodic.sweeps.append(self._shedder.sweep)
@@ -251,7 +252,11 @@ class Instance:
         self.interface.lead = self.siblings.lead
         self.statements = self.interface.statements = make_statements(config, self.store, reactor, self._executors["sql"])
         settings = AnalyticsSettings(
-            config.analytics.aggregate_period, config.analytics.storage_interval, config.operations_api.metrics.max_label_sets
+            config.analytics.aggregate_period,
+            config.analytics.storage_interval,
+            config.operations_api.metrics.max_label_sets,
+            has_others=config.replication is not None,
+            replicate=config.replication is not None and config.analytics.replicate,
         )
         self.analytics = Analytics(
             self.store,

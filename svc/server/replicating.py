@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from svc.analytics.exposition import Family
@@ -58,7 +57,8 @@ class Replicating:
             store.is_replicated = replicated_databases(self._section.databases)
         except ValueError as error:
             self._log.error(str(error))
-        self._followed: dict[Database, Callable[[Database, list[LogEntry]], None]] = {}
+        self._followed: dict[Database, Callable[[Database], None]] = {}
+        self._hears_registry = False
         self._ending: asyncio.Task[None] | None = None
         store.blob_timeout = self._section.blob_timeout
         for database in store.databases.values():
@@ -132,7 +132,10 @@ class Replicating:
         self.control.resign()
         replication, self.replication = self.replication, None
         for database, listener in self._followed.items():
-            self._feed.remove(database, listener)
+            self._feed.unwatch(database, listener)
+        if self._hears_registry:
+            self._hears_registry = False
+            self._feed.remove(self._store.databases[SYSTEM], self._registry_committed)
         self._followed.clear()
         if replication is not None:
             self._ending = self._reactor.loop.create_task(replication.end())
@@ -166,6 +169,7 @@ class Replicating:
             program=section.program,
             fail_over=section.fail_over,
             external=external,
+            analytics=config.analytics.replicate,
         )
 
     def _external_servers(self) -> Any:
@@ -198,14 +202,16 @@ class Replicating:
         for name in replication.outboxes:
             database = self._store.databases[name]
             if database not in self._followed:
-                listener = partial(self._committed, replication)
-                self._followed[database] = listener
-                self._feed.add(database, listener)
+                self._followed[database] = replication.committed
+                self._feed.watch(database, replication.committed)
+        if not self._hears_registry:
+            self._hears_registry = True
+            self._feed.add(self._store.databases[SYSTEM], self._registry_committed)
 
-    def _committed(self, replication: Replication, database: Database, entries: list[LogEntry]) -> None:
-        replication.committed(database)
-        if database.name == SYSTEM and any(entry.table in (NODE_TABLE, CERTIFICATE_TABLE) for entry in entries):
-            replication.registry_changed()
+    def _registry_committed(self, database: Database, entries: list[LogEntry]) -> None:
+        if self.replication is not None and any(entry.table in (NODE_TABLE, CERTIFICATE_TABLE) for entry in entries):
+            nodes = {entry.id for entry in entries if entry.table == NODE_TABLE and isinstance(entry.id, str)}
+            self.replication.registry_changed(nodes)
 
     def _register(self) -> None:
         """Enter this node into the registry, which the others read."""

@@ -45,6 +45,16 @@ class OperationAnswer(msgspec.Struct):
     problem: tuple[int, str, str] | None = None
 
 
+def _refuse_extension(code: int, data: memoryview) -> Any:
+    raise ValueError("no node sends extensions of MessagePack")
+
+
+_DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)  # what decoding finds
+_decode_state = msgspec.msgpack.Decoder(NodeState, ext_hook=_refuse_extension).decode
+_decode_request = msgspec.msgpack.Decoder(OperationRequest, ext_hook=_refuse_extension).decode
+_decode_answer = msgspec.msgpack.Decoder(OperationAnswer, ext_hook=_refuse_extension).decode
+
+
 class ReplicationFunctions:
     """Of one time of leading. `routes`: what the configuration file has of them now."""
 
@@ -102,8 +112,8 @@ class ReplicationFunctions:
     async def _state_of(self, peer: Peer) -> NodeState:
         answer = await peer.ask(STATE, b"", seconds=STATE_SECONDS)
         try:
-            return msgspec.msgpack.decode(answer, type=NodeState)
-        except msgspec.DecodeError:
+            return _decode_state(answer)
+        except _DAMAGE:
             raise ServerError("its answer cannot be read; it may have another version of svc", 502) from None
 
     async def _answer_state(self, node: str, data: bytes) -> bytes:
@@ -158,8 +168,8 @@ class ReplicationFunctions:
         """In a tuple, to be told from an error."""
         data = await peer.ask(OPERATION, request, seconds=OPERATION_SECONDS)
         try:
-            answer = msgspec.msgpack.decode(data, type=OperationAnswer)
-        except msgspec.DecodeError:
+            answer = _decode_answer(data)
+        except _DAMAGE:
             raise ServerError("its answer cannot be read; it may have another version of svc", 502) from None
         if answer.problem is not None:
             status, message, code = answer.problem
@@ -168,8 +178,8 @@ class ReplicationFunctions:
 
     async def _answer_operation(self, node: str, data: bytes) -> bytes:
         try:
-            request = msgspec.msgpack.decode(data, type=OperationRequest)
-        except msgspec.DecodeError:
+            request = _decode_request(data)
+        except _DAMAGE:
             raise RequestRefused("the request is no operation; it may have another version of svc") from None
         try:
             answer = OperationAnswer(await self._run(request.body, node, request.user))

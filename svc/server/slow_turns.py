@@ -1,8 +1,8 @@
 """Finds the code that holds the loop: a handler that does not return is a pause for everybody (spec: configuration §9.3).
 
 One timer of the operating system (ITIMER_REAL) is set when a turn begins, and set anew by the first turn that begins REARM later. So it only fires in
-a turn that has already taken a while, or once when the process sleeps: a busy server with short turns gets no signal, an idle one at most one each time
-that it goes back to sleep.
+a turn that has already taken a while, or once when the process sleeps: a busy server with short turns gets no signal. The first turns of one that was
+idle for IDLE take the timer back when they end: it would else be woken once more each time.
 
     turn begins         20...30 ms      +10 ms     +10 ms            poll
         |--------------------|------------|----------|----------------|
@@ -40,6 +40,10 @@ REARM = 0.010  # seconds after which the next turn sets the timer anew
 AGAIN = 0.010  # between two samples, or
 SPARSE = 1 / 16  # of the turn so far, if that is longer: each signal is a byte in the pipe that wakes asyncio, and it must not become full
 SPAN = 0.015  # between the first and the last sample of one holder, at least
+IDLE = (
+    0.040  # seconds without work since the timer was last set at the beginning of a turn: all but REARM of them are those of the last poll
+)
+FIRST_TURNS = 4
 WOKEN = 0.001  # a turn that begins so soon after a signal to a sleeping process was begun by the signal itself
 STUCK = 5.0  # seconds, after which it is said while it lasts: it may never end
 MAX_HOLDERS = 20  # reported of one turn
@@ -92,6 +96,9 @@ class SlowTurns:
         self._is_wanted = False  # between `start` and `stop`
         self._is_installed = False
         self._due = math.inf  # when the timer fires
+        self._idle = 0.0  # of the loop, seconds, when it was last set at the beginning of a turn
+        self._first_turns = 0  # how many are to come
+        self._is_first = False  # this is one
         self._turn = 0.0  # the turn that the samples are of
         self._holder: _Holder | None = None
         self._found: list[tuple[_Holder, float]] = []  # of this turn, with the seconds
@@ -156,15 +163,28 @@ class SlowTurns:
     # --- the turn --------------------------------------------------------------------------------------------------------------------
 
     def begin_turn(self, now: float) -> None:
-        if self._is_ours:
-            self._arm(now, FIRST)
-            self._selector.watch_from = now + REARM
-        else:
+        if not self._is_ours:
             self._stand_back()
+            return
+        selector = self._selector
+        self._arm(now, FIRST)
+        selector.watch_from = now + REARM
+        idle, self._idle = self._idle, selector.idle
+        if selector.idle - idle >= IDLE:
+            self._first_turns = FIRST_TURNS
+        if self._first_turns:
+            self._first_turns -= 1
+            self._is_first = selector.is_sampled = True
 
     def end_turn(self, now: float) -> None:
         """Report what held the loop in the turn that ends."""
         self._selector.is_sampled = False
+        if self._is_first:
+            self._is_first = False
+            if self._is_ours:
+                self._set_timer(0)
+                self._due = math.inf
+                self._selector.watch_from = now
         self._end_holder(now)
         found, self._found = self._found, []
         for holder, seconds in found:

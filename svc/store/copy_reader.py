@@ -19,7 +19,7 @@ Copies of what a source has are left out: each node asks for itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -34,10 +34,31 @@ if TYPE_CHECKING:
     from svc.store.table import Table
 
 PIECE = 448 << 10  # bytes from which on a piece is full. One row may be much larger
-TABLE, RECORD, REMOVED, END = range(4)
+TABLE, RECORD, REMOVED, END = range(4)  # the first of a row
 HISTORY, HISTORY_BYTES = 1000, 256 << 10  # entries of one record, the newest ones: what is older only serves to merge what comes very late
 _STEPS = 32  # records between two looks at the clock
 _encode = msgspec.msgpack.Encoder().encode
+
+
+class TableRow(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=TABLE):
+    name: str
+
+
+class RecordRow(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=RECORD):
+    stored: bytes
+    raw: bytes
+    history: list[bytes]
+
+
+class RemovedRow(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=REMOVED):
+    history: list[bytes]
+
+
+class EndRow(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=END):
+    count: int
+
+
+Row = TableRow | RecordRow | RemovedRow | EndRow
 
 
 class CopyReader:
@@ -70,7 +91,7 @@ class CopyReader:
 
     def pieces(self) -> Iterator[bytes | None]:
         """Raises StoreFailure, SnapshotLost."""
-        rows: list[Any] = []
+        rows: list[Row] = []
         size = 0
         steps, end = 0, self._now() + SLICE
         try:
@@ -88,41 +109,38 @@ class CopyReader:
         except LmdbError as error:
             raise store_problem(error, self._database.env.path) from error
         self._count += len(rows)
-        yield _encode([*rows, (END, self._count)])
+        yield _encode([*rows, EndRow(self._count)])
 
-    def _rows(self) -> Iterator[tuple[Any, int]]:
+    def _rows(self) -> Iterator[tuple[Row, int]]:
         for table in self._tables:
-            yield (TABLE, table.name), len(table.name) + 16
+            yield TableRow(table.name), len(table.name) + 16
             yield from self._records(table)
             yield from self._removed(table)
 
-    def _records(self, table: Table) -> Iterator[tuple[Any, int]]:
-        moves = table.moves
-        for stored, raw in self.txn.cursor(table.primary).iternext():
+    def _records(self, table: Table) -> Iterator[tuple[Row, int]]:
+        txn, moves, first, history_of = self.txn, table.moves, self._first, self._database.log.encoded_history
+        for stored, raw in txn.cursor(table.primary).iternext():
             if raw[0] & IS_COPY:
                 continue
-            history = self._history(lsn_of(raw))
+            lsn = lsn_of(raw)
+            history = history_of(txn, lsn, HISTORY, HISTORY_BYTES) if lsn >= first else []
             if moves is not None:
                 raw = moves.translate(raw, self.txn)
             if len(history) == 1 and _is_value(history[0], raw):
-                raw = b""
-            yield (RECORD, stored, raw, history), len(stored) + len(raw) + sum(map(len, history)) + 32
+                yield RecordRow(stored, b"", history), len(stored) + len(history[0]) + 32
+            else:
+                yield RecordRow(stored, raw, history), len(stored) + len(raw) + sum(map(len, history)) + 32
 
-    def _removed(self, table: Table) -> Iterator[tuple[Any, int]]:
+    def _removed(self, table: Table) -> Iterator[tuple[Row, int]]:
         for lsn in self._database.log.removed_of(self.txn, table.number):
-            history = self._history(lsn)
+            history = [] if lsn < self._first else self._database.log.encoded_history(self.txn, lsn, HISTORY, HISTORY_BYTES)
             if history and not _has_copy(history[-1]):
-                yield (REMOVED, history), sum(map(len, history)) + 32
-
-    def _history(self, lsn: int) -> list[bytes]:
-        if lsn < self._first:
-            return []
-        return self._database.log.encoded_history(self.txn, lsn, HISTORY, HISTORY_BYTES)
+                yield RemovedRow(history), sum(map(len, history)) + 32
 
 
 def _is_value(data: bytes, raw: bytes) -> bool:
     """Whether the record is what this entry says."""
-    return data[1] == PUT and not is_merged(data) and (raw in data or decode_entry(0, data).value == raw)
+    return data[1] == PUT and not is_merged(data) and (data.endswith(raw) or decode_entry(0, data).value == raw)
 
 
 def _has_copy(data: bytes) -> bool:

@@ -105,6 +105,7 @@ class Database:
             0  # of this process: grows whenever a table comes, goes, is defined again or computes an attribute in another way
         )
         self.on_commit: list[Callable[[Database, list[LogEntry]], None]] = []  # listeners for commits to this database only
+        self.watchers: list[Callable[[Database], None]] = []  # that want to know of commits here, and not of what is in them
         self.used_sequences: set[KeySequence] = set()
         self.entries: list[LogEntry] = []  # written in this turn, not yet committed
         self._index_changes: list[IndexChange] = []

@@ -208,6 +208,14 @@ class Turn:
             except Exception:
                 logger.exception("a listener failed on the log entries of %s", database.name)
 
+    def tell_watchers(self, database: Database) -> None:
+        """Something was written."""
+        for watcher in tuple(database.watchers):
+            try:
+                watcher(database)
+            except Exception:
+                logger.exception("a watcher failed on a commit of %s", database.name)
+
     def applied(self, transaction: AppliedTransaction) -> None:
         """A transaction waits for the turn's commit."""
         self._applied.append(transaction)
@@ -239,7 +247,7 @@ class Turn:
                 self.failed_commits += 1
                 continue
             self.commits += 1
-            if entries and self.has_listeners(database):
+            if entries and (database.watchers or self.has_listeners(database)):
                 self._published.append((database, entries))
         for transaction in self._applied:
             undone_by = next((failed[database] for database in transaction.databases if database in failed), None) if failed else None
@@ -258,6 +266,8 @@ class Turn:
         published, self._published = self._published, []
         for database, entries in published:
             self.publish(database, entries)
+            if database.watchers:
+                self.tell_watchers(database)
         finished, self._finished = self._finished, []
         for transaction, problem in finished:
             told, transaction.on_done = transaction.on_done, None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,31 +12,43 @@ import httpx
 import pytest
 
 from tests.integration.conftest import LIMIT, PASSWORD
-from tests.integration.replicating import Node, make_app
+from tests.integration.replicating import Node, Start, starting_nodes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Path:
-    return make_app(tmp_path)
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting_nodes(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, app: Path) -> Iterator[list[Node]]:
-    found = [Node(tmp_path, name, app) for name in ("a", "b", "c")]
+def nodes(start: Start) -> list[Node]:
+    found = [start(name) for name in ("a", "b", "c")]
     for node in found[1:]:
         node.join(found[0])
-    yield found
-    for node in found:
-        node.stop()
+    return found
 
 
 def metrics(node: Node) -> str:
     answer = httpx.get(f"{node.process.operations_url}/metrics", auth=("admin", PASSWORD), timeout=LIMIT)
     assert answer.status_code == 200, answer.text
     return answer.text
+
+
+def aggregated(node: Node) -> set[str]:
+    """The nodes of which it has rows."""
+    return {row["node"] for row in node.operate(operation="get_analytics", metric="resource-usage")}
+
+
+def missing_there(node: Node, other: str) -> int:
+    """Entries of `data`."""
+    connections = {each["name"]: each["database_sockets"] for each in node.operate(operation="cluster_status")["connections"]}
+    (data,) = [each for each in connections[other] if each["database"] == "data"]
+    found = data["lagThere"]["entries"]
+    return -1 if found is None else int(found)
 
 
 def are_equal(nodes: list[Node]) -> bool:
@@ -91,14 +105,18 @@ def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[N
         a.add("counter", 1)
         c.add("counter", 1)
         a.put(f"k{number}", n=number)
+    wait_until(lambda: missing_there(a, "b") >= 100)
     b.start()
     b.add("counter", 1)
     wait_until(lambda: are_equal(nodes) and a.items()["counter"]["n"] == 102)
     assert a.items()["late"]["n"] == 7 and len(a.items()) == 52
+    wait_until(lambda: missing_there(a, "b") == missing_there(c, "b") == 0)
 
 
-def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Path, app: Path) -> None:
-    a, b = (Node(tmp_path, name, app, INSTANCES=count) for name, count in (("a", "2"), ("b", "1")))
+def test_of_several_instances_one_replicates_and_another_takes_over(start: Start) -> None:
+    period = {"ANALYTICS_AGGREGATEPERIOD": "2"}
+    a = start("a", INSTANCES="2", ANALYTICS_REPLICATE="true", **period)
+    b = start("b", **period)
     a.join(b)
     for number in range(40):
         a.put(f"before{number}", n=number)
@@ -121,8 +139,8 @@ def test_of_several_instances_one_replicates_and_another_takes_over(tmp_path: Pa
         a.put(f"after{number}", n=number)
         b.add("counter", 1)
     wait_until(lambda: are_equal([a, b]) and len(a.items()) == 82)
-    for node in (a, b):
-        node.stop()
+    wait_until(lambda: aggregated(b) == {"a", "b"})
+    assert aggregated(a) == {"a"}, "b does not send its own, and takes those of others"
 
 
 def test_a_write_that_asks_for_it_is_answered_when_others_have_it(nodes: list[Node]) -> None:
@@ -148,15 +166,14 @@ def test_a_write_that_asks_for_it_is_answered_when_others_have_it(nodes: list[No
     wait_until(lambda: set(c.items()) == set(a.items()))
 
 
-def test_what_is_not_confirmed_in_time_stands(tmp_path: Path, app: Path) -> None:
-    a, b = (Node(tmp_path, name, app, confirm_timeout=2000) for name in ("a", "b"))
+def test_what_is_not_confirmed_in_time_stands(start: Start) -> None:
+    a, b = (start(name, confirm_timeout=2000) for name in ("a", "b"))
     a.join(b)
     b.kill()
     answer = a.http.put("/Item/short", json={"n": 1}, headers={"X-Replicate-To": ";confirm=1"})
     assert answer.status_code == 504 and answer.json()["code"] == "NOT_CONFIRMED", answer.text
     assert a.http.get("/Item/short").status_code == 200
     a.put("other", n=2)  # which does not ask
-    a.stop()
 
 
 def test_the_content_of_blobs_follows_also_after_a_kill(nodes: list[Node]) -> None:
@@ -175,10 +192,44 @@ def test_the_content_of_blobs_follows_also_after_a_kill(nodes: list[Node]) -> No
             answer = node.http.get(f"/Item/{key}/file")
             assert answer.content == data and answer.headers["content-type"] == "application/octet-stream"
     wait_until(lambda: 'type="blob"' in metrics(a))
+    end_while_a_blob_is_fetched(a, b)
 
 
-def test_of_a_node_with_subscriptions_only_these_tables_are_taken(tmp_path: Path, app: Path) -> None:
-    a, b = (Node(tmp_path, name, app) for name in ("a", "b"))
+def end_while_a_blob_is_fetched(a: Node, b: Node) -> None:
+    """The end of a node waits for those who fetch blobs from it."""
+    (reader,) = b.process.instances
+    for number in range(8):
+        content = os.urandom(1 << 20) * (16 << number)
+        size, is_found = len(content), False
+        a.put(f"large{number}", n=1)
+        before = fetched_bytes(b)
+        answer = a.http.put(f"/Item/large{number}/file", content=content, headers={"Content-Type": "application/octet-stream"})
+        assert answer.status_code == 204, answer.text
+        wait_until(lambda: fetched_bytes(b) > before)  # noqa: B023
+        reader.suspend()
+        try:
+            is_found = fetched_bytes(b) - before < size - (4 << 20)  # some of its requests may be under way
+            if is_found:
+                assert a.process.process is not None
+                a.process.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: "Stopping svc" in a.process.logged())
+        finally:
+            reader.resume()
+        if is_found:
+            break
+    else:
+        raise AssertionError("blobs are fetched before anybody can look")
+    assert a.process.process.wait(LIMIT) == 0
+    assert b.http.get(f"/Item/large{number}/file").content == content
+    assert "does not wait any more" not in a.process.logged()
+
+
+def fetched_bytes(node: Node) -> int:
+    return sum(path.stat().st_size for path in node.root.rglob("blobs/**/*") if path.is_file())
+
+
+def test_of_a_node_with_subscriptions_only_these_tables_are_taken(start: Start) -> None:
+    a, b = (start(name) for name in ("a", "b"))
     b.join(a)
     a.put("first", n=1)
     wait_until(lambda: set(b.items()) == {"first"})
@@ -193,5 +244,28 @@ def test_of_a_node_with_subscriptions_only_these_tables_are_taken(tmp_path: Path
     assert "Other" not in b.operate(operation="describe_database", database="data")
     b.put("third", n=3)
     wait_until(lambda: set(a.items()) == {"first", "second", "third"})
-    for node in (a, b):
-        node.stop()
+    exchange_one_way(a, b)
+
+
+def exchange_one_way(a: Node, b: Node) -> None:
+    """Nodes say each for itself what they exchange with another one."""
+
+    def replicate(sends: bool, receives: bool) -> None:
+        record = {"name": "b", "replicates": {"sends": sends, "receives": receives}}
+        a.operate(operation="update", database="system", table="svc_nodes", records=[record])
+
+    replicate(sends=True, receives=False)
+    wait_until(lambda: 'svc_replication_reading{node="b"' not in metrics(a))
+    b.put("held back", n=4)
+    a.put("fourth", n=4)
+    wait_until(lambda: "fourth" in b.items())
+    assert "held back" not in a.items()
+    replicate(sends=False, receives=True)
+    wait_until(lambda: "held back" in a.items())
+    wait_until(lambda: 'svc_replication_reading{node="a",database="data"} 0' in metrics(b), lambda: metrics(b))
+    a.put("kept", n=5)
+    b.put("fifth", n=5)
+    wait_until(lambda: "fifth" in a.items())
+    assert "kept" not in b.items()
+    replicate(sends=True, receives=True)
+    wait_until(lambda: a.items() == b.items() and len(a.items()) == 7)

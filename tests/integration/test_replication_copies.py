@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import LIMIT, PASSWORD
-from tests.integration.replicating import Node, make_app
+from tests.integration.replicating import Node, starting_nodes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
@@ -21,11 +21,8 @@ pytestmark = pytest.mark.programs
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[Node]]:
-    app = make_app(tmp_path)
-    found = [Node(tmp_path, name, app, LOGGING_LEVEL="info", INSTANCES="2" if name == "b" else "1") for name in ("a", "b", "c")]
-    yield found
-    for node in found:
-        node.stop()
+    with starting_nodes(tmp_path) as start:
+        yield [start(name, LOGGING_LEVEL="info", INSTANCES="2" if name == "b" else "1") for name in ("a", "b", "c")]
 
 
 def are_equal(nodes: list[Node]) -> bool:

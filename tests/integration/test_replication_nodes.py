@@ -12,7 +12,7 @@ import pytest
 
 from svc.tls.certificates import renew_certificates
 from tests.integration.conftest import LIMIT, PASSWORD
-from tests.integration.replicating import LOGIN, Node, make_app
+from tests.integration.replicating import LOGIN, Node, Start, starting_nodes
 from tests.support.archives import tar_of
 from tests.support.waiting import wait_until
 
@@ -29,16 +29,19 @@ class Hello(Resource):
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[dict[str, Node]]:
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting_nodes(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture
+def cluster(start: Start) -> dict[str, Node]:
     """All three, connected in both directions, though each was told of one."""
-    app = make_app(tmp_path)
-    found = {name: Node(tmp_path, name, app) for name in ("a", "b", "c")}
+    found = {name: start(name) for name in ("a", "b", "c")}
     found["b"].join(found["a"])
     found["c"].join(found["b"])
     wait_until(lambda: all(connected(node) == sorted(found.keys() - {name}) for name, node in found.items()))
-    yield found
-    for node in found.values():
-        node.stop()
+    return found
 
 
 def status(node: Node) -> dict[str, Any]:
@@ -199,10 +202,9 @@ def revoke_and_renew(a: Node, c: Node) -> None:
     wait_until(lambda: connected(a) == ["b", "c"] and "meanwhile" in c.items())
 
 
-def test_routes_lead_to_nodes_that_nobody_was_told_of(tmp_path: Path) -> None:
+def test_routes_lead_to_nodes_that_nobody_was_told_of(start: Start) -> None:
     """What vouches for them is an authority that an operator has added; they count without a restart."""
-    app = make_app(tmp_path)
-    a, b = (Node(tmp_path, name, app) for name in "ab")
+    a, b = (start(name) for name in "ab")
     for node, other in ((a, b), (b, a)):
         authority = (other.root / "keys" / "ca.pem").read_text()
         node.operate(operation="add_certificate", name=f"{other.name}-authority", certificate=authority, is_authority=True)
@@ -219,5 +221,3 @@ def test_routes_lead_to_nodes_that_nobody_was_told_of(tmp_path: Path) -> None:
     wait_until(lambda: connected(a) == ["b"], "it is in the registry by now")
     a.operate(operation="remove_node", hostname="b")
     wait_until(lambda: connected(b) == [] and status(a) == {})
-    for node in (a, b):
-        node.stop()

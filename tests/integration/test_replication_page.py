@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from tests.integration.conftest import LIMIT, PASSWORD
@@ -59,6 +60,17 @@ class Reader:
         assert done.returncode == 0, (script, done.stdout, done.stderr)
         return done.stdout
 
+    def end(self, name: str) -> None:
+        file = self.directory / name / "svc.pid"
+        if not file.exists():
+            return
+        process = psutil.Process(int(file.read_text()))
+        try:
+            self.do(f"svc stop --ROOTPATH {name}")
+        finally:
+            if process.is_running():
+                process.kill()  # its instances and its engine end with it
+
     def item(self, node: str) -> object:
         port = {"a": "8016", "b": "8026", "c": "8036"}[node]
         answer = httpx.get(f"http://127.0.0.1:{self.ports[port]}/Item/nut", auth=("admin", PASSWORD), timeout=LIMIT)
@@ -70,8 +82,9 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader = Reader(tmp_path)
     yield reader
     for name in "abc":
-        if (tmp_path / name / "svc.pid").exists():
-            reader.do(f"svc stop --ROOTPATH {name}")
+        log = tmp_path / name / "log" / "svc.log"
+        print(f"--- {name}: {log.read_text(errors='replace')[-4000:] if log.exists() else 'no log'}")  # is shown if the test has failed
+        reader.end(name)
 
 
 def steps() -> list[Block]:

@@ -10,7 +10,7 @@ import pytest
 
 from svc.cluster.engine_process import find_program
 from tests.integration.conftest import LIMIT
-from tests.integration.replicating import Node, make_app
+from tests.integration.replicating import Start, starting_nodes
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
@@ -36,16 +36,21 @@ class RunningEngine:
 
 
 @pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting_nodes(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture
 def engine(tmp_path: Path) -> Iterator[RunningEngine]:
     found = RunningEngine(tmp_path)
     yield found
     found.stop()
 
 
-def test_what_is_put_at_one_is_got_at_the_other(tmp_path: Path, engine: RunningEngine) -> None:
-    app = make_app(tmp_path)
+def test_what_is_put_at_one_is_got_at_the_other(start: Start, engine: RunningEngine) -> None:
     section = {"servers": [f"nats://127.0.0.1:{engine.port}"], "credentials": {"username": "u", "password": "p w"}}
-    a, b = (Node(tmp_path, name, app, section=section) for name in "ab")
+    a, b = (start(name, section=section) for name in "ab")
     for node, other in ((a, b), (b, a)):
         node.operate(operation="add_node", hostname=other.name)
     a.put("x", n=1)
@@ -56,5 +61,3 @@ def test_what_is_put_at_one_is_got_at_the_other(tmp_path: Path, engine: RunningE
     engine.start()
     wait_until(lambda: "y" in a.items(), lambda: "\n".join(node.process.logged()[-5000:] for node in (a, b)))
     wait_until(lambda: a.operate(operation="cluster_network")["nodes"][1].get("connected_nodes") == ["a"])
-    for node in (a, b):
-        node.stop()

@@ -111,7 +111,7 @@ def opened() -> Iterator[Table]:
     try:
         for module, name, value in (
             (batch_write, "MANY", 3),
-            (batch_write, "_ENTRIES", 2),
+            (index_runs, "_ENTRIES", 2),
             (index_runs, "_RUN", 4),
             (bulk_batch, "_PREPARED", 2),
             (bulk_batch, "_RUN", 3),

@@ -34,12 +34,12 @@ ITEM = TableDefinition(
 class CopyNode:
     """`total`: of all increments that it has made, by key and for records that are never replaced."""
 
-    def __init__(self, path: Path, name: str, clock: FakeClock, **settings: Any) -> None:
+    def __init__(self, path: Path, name: str, clock: FakeClock, definition: TableDefinition = ITEM) -> None:
         self.name = name
         self.path = path / name
         self.clock = clock
         self.open()
-        self.database.define_table(ITEM)
+        self.database.define_table(definition)
 
     def open(self) -> None:
         self.store = Store(self.path, node=self.name, clock=self.clock)

@@ -3,7 +3,7 @@
 It has imported all of svc, so that a command or a server starts at once. Each request comes on a connection of its own, which is accepted from
 the socket FD: one message, a JSON object `module, words, cwd, umask, env` with three descriptors for standard input, output and error. The answer is
 two lines, the pid and, when the process has ended, its status as `subprocess` counts it. A child that is not `svc` itself has a process group of its
-own. The program ends when the test process does.
+own. The program, and all it has started, ends when the test process does.
 
 A variable SVC_TEST_HOOK in `env` names a file of Python that the child runs first, as a new process would run a `sitecustomize.py`.
 
@@ -61,6 +61,8 @@ def main(listener: socket.socket) -> None:
             pid = _fork(connection)
             running[pid] = connection
             _tell(connection, pid)
+    for pid in running:  # nobody is left who would end them
+        os.kill(pid, signal.SIGKILL)
 
 
 def _import_all() -> None:

@@ -9,12 +9,13 @@ from typing import Any
 from svc.store import Database, Table
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT
 from svc.store.log.replicated_log import ReplicatedLog
-from svc.store.values.keys import encode_key
+from svc.store.values.keys import encode_key, storage_key
 from svc.store.values.records import decode, encode, expiry_of, version_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import log_changes
+from svc.store.writing.remote_batch import RemoteBatch
 from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
-from svc.store.writing.remote_write import MergeFigures, RemoteWriteSet, read_transaction
+from svc.store.writing.remote_write import MergeFigures, RemoteWriteSet, check_transaction, read_entries
 
 START = 1_767_225_600_000.0  # ms: the time at which `FakeClock` begins
 KEY = "code"
@@ -80,12 +81,14 @@ def apply_all(database: Database, sent: Iterable[tuple[Origin, RemoteTransaction
     database.store.open_writers((database,))
     assert isinstance(database.log, ReplicatedLog)
     writes = RemoteWriteSet(database)
+    batch = RemoteBatch(writes, keeps_entries=True)
     for node, each in sent:
-        reads = read_transaction(database, node, each)
-        writes.begin(node, each)
-        for read in reads:
-            writes.apply(read)
+        check_transaction(database, node, each)
+        batch.begin(node, each)
+        for read in read_entries(database, node, each, each.entries):
+            batch.add(read)
         database.log.saw(each.version)
+    batch.finish()
     writes.end()
     database.log.save_clock(writes.txn)
     writes.version = database.log.last_version
@@ -96,7 +99,7 @@ def apply_all(database: Database, sent: Iterable[tuple[Origin, RemoteTransaction
 
 def stored(table: Table, key: Any) -> tuple[dict[str, Any] | None, float | None, float | None]:
     """(record, expiry, version) as they are stored, expired or not."""
-    raw = table.get_entry(encode_key(key))
+    raw = table.get_entry(storage_key(encode_key(key)))
     return (None, None, None) if raw is None else (decode(raw), expiry_of(raw), version_of(raw))
 
 

@@ -224,7 +224,7 @@ def encode_entry(entry: LogEntry) -> bytes:
         len(value),
     )
     data = b"".join((header, table, node, user_name, key, names, value, image, trace or b""))
-    return data if len(data) <= IN_LEAF else _pack(data)
+    return data if len(data) <= IN_LEAF else pack(data)
 
 
 def encode_any(entry: LogEntry) -> bytes:
@@ -246,13 +246,16 @@ def entry_encoder(
     node: str,
     user: str | None,
     trace_id: bytes | None = None,
+    names_of: dict[tuple[str, ...], bytes] | None = None,
 ) -> Callable[[bytes, int, bytes, tuple[str, ...], bytes | None], bytes]:
-    """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time."""
+    """`encode_entry` for the many entries of a batch: a function of (key, previous, value, changed, image). It takes half the time.
+    `names_of`: what it remembers, to be shared by several."""
     table_name, node_name, user_name = table.encode(), node.encode(), b"" if user is None else user.encode()
     flags = HAS_VALUE | (0 if user is None else HAS_USER)
     names_between = table_name + node_name + user_name
     sizes = len(table_name), len(node_name), len(user_name)
-    names_of: dict[tuple[str, ...], bytes] = {}
+    if names_of is None:
+        names_of = {}
     entry_format, trace = (FORMAT, b"") if trace_id is None else (FORMAT_WITH_TRACE, trace_id)
 
     def head(flags: int, previous: int) -> bytes:
@@ -273,12 +276,12 @@ def entry_encoder(
             data = b"".join((head(flags, previous) if previous else new, lengths, names_between, key, names, value, trace))
         else:
             data = b"".join((head(flags | _IMAGE, previous), lengths, names_between, key, names, value, image, trace))
-        return data if len(data) <= IN_LEAF else _pack(data)
+        return data if len(data) <= IN_LEAF else pack(data)
 
     return encode
 
 
-def _pack(data: bytes) -> bytes:
+def pack(data: bytes) -> bytes:
     """An entry of format 1 to 3, packed if it takes fewer pages then."""
     size, value_at, end = len(data), _value_at(data), _records_end(data)
     content = data[value_at:end]
@@ -298,7 +301,7 @@ def _pack(data: bytes) -> bytes:
 
 
 def _unpack(lsn: int, data: bytes) -> bytes:
-    """The entry that `_pack` took. Raises StoreFailure if it is damaged."""
+    """The entry that `pack` took. Raises StoreFailure if it is damaged."""
     value_at, end = _value_at(data), _records_end(data)
     frame = data[value_at:end]
     try:

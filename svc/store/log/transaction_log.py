@@ -137,6 +137,10 @@ class TransactionLog:
         txn.put(place, _pack_lsn(lsn), True, True, False, self._deleted)
         return 0 if before is None else int.from_bytes(before, "big")
 
+    def ends(self, txn: Txn, places: list[bytes]) -> dict[bytes, bytes]:
+        """Of these keys of `$deleted` those that there are."""
+        return dict(txn.cursor(self._deleted).getmulti(sorted(places))) if self.has_deleted(txn) else {}
+
     def has_deleted(self, txn: Txn) -> bool:
         """Whether the log has the history of any record that is not there."""
         return txn.stat(self._deleted)["entries"] > 0

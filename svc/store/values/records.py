@@ -202,6 +202,11 @@ def _encode_payload(value: object, files: list[Blob]) -> bytes:
         raise BadValue("A value nested this deep cannot be stored")
 
 
+def are_plain_values(record: Record) -> bool:
+    """Whether MessagePack has types for all of its values, none of which has parts."""
+    return _PLAIN.issuperset(map(type, record.values()))
+
+
 def has_files(raw: bytes) -> bool:
     """Whether the content of some of its blobs is in files."""
     return bool(raw[0] & HAS_FILES)

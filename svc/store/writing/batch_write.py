@@ -20,7 +20,7 @@ from svc.store.log.entries import entry_encoder
 from svc.store.values.comparison import changed_names
 from svc.store.values.keys import KEPT_BYTES, index_keys
 from svc.store.values.records import HAS_FILES, decode, encode, expiry_of, is_partial, lsn_of
-from svc.store.writing.index_runs import IndexRuns, split_entry
+from svc.store.writing.index_runs import IndexRuns, write_run
 from svc.store.writing.write_set import WriteSet, check_order
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 MANY = 32  # records that are written in one step
-_ENTRIES = 100  # index entries in one step
 
 
 class BatchItem(msgspec.Struct, gc=False):
@@ -116,7 +115,7 @@ class BatchWriter:
             yield
         for run in self._runs:
             if self._deferred is None or not self._deferred.leaves_out(run.index):
-                yield from self._write_entries(run)
+                yield from write_run(self._set, run)
 
     def end(self) -> Iterator[None]:
         """After the last `write`."""
@@ -227,17 +226,3 @@ class BatchWriter:
                 record = record.copy()
                 self._stamp(record, self._set.stamp_ms, old)
             self._constraints.refuse(self._set, self._table, stored, old, record, self._pending)
-
-    def _write_entries(self, run: IndexRuns) -> Iterator[None]:
-        """The index entries of the new records."""
-        write_set = self._set
-        entries = yield from run.merged()
-        cursor = write_set.txn.cursor(run.index.handle)
-        for start in range(0, len(entries), _ENTRIES):
-            pairs = list(map(split_entry, entries[start : start + _ENTRIES]))
-            cursor.putmulti(pairs)
-            if run.index.cache is not None:
-                write_set.index_changes += [(run.index, key, stored, True) for key, stored in pairs]
-            else:
-                write_set.uncached.add(run.index)
-            yield

@@ -329,7 +329,7 @@ def _load_batch(table: Table, chunk: list[dict[str, Any]], done: int, validate: 
     writes = WriteSet(table.database, store.next_version(), store.clock.wall() * 1000, user)
     try:
         run_now(BatchWriter(writes, table, ReplaceRules(table)).steps(sorted(items), items))
-        if store.has_listeners(table.database):
+        if table.database.watchers or store.has_listeners(table.database):
             writes.read_entries()
     except LmdbError as error:
         writes.rollback()

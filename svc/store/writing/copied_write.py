@@ -14,6 +14,7 @@ they were made (`is_repeated`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ from svc.store.values.records import (
     IS_MERGED,
     PAYLOAD_AT,
     decode,
+    encode,
     encode_payload,
     expiry_of,
     frame,
@@ -69,6 +71,7 @@ _KINDS = _WRITES | {EXPIRE}
 _RECORD_FLAGS = FORMAT | HAS_EXPIRY | COMPRESSED | IS_MERGED
 _MAX_NAME = 255
 _NOTHING_SAID = encode_payload({})
+_TEXTS = frozenset((str,))
 _FLUSHED = 100  # entries of the log that are written together
 
 
@@ -96,6 +99,7 @@ class CopiedRecord:
             for entry in history:
                 _check_entry(entry)
             self.record = None if raw is None else decode(_checked(raw))
+            check_names(self.record or ())
             if raw is not None and bool(raw[0] & HAS_FILES) != has_files(self.record):
                 raise ValueError("no blobs in files")
             self.key = history[-1].key if self.record is None else encode_primary(self.record[table.primary_key])
@@ -129,11 +133,17 @@ def _check_entry(entry: LogEntry) -> None:
     if not (isfinite(entry.version) and (entry.version > 0 or entry.is_copied)) or (entry.value is None) != (entry.kind in REMOVALS):
         raise ValueError("not a write")
     if entry.value is not None:
-        write_of(entry)
+        check_names(write_of(entry).data or ())
         if entry.value[0] & IS_COPY:
             raise ValueError("a copy of what a source has")
     if entry.image is not None:
-        decode(entry.image)
+        check_names(decode(entry.image))
+
+
+def check_names(names: Iterable[object]) -> None:
+    """Raises ValueError for properties that no record has."""
+    if not _TEXTS.issuperset(map(type, names)):
+        raise ValueError("not names")
 
 
 def _checked(raw: bytes) -> bytes:
@@ -171,7 +181,7 @@ class CopyWriteSet(RemoteWriteSet):
             newest, _ = self.log.chain_ends(self.txn, table.number, key, None)
         if newest >= self._start or len(self._logged) >= _FLUSHED:
             self._flush()
-        if _are_equal(local, raw) and self._has_same_history(copied, newest):
+        if raw is not None and same_payload(raw, local) and self._has_same_history(copied, newest):
             return
         self._chains.pop((table.number, key), None)
         own = self._own_writes(table, key, local, newest)
@@ -209,6 +219,32 @@ class CopyWriteSet(RemoteWriteSet):
         self.remove_record(table, DELETE, key, stored, raw, decode(raw))
         for write in own:
             self._carry_out(table, write)
+
+    # -- records that are new here
+
+    def log_new(self, table: Table, copied: CopiedRecord) -> bytes:
+        """Log a record that is not here, nor any history of it. Returns it as it is to be stored."""
+        given, record = copied.raw, copied.record
+        assert given is not None and record is not None
+        self._log_next(copied, has_chain=False)
+        before = self.log.last_lsn
+        raw = encode(record, version_of(given), before + 1, expiry_of(given), self.compress_above)
+        self._append(table, PUT, copied.key, before + 1, 0, raw, tuple(record), None)
+        self._add_history(table, copied.key, copied.history, before, is_there=True)
+        return _placed(raw, self.log.last_lsn, is_merged=bool(given[0] & IS_MERGED))
+
+    def log_copied(self, entry: bytes, version: float) -> None:
+        """Take the next entry of the log."""
+        self._logged.append(entry)
+        self.log.last_lsn += 1
+        log = self.log
+        assert isinstance(log, ReplicatedLog)
+        log.saw(version)
+
+    def write_log(self) -> None:
+        """Write the entries so far, if they are many."""
+        if len(self._logged) >= _FLUSHED:
+            self._flush()
 
     # -- what is logged
 
@@ -256,11 +292,11 @@ class CopyWriteSet(RemoteWriteSet):
         made = type(copied)
         entry_value = copied.value
         if not copied.is_copied:
-            is_record = copied.kind == PUT and not copied.is_merged and copied.value is not None and _same_payload(copied.value, value)
+            is_record = copied.kind == PUT and not copied.is_merged and copied.value is not None and same_payload(copied.value, value)
             if is_record:
                 entry_value = value
             made = _type_of(copied, self.database.node, is_merged=not is_record)
-        elif copied.kind == PUT and (copied.value is None or _same_payload(copied.value, value)):
+        elif copied.kind == PUT and (copied.value is None or same_payload(copied.value, value)):
             entry_value = value
         self._add(table, key, copied, made, lsn, previous, entry_value, changed, image)
 
@@ -316,10 +352,9 @@ class CopyWriteSet(RemoteWriteSet):
         """The record has the LSN of the last entry of its history, and says whether writes were merged into it."""
         raw = self.txn.get(stored, None, table.primary)
         assert raw is not None
-        flags = raw[0] | IS_MERGED if is_merged else raw[0]
-        lsn = self.log.last_lsn
-        if lsn != lsn_of(raw) or flags != raw[0]:
-            self.txn.put(stored, b"".join((bytes((flags,)), raw[1:9], lsn.to_bytes(8), raw[PAYLOAD_AT:])), True, True, False, table.primary)
+        placed = _placed(raw, self.log.last_lsn, is_merged=is_merged)
+        if placed is not raw:
+            self.txn.put(stored, placed, True, True, False, table.primary)
 
     # -- own writes
 
@@ -370,14 +405,16 @@ class CopyWriteSet(RemoteWriteSet):
         return found == {(entry.version, entry.node) for entry in copied.history}
 
 
-def _are_equal(local: bytes | None, raw: bytes | None) -> bool:
+def _placed(raw: bytes, lsn: int, *, is_merged: bool) -> bytes:
+    """A record with this LSN, which says whether writes were merged into it."""
+    flags = raw[0] | IS_MERGED if is_merged else raw[0]
+    if lsn == lsn_of(raw) and flags == raw[0]:
+        return raw
+    return b"".join((bytes((flags,)), raw[1:9], lsn.to_bytes(8), raw[PAYLOAD_AT:]))
+
+
+def same_payload(one: bytes, other: bytes | None) -> bool:
     """The same record, but for its place in the log."""
-    if local is None or raw is None:
-        return False
-    return local[:9] == raw[:9] and local[PAYLOAD_AT:] == raw[PAYLOAD_AT:]
-
-
-def _same_payload(one: bytes, other: bytes | None) -> bool:
     return other is not None and one[:9] == other[:9] and one[PAYLOAD_AT:] == other[PAYLOAD_AT:]
 
 

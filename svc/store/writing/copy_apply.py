@@ -8,17 +8,20 @@ While it goes on nothing of other nodes is applied: the positions of all of them
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from svc.store.copy_reader import END, RECORD, REMOVED, TABLE
+from svc.store.copy_reader import EndRow, RecordRow, RemovedRow, Row, TableRow
 from svc.store.log.replicated_log import ReplicatedLog
 from svc.store.replication_state import StreamHint
 from svc.store.values.keys import after
+from svc.store.writing.copied_inserts import CopiedInserts
 from svc.store.writing.copied_write import BadCopy, CopiedRecord, CopyWriteSet
+from svc.store.writing.deferred_indexes import FEW, WORTHWHILE, DeferredBatch, DeferredIndexes
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.remote_transaction import INCARNATION_BYTES, Origin
 
@@ -36,7 +39,7 @@ MOST_LSN = 1 << 63
 BATCH = 4 << 20  # bytes that are put in place in one commit, if nobody waits for it
 _ROW = 32  # bytes of a row without its parts
 _USUAL = 1000  # rows of a batch
-_TYPES: dict[int, list[type]] = {TABLE: [int, str], RECORD: [int, bytes, bytes, list], REMOVED: [int, list], END: [int, int]}
+_TOGETHER, _TOGETHER_BYTES = 32, 1 << 16  # records that are put in place in one step, at most
 
 
 class CopyHead(msgspec.Struct, array_like=True):
@@ -89,7 +92,7 @@ Pieces = Callable[[int], bytes | None]
 """The piece with a number, from 0 on; None: there is no such. Raises OSError."""
 _decode_progress = msgspec.msgpack.Decoder(CopyProgress).decode
 _encode = msgspec.msgpack.Encoder().encode
-_decode_rows = msgspec.msgpack.Decoder(list[Any]).decode
+_decode_rows = msgspec.msgpack.Decoder(list[Row]).decode
 
 
 def progress_of(database: Database) -> CopyProgress | None:
@@ -99,17 +102,12 @@ def progress_of(database: Database) -> CopyProgress | None:
     return _decode_progress(found) if found else None
 
 
-def rows_of(piece: bytes) -> list[Any]:
+def rows_of(piece: bytes) -> list[Row]:
     """Its rows. Raises BadCopy for what is none of a copy."""
     try:
-        rows = _decode_rows(piece)
+        return _decode_rows(piece)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadCopy("A piece of the copy cannot be read") from error
-    for row in rows:
-        wanted = _TYPES.get(row[0]) if type(row) is list and row and type(row[0]) is int else None
-        if wanted is None or [*map(type, row)] != wanted or (wanted[-1] is list and not all(type(each) is bytes for each in row[-1])):
-            raise BadCopy("A piece of the copy has something that is no row")
-    return rows
 
 
 class CopyCheck:
@@ -123,23 +121,23 @@ class CopyCheck:
 
     def take(self, piece: bytes) -> None:
         """The next piece. Raises BadCopy."""
-        for kind, *values in rows_of(piece):
+        for row in rows_of(piece):
             if self.is_complete:
                 raise BadCopy("The copy goes on behind its end")
-            if kind == END:
-                if values[0] != self._count:
-                    raise BadCopy(f"The copy has {self._count} rows instead of {values[0]}")
+            if type(row) is RecordRow:
+                if not self._may_have_records or row.stored <= self._stored:
+                    raise BadCopy("The records of the copy are not in order")
+                self._stored = row.stored
+            elif type(row) is TableRow:
+                self._may_have_records, self._stored = True, b""
+            elif type(row) is EndRow:
+                if row.count != self._count:
+                    raise BadCopy(f"The copy has {self._count} rows instead of {row.count}")
                 self.is_complete = True
                 continue
-            self._count += 1
-            if kind == TABLE:
-                self._may_have_records, self._stored = True, b""
-            elif kind == RECORD:
-                if not self._may_have_records or values[0] <= self._stored:
-                    raise BadCopy("The records of the copy are not in order")
-                self._stored = values[0]
             else:
                 self._may_have_records = False
+            self._count += 1
 
 
 async def apply_copy(
@@ -168,21 +166,53 @@ class _Applying:
         self.own_streams = own_streams
         found = progress_of(database)
         self.at = found if found is not None and found.copy == copy else CopyProgress(copy)
+        self.deferred: DeferredIndexes | None = None  # of the table whose records are under way
+        self.inserted = 0  # records of that which are new here
         self._pieces = pieces
-        self._rows: list[Any] = []
+        self._rows: list[Row] = []
         self._loaded = -1
 
     async def run(self, tell: Callable[[int], object]) -> None:
         is_done = False
-        while not is_done:
-            work = _Batch(self)
-            write = _CopyLongWrite(self.database, work)
-            work.is_over = write.is_over
-            await write.run()
-            self.at, is_done = work.at, work.is_done
-            tell(self.at.piece)
+        try:
+            while not is_done:
+                work = _Batch(self)
+                write = _CopyLongWrite(self.database, work)
+                work.is_over = write.is_over
+                await write.run()
+                await asyncio.sleep(0)  # in which those run that are admitted now
+                if work.deferred is not None:
+                    work.deferred.keep()
+                self.at, self.inserted, is_done = work.at, work.inserted, work.is_done
+                tell(self.at.piece)
+                if work.ends_deferring:
+                    await self._build_indexes()
+                elif self.deferred is None:
+                    self._defer_indexes()
+        finally:
+            if self.deferred is not None:
+                self.deferred.close()
 
-    def rows(self, number: int) -> list[Any]:
+    def _defer_indexes(self) -> None:
+        """From here on leave indexes of the table out, if its records are many, and all but a few are new (`deferred_indexes`)."""
+        table = self.database.tables.get(self.at.table)
+        if table is None or self.inserted < WORTHWHILE or table.entry_count(self.database.snapshot()) > self.inserted + FEW:
+            return
+        try:
+            self.deferred = DeferredIndexes(table)
+        except OSError as error:
+            logger.warning("indexes of %s are maintained while it is copied: %s", table.name, error)
+
+    async def _build_indexes(self) -> None:
+        deferred, self.deferred, self.inserted = self.deferred, None, 0
+        if deferred is not None:
+            try:
+                if deferred.table.is_there:
+                    await deferred.build(None)
+            finally:
+                deferred.close()
+
+    def rows(self, number: int) -> list[Row]:
         """Of the piece with this number. Raises BadCopy, OSError."""
         if self._loaded != number:
             data = self._pieces(number)
@@ -203,28 +233,42 @@ class _Batch:
         self.size = _USUAL
         self.at = applying.at
         self.is_done = False
+        self.ends_deferring = False  # the table whose indexes are left out has no more records
+        self.inserted = 0  # see `_Applying`
+        self.deferred: DeferredBatch | None = None
         self.is_over: Callable[[], bool] = lambda: False
         self._applying = applying
+        self._inserts: CopiedInserts | None = None
 
     def forget(self, slices: Slices) -> None:
         pass
 
     def steps(self, write_set: WriteSet) -> Iterator[None]:
         assert isinstance(write_set, CopyWriteSet)
-        self.is_done = False
+        self.is_done = self.ends_deferring = False
+        self.inserted = self._applying.inserted
+        self._inserts = None
+        deferred = self._applying.deferred
+        if deferred is not None:
+            self.deferred = DeferredBatch(deferred, write_set)
+            yield from self.deferred.begin()
         at = self.at = msgspec.structs.replace(self._applying.at)
         count = size = 0
         for done in self._steps(write_set, at):
-            count += 1
-            size += done
-            if size >= BATCH or self.is_done or self.is_over():
-                break
+            if done is not None:
+                count += 1
+                size += done
+                if size >= BATCH or self.is_done or self.ends_deferring or self.is_over():
+                    break
             yield
+        yield from self._end_inserts()
+        if self.deferred is not None:
+            self.deferred.end()
         self.size = max(count, 1)
         self._finish(write_set, at)
 
-    def _steps(self, writes: CopyWriteSet, at: CopyProgress) -> Iterator[int]:
-        """Each puts a record in place, and gives its bytes, about. Without end: it `is_done`."""
+    def _steps(self, writes: CopyWriteSet, at: CopyProgress) -> Iterator[int | None]:
+        """Each puts records in place, and gives their bytes, about; None: it may not end here. Without end: it `is_done`."""
         definitions = self._applying.head.definitions
         while True:
             rows = self._applying.rows(at.piece)
@@ -232,35 +276,71 @@ class _Batch:
                 at.piece += 1
                 at.row = 0
                 continue
-            kind, *values = rows[at.row]
+            row = rows[at.row]
             table = self.database.tables.get(at.table) if at.table else None
-            if kind == RECORD:
+            if type(row) is RecordRow:
                 if table is not None:
-                    yield from self._remove_between(writes, at, table, values[0])
-                    writes.replace(table, CopiedRecord(table, *values))
-                    at.stored = values[0]
+                    yield from self._records(writes, at, table, rows)
+                    continue
             else:
+                if self.deferred is not None:
+                    self.ends_deferring = True
+                    yield 0
+                yield from self._end_inserts()
                 if table is not None and not at.removed:
                     yield from self._remove_between(writes, at, table, None)
                     at.removed = True
-                if kind == REMOVED and table is not None:
-                    writes.replace(table, CopiedRecord(table, None, None, values[0]))
-                elif kind == TABLE:
-                    at.table, at.stored, at.removed = values[0], b"", False
-                    if values[0] not in definitions or values[0] not in self.database.tables:
+                if type(row) is TableRow:
+                    at.table, at.stored, at.removed = row.name, b"", False
+                    self.inserted = 0
+                    if row.name not in definitions or row.name not in self.database.tables:
                         at.table = ""
+                elif type(row) is RemovedRow and table is not None:
+                    writes.replace(table, CopiedRecord(table, None, None, row.history))
             at.row += 1
-            self.is_done = kind == END
-            yield _ROW + (len(values[1]) + sum(map(len, values[2])) if kind == RECORD else 0)
+            self.is_done = type(row) is EndRow
+            yield _ROW
+
+    def _records(self, writes: CopyWriteSet, at: CopyProgress, table: Table, rows: list[Row]) -> Iterator[int | None]:
+        """The records that follow in the piece."""
+        inserts = self._inserts
+        if inserts is None:
+            inserts = self._inserts = CopiedInserts(writes, table, self.deferred)
+        here = _next_key(writes.txn, table, at.stored)
+        count = size = 0
+        while at.row < len(rows) and type(row := rows[at.row]) is RecordRow:
+            if row.stored <= at.stored:
+                raise BadCopy("The records of the copy are not in order")
+            is_new = (here is None or row.stored < here) and inserts.add(row)
+            if not is_new:
+                inserts.write(is_end=here is None)
+                yield from inserts.end()
+                yield from self._remove_between(writes, at, table, row.stored)
+                writes.replace(table, CopiedRecord(table, row.stored, row.raw, row.history))
+                here = _next_key(writes.txn, table, row.stored)
+            at.stored = row.stored
+            at.row += 1
+            count += 1
+            size += _ROW + len(row.raw) + sum(map(len, row.history))
+            if not is_new or count >= _TOGETHER or size >= _TOGETHER_BYTES:
+                inserts.write(is_end=here is None)
+                yield size
+                count = size = 0
+        inserts.write(is_end=here is None)
+        yield size
+
+    def _end_inserts(self) -> Iterator[None]:
+        """Nothing follows, or something else."""
+        inserts, self._inserts = self._inserts, None
+        if inserts is not None:
+            self.inserted += inserts.count
+            yield from inserts.finish()
 
     def _remove_between(self, writes: CopyWriteSet, at: CopyProgress, table: Table, stored: bytes | None) -> Iterator[int]:
         """Remove what is here between the last record and this one, None: to the end of the table."""
         while True:
-            cursor = writes.txn.cursor(table.primary)
-            if not (cursor.set_range(after(at.stored)) if at.stored else cursor.first()):
-                return
-            found = cursor.key()
-            if stored is not None and found >= stored:
+            found = _next_key(writes.txn, table, at.stored)
+            if found is None or (stored is not None and found >= stored):
                 return
             writes.remove(table, found)
             at.stored = found
@@ -285,6 +365,12 @@ class _Batch:
         log.saw(head.version)
         log.save_clock(txn)
         writes.writes_unlogged = True
+
+
+def _next_key(txn: Txn, table: Table, stored: bytes) -> bytes | None:
+    """The stored key behind this one, b"": the first. None: there is no such."""
+    cursor = txn.cursor(table.primary)
+    return cursor.key() if (cursor.set_range(after(stored)) if stored else cursor.first()) else None
 
 
 class _CopyLongWrite(LongWrite):

@@ -16,6 +16,7 @@ tell, or if they are too many, the background builder does it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
@@ -86,6 +87,7 @@ class DeferredIndexes:
             task = LongTask(self.table.database, part.steps, CHUNK, user)
             part.is_over = task.is_over
             await task.run()
+            await asyncio.sleep(0)  # in which those run that are admitted now
             if not part.is_possible:
                 return False
             self.changed, self.last_lsn, merge = part.changed, part.last_lsn, part.merge

@@ -1,17 +1,20 @@
-"""Index entries of many new records, collected in sorted runs that are merged at the end (for `batch_write`)."""
+"""Index entries of many new records, collected in sorted runs that are merged at the end (for `batch_write`, `copied_inserts`)."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from svc.errors import BadValue
 from svc.store.values.keys import index_key, index_keys
 
 if TYPE_CHECKING:
     from svc.store.indexes.index import Index
+    from svc.store.writing.write_set import WriteSet
 
 
 _RUN = 1000  # index entries that are sorted at once
+_ENTRIES = 100  # that are written in one step
 _LENGTHS = [length.to_bytes(2, "big") for length in range(512)]
 _TEXTS = 10_000  # that are remembered with their index key
 
@@ -47,7 +50,10 @@ class IndexRuns:
                         key = texts[value] = index_key(value)
                     entries.append(key + stored + _LENGTHS[len(stored)])
                 elif kind is float or kind is int or value is None:
-                    entries.append(index_key(value) + stored + _LENGTHS[len(stored)])
+                    try:
+                        entries.append(index_key(value) + stored + _LENGTHS[len(stored)])
+                    except BadValue:  # see `index_keys`
+                        continue
                 else:
                     entries += [key + stored + _LENGTHS[len(stored)] for key in index_keys(value)]
         if len(entries) >= _RUN:
@@ -60,6 +66,21 @@ class IndexRuns:
         self._last.sort()
         runs, self._runs, self._last = [*self._runs, self._last], [], []
         return merge_runs(runs)
+
+
+def write_run(write_set: WriteSet, run: IndexRuns) -> Generator[None, None, None]:
+    """Write the entries, and note them for the caches; in short steps."""
+    entries = yield from run.merged()
+    index = run.index
+    cursor = write_set.txn.cursor(index.handle)
+    for start in range(0, len(entries), _ENTRIES):
+        pairs = list(map(split_entry, entries[start : start + _ENTRIES]))
+        cursor.putmulti(pairs)
+        if index.cache is not None or not write_set.is_long:
+            write_set.index_changes += [(index, key, stored, True) for key, stored in pairs]
+        else:
+            write_set.uncached.add(index)
+        yield
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:

@@ -364,6 +364,7 @@ class LongWrite:
             self._database.enter_in_caches(changes[start : start + _CHUNK])
             yield
         self._env.caches_are_behind = False
+        self._store.tell_watchers(self._database)
         if not self._store.has_listeners(self._database):
             return
         try:

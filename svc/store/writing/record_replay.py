@@ -123,8 +123,8 @@ def replay(table: Table, txn: Txn, raw: bytes | None, newest: int, key: object, 
         if base is not None:
             if version_of(base) < lowest:
                 break
-        elif entry.kind == EXPIRE or (entry.previous and entry.kind in _WRITES and not table.audit and entry.version < write.version):
-            is_whole = False  # there are no images: what is older than the write is taken to have come before it
+        elif entry.kind == EXPIRE or _is_end_without_images(table, entry, write.version):
+            is_whole = False
             break
         lsn = entry.previous
     if not is_whole:
@@ -136,6 +136,12 @@ def replay(table: Table, txn: Txn, raw: bytes | None, newest: int, key: object, 
     for each in chain:
         state = carry_out(table, key, state, each)
     return state
+
+
+def _is_end_without_images(table: Table, entry: LogEntry, version: float) -> bool:
+    """Whether what is behind an entry need not be known for a write of this version: there are no images, and the newest write at that time was older, and with
+    it all before. Of one that was late itself that cannot be said."""
+    return entry.previous != 0 and entry.kind in _WRITES and not table.audit and not entry.is_merged and entry.version < version
 
 
 def _without_images(
@@ -183,14 +189,14 @@ def add_late(table: Table, txn: Txn, raw: bytes, key: bytes, write: VersionedWri
     changes = write.data
     if write.kind != PATCH or not changes or write.expiry is not None or raw[0] & (HAS_EXPIRY | IS_COPY):
         return False, None
-    if table.is_caching or table.expiry.by_attribute or not table.audit:
+    if table.is_caching or table.expiry.by_attribute:
         return False, None
     record = decode(raw)
     for name, change in changes.items():
         if type(change) is not Add or type(change.value) is not int or type(record.get(name)) is not int:
             return False, None
     place = (table.number, key)
-    chain = _known(table, txn, lsn_of(raw), write.version, chains.get(place))
+    chain = _known(table, txn, lsn_of(raw), write.version, chains.get(place), frozenset(record))
     if chain is None:
         chains.pop(place, None)
         return False, None
@@ -215,8 +221,9 @@ def entry_added(table: Table, key: bytes, before: int, lsn: int, chains: Chains)
         chain.newest = lsn
 
 
-def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChain | None) -> KnownChain | None:
-    """What is said by all entries from this version on; None: images are missing, or expiry plays a part."""
+def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChain | None, now: frozenset[str]) -> KnownChain | None:
+    """What is said by all entries from this version on; None: the log does not reach back that far, or expiry plays a part. `now`: the properties that the
+    record has."""
     if known is not None and known.reaches >= version:
         known = None  # begin again, to look further back
     elif known is not None and known.newest == newest:
@@ -243,6 +250,9 @@ def _known(table: Table, txn: Txn, newest: int, version: float, known: KnownChai
         passed = write_of(entry)
         if passed.expiry is not None:
             return None
+        if _is_end_without_images(table, entry, version):
+            reaches, first, names = entry.version, _NEVER, now
+            break
         if passed.stamp <= first:
             first, names = passed.stamp, frozenset(passed.data or ())
         if passed.kind != PATCH:

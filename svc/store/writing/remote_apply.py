@@ -1,7 +1,9 @@
 """Applying transactions of another node: whole, in order, once (spec: replication).
 
 A transaction is applied in a turn like any other, in the same commit with how far its origin was applied (`replication_state`). Several small ones share a
-child transaction and the commit; after TURN seconds of them others have their turn. One of more than LARGE entries is a long write (`long_write`).
+child transaction and the commit; after TURN seconds of them others have their turn. What is more than LARGE entries, or LARGE_BYTES, is a long write
+(`long_write`), in slices: one large transaction, or many of any size, of up to TOGETHER entries, for which a commit costs little. Such a write ends early for
+others that wait.
 
 What was applied before is passed over. If one cannot be applied, those before it are, and nothing of those behind it: the caller finds out why, and goes on
 there when that has changed.
@@ -11,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,10 +22,13 @@ from svc.errors import ClientError, Problem
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.env import Txn, WriterBusy
 from svc.store.log.replicated_log import ReplicatedLog
+from svc.store.slices import run_now
 from svc.store.writing.applied_batch import AppliedBatch
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.record_replay import Chains
-from svc.store.writing.remote_write import MergeFigures, ReadWrite, RefusedTransaction, RemoteWriteSet, read_transaction
+from svc.store.writing.remote_batch import RemoteBatch
+from svc.store.writing.remote_transaction import value_bytes
+from svc.store.writing.remote_write import MergeFigures, RefusedTransaction, RemoteWriteSet, check_transaction, read_entries
 from svc.store.writing.write_set import WriteSet
 
 if TYPE_CHECKING:
@@ -32,12 +36,17 @@ if TYPE_CHECKING:
     from svc.store.replication_state import ReplicationState, StreamHint
     from svc.store.slices import Slices
     from svc.store.table import Table
-    from svc.store.writing.remote_transaction import Origin, RemoteTransaction
+    from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
 
 logger = logging.getLogger("svc.store")
 
 TURN = 0.004  # seconds of work in one turn
-LARGE = 200  # entries of a transaction that takes too long for a turn: 10 ms
+LARGE, LARGE_BYTES = 200, 1 << 18  # entries, or bytes of values, that take too long for a turn: 5 ms
+TOGETHER, TOGETHER_BYTES = 4000, 1 << 23  # that share a commit: 0.1 s
+READ_AT_ONCE, READ_BYTES = (
+    200,
+    1 << 17,
+)  # that are looked at in a millisecond: of a transaction with more, a part is applied before the rest is looked at
 
 
 class AppliedUpTo(msgspec.Struct):
@@ -80,6 +89,7 @@ class _Applying:
         self._stream = stream
         self._up_to = up_to
         self._waiting: list[RemoteTransaction] = []
+        self._most = TOGETHER  # of them in the next long write
         self._chains: Chains = {}
         self._heard = state.heard(database.snapshot(), origin)
         self.outcome = AppliedUpTo(state.applied(database.snapshot(), origin), MergeFigures(found=[]))
@@ -96,17 +106,25 @@ class _Applying:
                 if not self._waiting and (self._stream is not None or self._up_to > self.outcome.lsn):
                     await self._turn(lambda: self._in_turn([], None))
                 continue
-            self._learn(first)
-            if len(first.entries) > LARGE:
-                await self._long(first)
+            await self._learn()
+            if self._is_much():
+                await self._long()
             else:
-                await self._turn(self._apply_small)
+                await self._turn(lambda: self._in_turn(self._waiting, self._database.clock.monotonic() + TURN))
+
+    def _is_much(self) -> bool:
+        """Whether what waits is too much for a turn."""
+        count = size = 0
+        for transaction in self._waiting:
+            count += len(transaction.entries)
+            if count > LARGE:
+                return True
+            size += value_bytes(transaction.entries)
+            if size > LARGE_BYTES:
+                return True
+        return False
 
     # -- in a turn
-
-    def _apply_small(self) -> _Batch | None:
-        small = list(takewhile(lambda each: len(each.entries) <= LARGE, self._waiting))
-        return self._in_turn(small, self._database.clock.monotonic() + TURN)
 
     async def _turn(self, attempt: Callable[[], _Batch | None]) -> None:
         """Have `attempt` write in a turn, and wait for its commit."""
@@ -115,7 +133,7 @@ class _Applying:
             problem = await batch.committed
             if problem is not None:
                 raise problem
-            self._count(batch)
+            self._count(batch.count, batch.lsn, batch.figures)
 
     def _in_turn(self, transactions: list[RemoteTransaction], end: float | None) -> _Batch | None:
         """Apply as many as the time allows, one at least. Raises WriterBusy, Problem."""
@@ -137,13 +155,13 @@ class _Applying:
         database, state, now = self._database, self._state, self._database.clock.monotonic
         batch = _Batch()
         writes = RemoteWriteSet(database, chains=self._chains)
+        rows = RemoteBatch(writes, keeps_entries=bool(database.watchers) or database.store.has_listeners(database))
         try:
             lsn = self.outcome.lsn = state.applied(writes.txn, self._origin)
             for transaction in transactions:
                 if transaction.last_lsn > lsn:
                     try:
-                        for read in self._read(transaction, lsn, writes):
-                            writes.apply(read)
+                        run_now(self._apply(transaction, lsn, rows))
                     except RefusedTransaction as refused:
                         batch.failed = refused
                         writes.rollback()
@@ -153,6 +171,7 @@ class _Applying:
                 batch.count += 1
                 if end is not None and now() >= end:
                     break
+            rows.finish()
             batch.lsn = self._finish(writes, lsn, is_all=batch.count == len(self._waiting))
             batch.figures = writes.figures
         except BaseException as error:
@@ -166,11 +185,25 @@ class _Applying:
         database.store.applied(AppliedBatch(database, [batch.done]))
         return batch
 
-    def _read(self, transaction: RemoteTransaction, lsn: int, writes: RemoteWriteSet) -> list[ReadWrite]:
-        """What a transaction writes, which begins with this. `lsn`: up to which its origin is applied."""
-        found = read_transaction(self._database, self._origin, transaction)
+    def _apply(self, transaction: RemoteTransaction, lsn: int, rows: RemoteBatch) -> Iterator[None]:
+        """Apply a transaction, in short steps. `lsn`: up to which its origin is applied. Raises RefusedTransaction: then a part of it may be applied."""
+        database, origin = self._database, self._origin
+        check_transaction(database, origin, transaction)
         if transaction.lsn <= lsn:
-            raise RefusedTransaction(f"Transaction {transaction.lsn} of {self._origin.node} is applied in part, as it seems, up to {lsn}")
+            raise RefusedTransaction(f"Transaction {transaction.lsn} of {origin.node} is applied in part, as it seems, up to {lsn}")
+        is_begun = False
+        for entries in _pieces(transaction.entries):
+            reads = read_entries(database, origin, transaction, entries)
+            if not is_begun:
+                is_begun = True
+                self._see(transaction)
+                rows.begin(origin, transaction, is_heard=transaction.lsn <= self._heard)
+            for read in reads:
+                if rows.add(read):
+                    yield
+
+    def _see(self, transaction: RemoteTransaction) -> None:
+        """Its version is one to be exceeded."""
         log = self._database.log
         assert isinstance(log, ReplicatedLog)
         if not log.saw(transaction.version) and (times := log.said_ahead.count(self._origin.node)) is not None:
@@ -181,8 +214,6 @@ class _Applying:
                 transaction.version / 1000 - self._database.clock.wall(),
                 f" ({times} times since it was said)" if times > 1 else "",
             )
-        writes.begin(self._origin, transaction, is_heard=transaction.lsn <= self._heard)
-        return found
 
     def _finish(self, writes: RemoteWriteSet, lsn: int, *, is_all: bool) -> int:
         """Write how far this is applied, with what was written. Returns that LSN."""
@@ -200,41 +231,73 @@ class _Applying:
         writes.writes_unlogged = True
         return lsn
 
-    def _count(self, batch: _Batch) -> None:
-        """What was written is on disk."""
-        del self._waiting[: batch.count]
-        self.outcome.lsn = batch.lsn
-        _add(self.outcome.figures, batch.figures)
+    def _count(self, count: int, lsn: int, figures: MergeFigures) -> None:
+        """The first of what waits is on disk."""
+        del self._waiting[:count]
+        self.outcome.lsn = lsn
+        _add(self.outcome.figures, figures)
 
-    def _learn(self, transaction: RemoteTransaction) -> None:
-        """Dynamic tables get the attributes that they do not have."""
-        database = self._database
-        if not any(table.definition.dynamic for table in map(database.tables.get, {entry.table for entry in transaction.entries}) if table):
+    async def _learn(self) -> None:
+        """Dynamic tables get the attributes that they do not have: of the first transaction, and of those behind it up to one that is refused."""
+        database, count = self._database, 0
+        if not any(table.definition.dynamic for table in database.tables.values()):
             return
-        try:
-            reads = read_transaction(database, self._origin, transaction)
-        except RefusedTransaction:
-            return  # it is said when it is to be applied
         names: dict[Table, dict[str, None]] = {}
-        for read in reads:
-            if read.table.definition.dynamic and read.write is not None and read.write.data is not None:
-                names.setdefault(read.table, {}).update(dict.fromkeys(read.write.data))
+        for transaction in self._waiting:
+            if count > TOGETHER or not await self._find_names(transaction, names):
+                break
+            count += len(transaction.entries)
         for table, found in names.items():
             try:
                 database.learn_attributes(table, found)
             except ClientError as problem:  # they are stored all the same, without indexes
                 logger.error("database %s: attributes from another node are not indexed: %s", database.name, problem.message)
 
+    async def _find_names(self, transaction: RemoteTransaction, names: dict[Table, dict[str, None]]) -> bool:
+        """False: it will be refused."""
+        database = self._database
+        dynamic = [entry for entry in transaction.entries if (table := database.tables.get(entry.table)) and table.definition.dynamic]
+        for number, entries in enumerate(_pieces(dynamic)):
+            if number:
+                await database.store.slices.take()
+            try:
+                reads = read_entries(database, self._origin, transaction, entries)
+            except RefusedTransaction:
+                return False  # it is said when it is to be applied
+            for read in reads:
+                if read.write is not None and read.write.data is not None:
+                    names.setdefault(read.table, {}).update(dict.fromkeys(read.write.data))
+        return True
+
     # -- as a long write
 
-    async def _long(self, transaction: RemoteTransaction) -> None:
-        work = _LargeTransaction(self, transaction)
+    async def _long(self) -> None:
+        work = _ManyTransactions(self)
         try:
-            await _RemoteLongWrite(self._database, work).run()
+            await work.write.run()
         except RefusedTransaction as refused:
-            self.outcome.refused = refused
+            if work.count:  # what is before it is right: that is written without it, and then it is refused again
+                self._most = work.count
+            else:
+                self.outcome.refused = refused
             return
-        self._count(work.batch)
+        self._most = TOGETHER
+        self._count(work.count, work.lsn, work.figures)
+
+
+def _pieces(entries: list[RemoteEntry]) -> Iterable[list[RemoteEntry]]:
+    """What is looked at together."""
+    if len(entries) == 1:
+        yield entries
+        return
+    start = size = 0
+    for end, entry in enumerate(entries, 1):
+        size += len(entry.value or b"")
+        if end - start >= READ_AT_ONCE or size >= READ_BYTES:
+            yield entries[start:end]
+            start, size = end, 0
+    if start < len(entries):
+        yield entries[start:]
 
 
 class _Batch:
@@ -256,38 +319,46 @@ class _Batch:
             self.committed.set_result(problem)
 
 
-class _LargeTransaction:
-    """`long_write.Work`."""
+class _ManyTransactions:
+    """`long_write.Work`. `count`: of those that were looked at, `lsn`: up to which they are applied."""
 
     adds = True
 
-    def __init__(self, applying: _Applying, transaction: RemoteTransaction) -> None:
+    def __init__(self, applying: _Applying) -> None:
         self.database = applying._database
-        self.size = len(transaction.entries)
-        self.batch = _Batch()
+        self._transactions = applying._waiting[: applying._most]
+        self.size = min(sum(len(transaction.entries) for transaction in self._transactions), TOGETHER)
+        self.count = self.lsn = 0
+        self.figures = MergeFigures(found=[])
+        self.write = _RemoteLongWrite(self)
         self._applying = applying
-        self._transaction = transaction
 
     def steps(self, write_set: WriteSet) -> Iterator[None]:
         assert isinstance(write_set, RemoteWriteSet)
-        applying, transaction = self._applying, self._transaction
-        batch = self.batch
+        applying = self._applying
+        rows = RemoteBatch(write_set, keeps_entries=False)
+        self.count = entries = size = 0
         lsn = applying._state.applied(write_set.txn, applying._origin)
-        if transaction.last_lsn > lsn:
-            for read in applying._read(transaction, lsn, write_set):
-                write_set.apply(read)
-                yield
-            lsn = transaction.last_lsn
-        batch.lsn = applying._finish(write_set, lsn, is_all=len(applying._waiting) == 1)
-        batch.count, batch.figures = 1, write_set.figures
+        for transaction in self._transactions:
+            if transaction.last_lsn > lsn:
+                yield from applying._apply(transaction, lsn, rows)
+                lsn = transaction.last_lsn
+                entries += len(transaction.entries)
+                size += value_bytes(transaction.entries)
+            self.count += 1
+            if entries >= TOGETHER or size >= TOGETHER_BYTES or self.write.is_over():
+                break
+        rows.finish()
+        self.lsn = applying._finish(write_set, lsn, is_all=self.count == len(applying._waiting))
+        self.figures = write_set.figures
 
     def forget(self, slices: Slices) -> None:
         pass
 
 
 class _RemoteLongWrite(LongWrite):
-    def __init__(self, database: Database, work: _LargeTransaction) -> None:
-        super().__init__(database.store, work, {}, None, 0)
+    def __init__(self, work: _ManyTransactions) -> None:
+        super().__init__(work.database.store, work, {}, None, 0)
 
     def _open(self, txn: Txn) -> RemoteWriteSet:
         return RemoteWriteSet(self._database, txn)

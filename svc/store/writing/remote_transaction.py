@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 INCARNATION_BYTES = 8
@@ -30,6 +32,11 @@ class RemoteTransaction(msgspec.Struct, array_like=True):
     operation: int
     trace_id: bytes | None
     entries: list[RemoteEntry]
+
+
+def value_bytes(entries: Iterable[RemoteEntry]) -> int:
+    """Of their values."""
+    return sum([len(entry.value) for entry in entries if entry.value is not None])
 
 
 class Origin(msgspec.Struct, frozen=True):

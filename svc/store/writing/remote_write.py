@@ -10,7 +10,7 @@ What is sent may be anything. `read_transaction` refuses what no node of this ve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,7 @@ MOST_CONFLICTS = 100  # values of two records that are reported one by one
 _KINDS = frozenset((PUT, PATCH, DELETE, MESSAGE, INVALIDATE))
 _MAX_NAME = 255  # bytes of the name of a node or a table in the log
 _MAX_USER = 65535
+_LOGGED = 100  # entries that are written to the log together
 _NAMES = frozenset((str,))
 _FOREIGN: tuple[type[LogEntry], type[LogEntry]] = (LogEntry, MergedEntry)
 _OWN: tuple[type[LogEntry], type[LogEntry]] = (RepeatedEntry, RepeatedMergedEntry)  # it was sent when it was made
@@ -113,7 +114,8 @@ class MergeFigures(msgspec.Struct):
 
 
 class ReadWrite(msgspec.Struct, gc=False):
-    """An entry that was looked at. `key`: the value of the primary key. `write`: None of a note. `payload`: of its value, compressed if `flags` say so."""
+    """An entry that was looked at. `key`: the value of the primary key; None of a put, which has it in its record. `write`: None of a note. `payload`: of its
+    value, compressed if `flags` say so."""
 
     entry: RemoteEntry
     table: Table
@@ -124,18 +126,30 @@ class ReadWrite(msgspec.Struct, gc=False):
     with_files: dict[str, Any] | None = None  # the value, if there are blobs in files in it; those in `write` are the same objects
 
 
-def read_transaction(database: Database, origin: Origin, transaction: RemoteTransaction) -> list[ReadWrite]:
-    """What it writes. Raises RefusedTransaction; MissingTables."""
+def read_entries(database: Database, origin: Origin, transaction: RemoteTransaction, entries: Sequence[RemoteEntry]) -> list[ReadWrite]:
+    """What some entries of a transaction that was checked write. Raises RefusedTransaction."""
+    try:
+        tables = database.tables
+        return [_read(tables[entry.table], origin.node, transaction, entry) for entry in entries]
+    except (*DAMAGE, Problem, AttributeError, KeyError) as error:
+        if isinstance(error, RefusedTransaction):
+            raise
+        raise _unreadable(origin, transaction) from error
+
+
+def check_transaction(database: Database, origin: Origin, transaction: RemoteTransaction) -> None:
+    """Raise RefusedTransaction if its head is none that a node sends; MissingTables."""
     try:
         _check_head(origin, transaction)
         missing = {entry.table for entry in transaction.entries} - database.tables.keys()
         if missing:
             raise MissingTables(missing)
-        return [_read(database.tables[entry.table], origin.node, transaction, entry) for entry in transaction.entries]
-    except (*DAMAGE, Problem, AttributeError, KeyError) as error:
-        if isinstance(error, RefusedTransaction):
-            raise
-        raise RefusedTransaction(f"Transaction {transaction.lsn!r} of {origin.node} cannot be read") from error
+    except (*DAMAGE, AttributeError) as error:
+        raise _unreadable(origin, transaction) from error
+
+
+def _unreadable(origin: Origin, transaction: RemoteTransaction) -> RefusedTransaction:
+    return RefusedTransaction(f"Transaction {transaction.lsn!r} of {origin.node} cannot be read")
 
 
 def _check_head(origin: Origin, transaction: RemoteTransaction) -> None:
@@ -161,7 +175,7 @@ def _read(table: Table, node: str, transaction: RemoteTransaction, entry: Remote
     if (value is None) != (kind in (DELETE, INVALIDATE)):
         raise ValueError("a value is missing, or one too many")
     key: Any = None
-    if entry.key or kind not in NOTES:
+    if kind != PUT and (entry.key or kind not in NOTES):  # that of a put is compared with what the record has
         key = decode_key(entry.key)
         if encode_primary(key) != entry.key:
             raise ValueError("not a key")
@@ -214,11 +228,11 @@ class RemoteWriteSet(WriteSet):
     """`begin` each transaction, `apply` its entries, then `end` once. `figures`: what became of them. `chains`: of records, as the writes before have left
     them; it is void if this is undone."""
 
-    __slots__ = ("_chains", "_is_heard", "_is_merged", "_logged", "_node", "_read", "_start", "_types", "blobs", "figures")
+    __slots__ = ("_chains", "_is_heard", "_is_merged", "_logged", "_read", "_start", "_types", "blobs", "figures", "node")
 
     def __init__(self, database: Database, txn: Txn | None = None, chains: Chains | None = None) -> None:
         super().__init__(database, 0.0, 0.0, None, txn=txn)
-        self._node = ""
+        self.node = ""
         self._start = self.first_lsn
         self._logged: list[bytes] = []  # entries that are yet to be written
         self._read: ReadWrite | None = None  # what is being applied
@@ -236,7 +250,7 @@ class RemoteWriteSet(WriteSet):
         self.operation = transaction.operation
         self.trace_id = transaction.trace_id
         self.first_lsn = self.log.last_lsn + 1
-        self._node = origin.node
+        self.node = origin.node
         self._is_heard = is_heard
         self._types = _OWN if origin.node == self.database.node else _FOREIGN
 
@@ -252,7 +266,7 @@ class RemoteWriteSet(WriteSet):
         table, key = read.table, read.entry.key
         stored = key if len(key) < MAX_STORED else storage_key(key)
         if read.with_files is not None:
-            self.blobs.take(self.txn, self._node, table.number, stored, read.with_files)
+            self.blobs.take(self.txn, self.node, table.number, stored, read.with_files)
             read.payload, read.flags = encode_payload(read.with_files), HAS_FILES
         raw = table.read(stored, self.txn)
         newest, base = (0, None) if raw is not None else self._removed(table, key)
@@ -266,7 +280,8 @@ class RemoteWriteSet(WriteSet):
             self._flush()
             is_known, state = (False, None) if raw is None else add_late(table, self.txn, raw, key, write, self._chains)
             if not is_known:
-                state = replay(table, self.txn, raw, newest if raw is None else lsn_of(raw), read.key, write)
+                id = key_value(table, decode_key(key)) if read.key is None else read.key
+                state = replay(table, self.txn, raw, newest if raw is None else lsn_of(raw), id, write)
             self._is_merged = state is not None and state.record is not None  # else it is the newest, a deletion
             figures.late += 1
             is_late = True
@@ -339,6 +354,9 @@ class RemoteWriteSet(WriteSet):
                 ledger.claim(self.txn, blob.number, table.number, stored, is_new=owner is None)
                 ledger.release(self.txn, blob.number, self.log.last_lsn, self.wall_ms)
 
+    def check_order(self, table: Table, stored: bytes) -> None:
+        """Nodes have accepted the keys: what has no order has some."""
+
     def is_new_file(self, blob: Blob) -> bool:
         return blob.number in self.blobs.new
 
@@ -407,7 +425,7 @@ class RemoteWriteSet(WriteSet):
             key,
             read.entry.kind,
             self.user,
-            self._node,
+            self.node,
             previous,
             value,
             changed,
@@ -416,9 +434,15 @@ class RemoteWriteSet(WriteSet):
             self.trace_id,
             read.entry.mqtt,
         )
-        self._logged.append(encode_any(entry))
-        self.log.last_lsn = lsn
+        self.log_encoded(encode_any(entry))
         self.entries.append(entry)
+
+    def log_encoded(self, data: bytes) -> None:
+        """An entry of the log, which gets the next LSN."""
+        self._logged.append(data)
+        self.log.last_lsn += 1
+        if len(self._logged) >= _LOGGED:
+            self._flush()
 
     def _flush(self) -> None:
         """Write the log entries so far: the chain of a record is about to be read."""

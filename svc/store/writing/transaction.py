@@ -24,7 +24,7 @@ from svc.store.blobs import Blob, BlobFiles, UnsavedContent, blobs_in, save, sav
 from svc.store.caching.copies import FetchedAnswer
 from svc.store.disk.faults import LmdbError, store_problem
 from svc.store.entity_tags import CREATE, Precondition
-from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
+from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, MESSAGE, NOTES, PATCH, PUT
 from svc.store.log.replicated_log import VersionBehind
 from svc.store.slices import run_now
 from svc.store.values.expression_functions import meter
@@ -214,8 +214,13 @@ class Transaction:
         """The same for a record that a scan has found; of it no more than the key is kept. `found`: if it is to stay when it has changed since."""
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
-        key = encode_primary(table.key_of(raw)) if is_hashed(stored) else stored
-        self._add(Write(DELETE, table, key, None, None, None, found=found))
+        self._add(Write(DELETE, table, self._key_of(table, stored, raw), None, None, None, found=found))
+
+    def expire(self, table: Table, stored: bytes, raw: bytes) -> None:
+        """Remove a record that a scan has found, as one whose time is over here: other nodes are not told."""
+        if self._aborted:
+            raise ClientError("The transaction was aborted, no more can be written with it")
+        self._add(Write(EXPIRE, table, self._key_of(table, stored, raw), None, None, None))
 
     def publish(self, table: Table, key: Key | None, message: Any, *, source: str = "json") -> None:
         """Publish a message to the subscribers of the record `key`, existing or not, or with None of the whole table. No record changes.
@@ -270,6 +275,10 @@ class Transaction:
             if table.is_caching and table.caching is not self.source
         ]
         return _write_each(work, holder)
+
+    @staticmethod
+    def _key_of(table: Table, stored: bytes, raw: bytes) -> bytes:
+        return encode_primary(table.key_of(raw)) if is_hashed(stored) else stored
 
     @staticmethod
     def _key(table: Table, key: Key | None, prefix: str = "") -> Key | None:

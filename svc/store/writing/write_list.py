@@ -11,7 +11,7 @@ import msgspec
 from svc.errors import NotUnique
 from svc.store.caching.copies import FetchedAnswer, invalidate, write_fetched
 from svc.store.entity_tags import Precondition
-from svc.store.log.entries import DELETE, INVALIDATE, PUT
+from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, PUT
 from svc.store.values.keys import Key, encode_primary, storage_key
 from svc.store.writing.write_set import Decide, RemovalReason, WriteSet
 
@@ -33,7 +33,7 @@ _STEP = 64  # writes between two reads of the clock
 class Write(msgspec.Struct, gc=False):
     """`data`: the record, the changes, or None for what has neither. It takes 96 bytes, and the garbage collector need not look at it."""
 
-    kind: int  # PUT, PATCH, DELETE, MESSAGE, INVALIDATE, INSERT, UPDATE, FETCHED
+    kind: int  # PUT, PATCH, DELETE, EXPIRE, MESSAGE, INVALIDATE, INSERT, UPDATE, FETCHED
     table: Table
     key: bytes  # encoded, whole; of records, b"" until they are given a key: see `assign_keys`
     id: Any  # the same decoded; None where it is not needed; of a deletion what is noted if there is nothing
@@ -105,6 +105,8 @@ def apply_write(write: Write, write_set: WriteSet) -> bool:
     elif data is None:
         if kind == INVALIDATE and table.is_caching and key:
             invalidate(write_set, table, key)
+        elif kind == EXPIRE:
+            return write_set.expire(table, storage_key(key))
         elif kind != DELETE:
             write_set.note(table, kind, key, write.payload)
         elif write_set.delete(table, key, write.precondition, write.found):

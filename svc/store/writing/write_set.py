@@ -329,11 +329,12 @@ class WriteSet:
         if self.suspects:
             yield from remaining(self)
 
-    def expire(self, table: Table, stored: bytes, before_ms: float) -> bool:
-        """Remove a record whose expiry is before `before_ms`; False if it is not such a record (any more)."""
+    def expire(self, table: Table, stored: bytes, before_ms: float | None = None) -> bool:
+        """Remove a record whose expiry is before `before_ms`, None: any; False if it is not such a record (any more)."""
         raw = table.read(stored, self.txn)
-        expiry = None if raw is None else expiry_of(raw)
-        if raw is None or expiry is None or expiry > before_ms:
+        if raw is None:
+            return False
+        if before_ms is not None and ((expiry := expiry_of(raw)) is None or expiry > before_ms):
             return False
         record = decode(raw)
         self.remove_record(table, EXPIRE, table.encoded_key(stored, record), stored, raw, record)
@@ -375,7 +376,7 @@ class WriteSet:
         txn, log = self.txn, self.log
         lsn = log.last_lsn + 1
         if old_raw is None and len(stored) >= KEPT_BYTES:
-            check_order(table, txn, stored)
+            self.check_order(table, stored)
         if version is None:
             version = self.version
         if refreshed is None and table.is_caching:
@@ -407,6 +408,9 @@ class WriteSet:
             table.expiry.change(txn, stored, expiry_of(old_raw), expiry)
         value = raw if patch is None else encode(patch, version, lsn, expiry, self.compress_above, refreshed)
         self._append(table, kind, key, lsn, previous, value, changed, old_raw)
+
+    def check_order(self, table: Table, stored: bytes) -> None:
+        check_order(table, self.txn, stored)
 
     def change_files(self, table: Table, stored: bytes, lsn: int, old_raw: bytes | None, record: dict[str, Any] | None) -> None:
         """Keep the ledger of blob files: what the record refers to now, and what it no longer does."""

@@ -120,6 +120,10 @@ LIES: list[dict[str, Any]] = [
     {"last_lsn": 0},
     {"version": float("nan")},
     {"version": float("inf")},
+    {"version": 1e300},
+    {"version": 253_402_300_800_000.0},  # the year 10000
+    {"wall_ms": 253_402_300_800_000.0},
+    {"wall_ms": -1.0},
     {"version": -1.0},
     {"wall_ms": float("nan")},
     {"wall_ms": float("-inf")},

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from svc.clock import FakeClock
+from svc.cluster import inbox as inbox_module
 from svc.cluster.definitions import DefinitionAnswers, read_definitions, request_definitions
 from svc.cluster.inbox import Inbox, Reader
 from svc.cluster.pieces import RequestRefused
@@ -125,6 +126,28 @@ def test_what_is_missing_of_the_former_is_missing_of_this(node: CopyNode) -> Non
     made = messages(add(1, 0, OLD, 1), add(3, 2, NEW, 1000, (OLD, 2)))
     assert read(node, "b", made, lambda inbox: inbox.needs_copy).needs_copy
     assert total(node) == 1
+
+
+@pytest.mark.parametrize("limit", ["TOGETHER", "TOGETHER_BYTES"])
+def test_a_batch_is_read_in_slices_and_applied_in_parts(node: CopyNode, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    """Each part with the place in the stream that belongs to it."""
+    monkeypatch.setattr(inbox_module, "SLICE", 0.0)
+    monkeypatch.setattr(inbox_module, limit, 3 if limit == "TOGETHER" else 150)
+    known: list[tuple[int, int]] = []
+    state = node.database.replication
+    assert state is not None
+
+    def note(inbox: Inbox) -> None:
+        def applied() -> None:
+            hint = state.hint(node.database.snapshot(), "L__data__b")
+            known.append((inbox.applied, 0 if hint is None else hint.sequence))
+
+        inbox.on_applied = applied
+
+    made = messages(*(add(lsn, lsn - 1, OLD, 1) for lsn in range(1, 11)))
+    read(node, "b", made, lambda inbox: inbox.applied == 10, prepare=note)
+    assert total(node) == 10
+    assert known[-1] == (10, 10) and len(known) >= 3 and all(lsn == sequence for lsn, sequence in known)
 
 
 def test_a_stream_that_was_emptied_needs_a_copy(node: CopyNode) -> None:

@@ -159,7 +159,33 @@ def test_rows_are_read_once(node, monkeypatch):
     monkeypatch.setattr(Table, "scan", counted)
     add(node, {"id": T + 10**6, "metric": "newer"})
     assert node.run("list_metrics", metric_types=["custom"]) == ["duration", "newer"]
-    assert len(read) == 2  # the new one, and the first, to see whether rows have been removed
+    assert len(read) == 1  # the first, to see whether rows have been removed
+
+
+def test_rows_of_other_nodes_count_though_their_ids_are_lower(node):
+    """They come when they come; and the clock of a node may be ahead."""
+    assert node.run("list_metrics", metric_types=["custom"]) == ["duration"]
+    add(node, {"id": T + 4e10, "metric": "ahead", "node": "there"}, {"id": T + 5, "metric": "late", "node": "there"})
+    assert node.run("list_metrics", metric_types=["custom"]) == ["ahead", "duration", "late"]
+    add(node, {"id": T + 10, "metric": "ahead", "flag": True, "node": "there"})
+    names = [each["name"] for each in node.run("describe_metric", metric="ahead")["attributes"]]
+    assert "flag" not in names, "the newest row is that with the highest id"
+
+
+@pytest.mark.parametrize("lost", ["the beginning of the log", "an entry"])
+def test_all_rows_are_read_again_when_the_log_has_lost_some(node, lost):
+    assert node.run("list_metrics", metric_types=["custom"]) == ["duration"]
+    database = node.store.databases["system"]
+    read = database.log.newest_lsn(database.snapshot())
+    add(node, {"id": T + 5, "metric": "late"}, {"id": T + 6, "metric": "later"})
+    writes = database.writer()
+    if lost == "an entry":
+        database.log.remove(writes, [read + 1])
+    else:
+        database.log.prune(writes, 4e12, 1000)
+    database.env.touch()
+    node.store.commit_turn()
+    assert node.run("list_metrics", metric_types=["custom"]) == ["duration", "late", "later"]
 
 
 def test_many_rows_are_read_in_slices_by_several_at_once(node):

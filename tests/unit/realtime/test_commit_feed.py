@@ -161,8 +161,11 @@ def test_where_siblings_wake_this_process_it_looks_at_the_end_of_a_turn(scene: S
     scene.feed.look()
     assert ear.heard == [1, 2]
     scene.loop.fire()
-    delays = [timer.delay for timer in scene.loop.timers if not timer.cancelled]
-    assert delays == [feed_module.POLL_INTERVAL_WOKEN]
+    assert not [timer for timer in scene.loop.timers if not timer.cancelled]
+    scene.store.end_turn()
+    sibling_writes(scene, sibling, "c")
+    scene.feed.sweep()  # should it not have been woken
+    assert ear.heard == [1, 2, 3]
     sibling.close()
 
 
@@ -204,10 +207,77 @@ def test_commits_of_a_sibling_are_reported_before_a_later_own_one(scene: Scene, 
     sibling.close()
 
 
-def test_it_polls_less_often_without_siblings(scene: Scene) -> None:
-    scene.feed.add(scene.database, Ear())
+def test_it_polls_when_another_process_has_come(scene: Scene, sibling: Sibling, tmp_path: Path) -> None:
+    """Alone it does not wake by itself: it looks once a second, when something else does."""
+    ear = Ear()
+    scene.feed.add(scene.database, ear)
     scene.loop.fire()
-    assert [timer.delay for timer in scene.loop.timers] == [feed_module.POLL_INTERVAL_ALONE]
+    scene.feed.sweep()
+    assert not scene.loop.timers
+    scene.store.end_turn()
+    sibling.open(tmp_path / "store")
+    sibling_writes(scene, sibling, "a")
+    scene.feed.sweep()
+    assert ear.heard == [1]
+    assert [timer.delay for timer in scene.loop.timers] == [feed_module.POLL_INTERVAL]
+    sibling.close()
+
+
+def test_a_watcher_is_told_of_commits_of_all_processes(
+    scene: Scene, sibling: Sibling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is not read for it."""
+    reads: list[int] = []
+    read = type(scene.database.log).read
+    monkeypatch.setattr(type(scene.database.log), "read", lambda *given: reads.append(1) or read(*given))
+    told: list[Database] = []
+    scene.feed.watch(scene.database, told.append)
+    assert scene.feed.is_following and scene.feed.position(scene.database) == -1 and scene.feed.catch_up(scene.database)
+    scene.put("a")
+    assert told == [scene.database]
+    transaction = scene.store.begin()
+    for number in range(1500):
+        transaction.put(scene.database.tables["Note"], f"k{number}", {"a": 1})
+
+    async def apply() -> None:
+        await transaction.apply_long()
+
+    asyncio.run(apply())
+    assert told == [scene.database] * 2
+    scene.store.end_turn()
+    scene.loop.fire()
+    told.clear()
+    sibling.open(tmp_path / "store")
+    sibling_writes(scene, sibling, "b")
+    scene.feed.sweep()
+    assert told == [scene.database] and not reads
+    ear = Ear()
+    scene.feed.add(scene.database, ear)
+    scene.store.end_turn()
+    sibling_writes(scene, sibling, "c")
+    scene.loop.fire()
+    assert told == [scene.database] * 2 and len(ear.heard) == 1
+    scene.feed.remove(scene.database, ear)
+    scene.feed.watch(scene.database, print)
+    for _ in range(2):
+        scene.feed.unwatch(scene.database, told.append)
+    assert scene.database.watchers == [print]
+    scene.feed.close()
+    assert not scene.database.watchers and not scene.database.on_commit and not scene.feed.is_following
+    sibling.close()
+
+
+def test_a_watcher_that_fails_does_not_affect_others(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[Database] = []
+
+    def fail(database: Database) -> None:
+        raise ValueError
+
+    for watcher in (fail, told.append):
+        scene.feed.watch(scene.database, watcher)
+    scene.put("a")
+    assert told == [scene.database] and "a watcher failed" in caplog.text
+    caplog.clear()
 
 
 def test_a_dropped_database_is_forgotten(scene: Scene) -> None:

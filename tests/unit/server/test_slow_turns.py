@@ -217,6 +217,24 @@ def test_a_busy_loop_with_short_turns_gets_no_signal(scene: Scene) -> None:
     assert set(scene.timers) == {FIRST}
 
 
+def test_an_idle_loop_is_not_woken_by_the_timer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    armed: list[float] = []
+
+    def poll(timeout: float | None) -> list[tuple[int, int]]:
+        armed.append(scene.fires_at)
+        scene.clock.advance(1 if len(armed) % 2 else 0)  # two turns each time
+        return []
+
+    monkeypatch.setattr(scene.selector, "_poll", poll)
+    scene.timers.clear()
+    for _ in range(4):
+        scene.turn(lambda: scene.wait(1))
+    assert scene.timers == [FIRST, 0, FIRST, 0, FIRST, 0, FIRST] and armed == [math.inf] * 4
+    scene.run(scene.application["Seat"]().get)  # a turn that is slow is found all the same
+    assert [place.function for place, _ in scene.noted.handlers] == ["Seat.get"]
+    assert armed[-1] == math.inf
+
+
 def test_a_signal_to_a_sleeping_loop_is_the_last_one(scene: Scene) -> None:
     scene.turn()
     scene.timers.clear()

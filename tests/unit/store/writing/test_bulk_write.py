@@ -41,7 +41,7 @@ def store(open_store: Callable[..., Store], helper: HeldBack) -> Store:
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few records take many turns, as many do in earnest."""
     monkeypatch.setattr(batch_write, "MANY", 3)
-    monkeypatch.setattr(batch_write, "_ENTRIES", 5)
+    monkeypatch.setattr(index_runs, "_ENTRIES", 5)
     monkeypatch.setattr(index_runs, "_RUN", 7)
     monkeypatch.setattr(bulk_batch, "_PREPARED", 4)
     monkeypatch.setattr(bulk_batch, "_RUN", 6)

@@ -16,6 +16,7 @@ from svc.store.copy_reader import END, RECORD, TABLE
 from svc.store.integrity.check import check_database
 from svc.store.writing.copied_write import BadCopy
 from svc.store.writing.copy_apply import CopyCheck, progress_of
+from svc.store.writing.published_position import note_published
 from tests.support.copies import CopyNode, act
 from tests.support.remote import sent_since
 
@@ -188,8 +189,26 @@ def test_any_history_ends_equal_everywhere(nodes: tuple[CopyNode, CopyNode, Copy
     assert {key: nodes[0].records().get(key, (0, {"n": 0}))[1]["n"] for key in added} == added
 
 
+def test_those_who_wait_write_between_two_commits(nodes: tuple[CopyNode, CopyNode, CopyNode], monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, _ = nodes
+    for number in range(300):
+        a.put(f"k{number:03}", n=0)
+    b.put("own")
+    monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1)
+    head, pieces = a.pieces()
+    copying = b.turns.start(b.taking(head, pieces))
+    b.turns.until(lambda: b.database.env.holder is not None)
+    noting = b.turns.start(note_published(b.database, 1))
+    b.turns.until(noting.done)
+    noting.result()
+    assert not copying.done() and progress_of(b.database) is not None
+    b.turns.until(copying.done)
+    copying.result()
+
+
+@pytest.mark.parametrize("worthwhile", [10, 1 << 20])
 def test_it_goes_on_where_it_was_stopped_while_others_write(
-    nodes: tuple[CopyNode, CopyNode, CopyNode], monkeypatch: pytest.MonkeyPatch
+    nodes: tuple[CopyNode, CopyNode, CopyNode], monkeypatch: pytest.MonkeyPatch, worthwhile: int
 ) -> None:
     a, b, _ = nodes
     for number in range(300):
@@ -197,6 +216,7 @@ def test_it_goes_on_where_it_was_stopped_while_others_write(
         if number % 3 == 0:
             b.put(f"k{number:03}a", n=1)
     monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1)
+    monkeypatch.setattr("svc.store.writing.copy_apply.WORTHWHILE", worthwhile)  # records after which indexes are left out
     monkeypatch.setattr("svc.store.copy_reader.PIECE", 2000)
     head, pieces = a.pieces()
     assert len(pieces) > 2

@@ -19,9 +19,9 @@ from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.replication_state import StreamHint
 from svc.store.schema import Attribute, TableDefinition
-from svc.store.values.keys import encode_key
+from svc.store.values.keys import KEPT_BYTES, encode_key
 from svc.store.values.records import HAS_FILES, encode, encode_payload, frame
-from svc.store.writing import remote_apply
+from svc.store.writing import long_write, remote_apply
 from svc.store.writing.remote_apply import AppliedUpTo, apply_remote
 from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
 from svc.store.writing.remote_write import MissingTables, RefusedTransaction
@@ -247,6 +247,8 @@ def test_a_dynamic_table_learns_attributes(turns: Turns, database: Database) -> 
     assert apply(turns, A, sent).refused is None
     table = database.tables["Any"]
     assert {"size", "color"} <= table.indexes.keys() and record(turns, 2, "Any") == {"color": "red", "code": 2}  # type: ignore[arg-type]
+    apply(turns, A, *(transaction(number, START, [entry(PUT, number, {f"a{number}": 4}, "Any")]) for number in range(3, 6)))
+    assert {"a3", "a4", "a5"} <= table.indexes.keys()
     check(turns.store)
 
 
@@ -292,6 +294,89 @@ def test_a_large_transaction(turns: Turns, database: Database) -> None:
     outcome = apply(turns, A, bad)
     assert outcome.lsn == void.last_lsn and isinstance(outcome.refused, MissingTables)
     assert record(turns, keys[0]) == {"place": keys[0], "code": keys[0]}
+    check(turns.store)
+
+
+def test_many_transactions_share_a_commit(turns: Turns, database: Database) -> None:
+    """More than fits into a turn: in slices, and on the disk together."""
+    heard: list[int] = []
+    database.on_commit.append(lambda _, entries: heard.extend(entry.lsn for entry in entries))
+    count = remote_apply.LARGE
+    sent = [puts(1 + 3 * number, START + number, f"a{number}", f"b{number}", f"c{number % 7}") for number in range(count)]
+    commits = turns.store.commits
+    outcome = apply(turns, A, *sent, stream=("s", StreamHint("c", 5)))
+    assert outcome.lsn == 3 * count and outcome.figures.writes == 3 * count and outcome.figures.late == 0
+    assert turns.store.commits == commits + 1
+    assert heard == list(range(1, 3 * count + 1))
+    found = list(database.log.read(database.snapshot()))
+    assert [entry.transaction for entry in found] == [1 + (entry.lsn - 1) // 3 * 3 for entry in found]
+    assert database.tables["Seat"].record_count() == 2 * count + 7
+    check(turns.store)
+
+
+def test_no_more_than_so_many_share_a_commit(turns: Turns, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_apply, "LARGE", 10)
+    monkeypatch.setattr(remote_apply, "TOGETHER", 20)
+    commits = turns.store.commits
+    assert apply(turns, A, *(puts(number, START + number, f"k{number}") for number in range(1, 101))).lsn == 100
+    assert turns.store.commits == commits + 5
+    check(turns.store)
+
+
+def test_large_values_are_no_matter_of_a_turn(turns: Turns, database: Database) -> None:
+    large = "z" * (remote_apply.READ_BYTES // 2)
+    sent = [puts(1 + 8 * number, START + number, *(f"{number}-{key}" for key in range(8)), text=large) for number in range(30)]
+    commits = turns.store.commits
+    pieces = list(remote_apply._pieces(sent[0].entries))
+    assert [len(piece) for piece in pieces] == [2, 2, 2, 2] and [each for piece in pieces for each in piece] == sent[0].entries
+    assert apply(turns, A, *sent).lsn == 240
+    assert turns.store.commits == commits + 2  # 8 MiB in each
+    assert record(turns, "29-7")["text"] == large
+    check(turns.store)
+
+
+def test_others_that_wait_end_it_early(turns: Turns, store: Store, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_write, "SHARE", 0.0)
+    monkeypatch.setattr(long_write, "SLICE", 0.0)
+    table = database.tables["Seat"]
+    sent = [puts(1 + 30 * number, START + number, *(f"{number}-{key}" for key in range(30))) for number in range(20)]
+    applying = turns.start(apply_remote(database, A, sent))
+    turns.until(lambda: database.env.holder is not None)
+    local = store.begin()
+    local.put(table, "local", {"place": "here"})
+    writing = turns.start(local.apply_in_turn())
+    turns.until(lambda: applying.done() and writing.done())
+    assert writing.exception() is None and applying.result().lsn == 600
+    log = list(database.log.read(database.snapshot()))
+    (own,) = [entry.lsn for entry in log if entry.node == database.node]
+    assert 1 < own < 601  # between two transactions
+    assert log[own].lsn == log[own].transaction
+    check(store)
+
+
+@pytest.mark.parametrize("size", [1, remote_apply.READ_AT_ONCE + 1])
+def test_one_of_many_cannot_be_applied(turns: Turns, database: Database, size: int) -> None:
+    """What is before it is applied, and nothing of it, wherever in it the fault is."""
+    good = [puts(number, START + number, f"k{number}") for number in range(1, remote_apply.LARGE + 50)]
+    lsn = good[-1].last_lsn
+    bad = puts(lsn + 1, START + 999, *(f"bad{number}" for number in range(size)))
+    bad.entries[-1].value = b"\x10"
+    behind = puts(bad.last_lsn + 1, START + 1000, "behind")
+    outcome = apply(turns, A, *good, bad, behind, stream=("s", StreamHint("c", 5)))
+    assert outcome.lsn == lsn and outcome.refused is not None and outcome.figures.writes == lsn
+    assert record(turns, f"k{lsn}") is not None and record(turns, "bad0") is None and record(turns, "behind") is None
+    assert database.replication is not None
+    assert database.replication.hint(database.snapshot(), "s") is None
+    assert database.replication.applied(database.snapshot(), A) == lsn
+    check(turns.store)
+
+
+def test_keys_without_an_order_among_them(turns: Turns, database: Database) -> None:
+    """A node refuses the second of two such keys; two nodes may each have accepted one."""
+    keys = ["x" * KEPT_BYTES + end for end in ("a" * 40, "b" * 40)]
+    for node, key in zip((A, B), keys, strict=True):
+        assert apply(turns, node, puts(1, START, key, place=key[-1])).refused is None
+    assert [record(turns, key)["place"] for key in keys] == ["a", "b"]
     check(turns.store)
 
 

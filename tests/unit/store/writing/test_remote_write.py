@@ -88,6 +88,29 @@ def test_every_order_of_arrival_of_every_history(database: Database, kinds: tupl
     assert check_database(database.env.path).findings == []
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_every_order_of_arrival_without_images(store: Store, length: int) -> None:
+    """As long as the log has all of the writes."""
+    database = store.open_database("data")
+    table = database.define_table(replace(NUMBERS, audit=False))
+    database.enable_replication()
+    sent: list[Any] = []
+    expected: list[tuple[str, Any, list[Sent], tuple[str, ...]]] = []
+    share = 12 * SHARE if length == 4 else 1
+    for number, (names, writes, orders) in enumerate(histories(("put", "delete", "assign", "both", "add"), length, STAMPS, made)):
+        for place, order in enumerate(orders):
+            if not (number * len(orders) + place) % share:
+                key = f"{number}.{place}"
+                expected.append((key, in_order(writes, key)[0], order, names))
+                sent += [each.to(key) for each in order]
+    apply_all(database, sent)
+    wrong = []
+    for key, record, order, names in expected:
+        if (found := stored(table, key)[0]) != record:
+            wrong.append((names, [each.stamp for each in order], found, record))
+    assert wrong == [], (len(wrong), len(expected))
+
+
 def test_the_entity_tag_says_that_the_content_has_changed_under_its_version(database: Database) -> None:
     table = database.tables["Seat"]
     version = STAMPS[3][0]
@@ -148,8 +171,9 @@ def test_without_images_the_last_write_of_each_property_wins(store: Store) -> No
     assert check_database(database.env.path).findings == []
 
 
-def test_a_counter_that_was_incremented_on_both_sides(database: Database) -> None:
-    table = database.tables["Seat"]
+@pytest.mark.parametrize("audit", [True, False])
+def test_a_counter_that_was_incremented_on_both_sides(database: Database, audit: bool) -> None:
+    table = database.define_table(replace(NUMBERS, audit=audit))
     apply_all(database, [Sent(PUT, {"a": 0, "b": "counter"}, (START - 9000, "a")).to("x")])
     apply_all(database, [Sent(PATCH, {"a": Add(1)}, (START - 8000 + number, "a")).to("x") for number in range(300)])
     figures = apply_all(database, [Sent(PATCH, {"a": Add(1)}, (START - 8000 + number, "b")).to("x") for number in range(300)])

@@ -1,0 +1,210 @@
+"""Records of another node that are new here: no record, and no history of one, is under their keys (spec: replication §11).
+
+So nothing is read for them and nothing merged, and they come in the order of their keys: they are put next to each other, at the end of the table if nothing
+is behind them. The entries of indexes come last, sorted.
+
+    inserts.add(row)    each of them, as `CopyWriteSet.replace` would take it
+    inserts.write()     records are in the store from here on: before anything else is done in the table
+    inserts.end()       so are their index entries
+    inserts.finish()    at the end of what is committed together
+
+Of most records the history is one entry: the put that has made it. Such a one is made again from its parts, and the record encoded again from its values:
+what comes into the store is what this node would have written. The others are read by `CopiedRecord`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from svc.errors import Problem
+from svc.store.log.entries import (
+    FORMAT,
+    FORMAT_WITH_TRACE,
+    HAS_USER,
+    HAS_VALUE,
+    HEADER,
+    HEADER_SIZE,
+    PACKED,
+    PUT,
+    REPEATED,
+    open_entry,
+    pack,
+)
+from svc.store.values.keys import KEPT_BYTES, encode_primary
+from svc.store.values.records import COMPRESSED, DAMAGE, HAS_EXPIRY, HAS_FILES, decode, encode, expiry_of, payload_size
+from svc.store.values.records import FORMAT as RECORD_FORMAT
+from svc.store.writing.copied_write import CopiedRecord, CopyWriteSet, check_names, same_payload
+from svc.store.writing.index_runs import IndexRuns, write_run
+from svc.store.writing.remote_write import MOST_BYTES
+
+if TYPE_CHECKING:
+    from svc.store.copy_reader import RecordRow
+    from svc.store.table import Table
+    from svc.store.writing.deferred_indexes import DeferredBatch
+
+_REMEMBERED = 1000  # names of attributes, and of nodes and users
+_RECORD_FLAGS = RECORD_FORMAT | HAS_EXPIRY | COMPRESSED
+_FORMATS = frozenset((FORMAT, FORMAT_WITH_TRACE, PACKED | FORMAT, PACKED | FORMAT_WITH_TRACE))
+_pack_header, _unpack_header = HEADER.pack, HEADER.unpack_from
+_VERSION = slice(32, 40)  # of an entry; of a record it is slice(1, 9)
+_encode_names = msgspec.msgpack.Encoder().encode
+
+
+class CopiedInserts:
+    """Of one table, in one write set, which may do other things in between: after `end`."""
+
+    def __init__(self, writes: CopyWriteSet, table: Table, deferred: DeferredBatch | None = None) -> None:
+        """`deferred`: takes the entries of the indexes that are left out, in `finish`."""
+        self.table = table
+        self.count = 0  # records taken
+        self._writes = writes
+        self._deferred = deferred
+        self._runs = [IndexRuns(index) for index in table.index_list if index.computed is None or writes.can_maintain(table, index)]
+        self._left_out = [run for run in self._runs if deferred is not None and deferred.leaves_out(run.index)]
+        self._rows: list[tuple[bytes, bytes]] = []
+        self._fresh: list[tuple[bytes, dict[str, Any]]] = []
+        self._names: dict[tuple[str, ...], bytes] = {}
+        self._origins: dict[tuple[bytes, int, int, int], tuple[bytes, int]] = {}
+        self._table_name = table.name.encode()
+        self._has_history = next(writes.log.removed_of(writes.txn, table.number), None) is not None
+
+    def add(self, row: RecordRow) -> bool:
+        """Take a record. There is none here with this key, nor between it and the last one that was taken. False: it needs more than is done here.
+
+        Raises BadCopy.
+        """
+        stored, table, writes = row.stored, self.table, self._writes
+        if len(stored) >= KEPT_BYTES or table.is_caching:
+            return False
+        if self._has_history and writes.log.chain_ends(writes.txn, table.number, stored, None)[0]:
+            return False
+        if not row.raw and len(row.history) == 1 and self._add_put(stored, row.history[0]):
+            return True
+        copied = CopiedRecord(table, stored, row.raw, row.history)
+        if copied.raw is None or copied.record is None or copied.raw[0] & HAS_FILES:
+            return False
+        self._take(stored, copied.record, writes.log_new(table, copied))
+        return True
+
+    def _take(self, stored: bytes, record: dict[str, Any], raw: bytes) -> None:
+        self.count += 1
+        self._rows.append((stored, raw))
+        self._fresh.append((stored, record))
+        expiry = expiry_of(raw)
+        if expiry is not None:
+            self.table.expiry.add(self._writes.txn, stored, expiry)
+
+    def _add_put(self, stored: bytes, data: bytes) -> bool:
+        """The record is what the only entry says. False: it is not one of those that are read here, or not right: `CopiedRecord` knows."""
+        try:
+            if data[0] not in _FORMATS:
+                return False
+            is_packed = bool(data[0] & PACKED)
+            data, end, trace, _ = open_entry(0, data)
+            (_, kind, flags, operation, _, _, previous, wall_ms, version, tables, nodes, users, size, names, value_size) = _unpack_header(
+                data
+            )
+            key_at = HEADER_SIZE + tables + nodes + users
+            value_at = key_at + size + names
+            value = data[value_at:end]
+            if (
+                kind != PUT
+                or flags & ~HAS_USER != HAS_VALUE
+                or previous
+                or not 0 < version < inf
+                or not -inf < wall_ms < inf
+                or len(value) != value_size
+                or value[0] & ~_RECORD_FLAGS
+                or value[1:9] != data[_VERSION]
+                or data[key_at : key_at + size] != stored
+                or (value[0] & COMPRESSED and payload_size(value) > MOST_BYTES)
+            ):
+                return False
+            expiry = expiry_of(value)
+            if expiry is not None and not -inf < expiry < inf:
+                return False
+            record = decode(value)
+            if encode_primary(record[self.table.primary_key]) != stored:
+                return False
+            between, flags = self._origin(data[HEADER_SIZE:key_at], tables, nodes, flags)
+            shape = tuple(record)
+            changed = self._names.get(shape)
+            if changed is None:
+                changed = self._shape(shape)
+            lsn = self._writes.log.last_lsn + 1
+            raw = encode(record, version, lsn, expiry, self._writes.compress_above)
+        except (*DAMAGE, Problem, KeyError):
+            return False
+        if raw[0] & HAS_FILES or not same_payload(raw, value):
+            return False
+        head = _pack_header(
+            FORMAT if trace is None else FORMAT_WITH_TRACE,
+            PUT,
+            flags,
+            operation,
+            self.table.number,
+            lsn,
+            0,
+            wall_ms,
+            version,
+            len(self._table_name),
+            nodes,
+            users,
+            size,
+            len(changed),
+            len(raw),
+        )
+        entry = b"".join((head, between, stored, changed, raw, trace or b""))
+        self._writes.log_copied(pack(entry) if is_packed else entry, version)
+        self._take(stored, record, raw)
+        return True
+
+    def _origin(self, names: bytes, tables: int, nodes: int, flags: int) -> tuple[bytes, int]:
+        """(names of table, node and user; flags) of an entry here. `names`, `flags`: as they came. `tables`, `nodes`: bytes of these. Raises ValueError."""
+        made = self._origins.get((names, tables, nodes, flags))
+        if made is None:
+            node, user = names[tables : tables + nodes], names[tables + nodes :]
+            if not node or (user and not flags & HAS_USER):
+                raise ValueError("not the names of an entry")
+            user.decode()
+            is_own = node.decode() == self._writes.database.node
+            if len(self._origins) >= _REMEMBERED:
+                self._origins.clear()
+            made = self._table_name + node + user, flags | REPEATED if is_own else flags
+            self._origins[names, tables, nodes, flags] = made
+        return made
+
+    def _shape(self, names: tuple[str, ...]) -> bytes:
+        """The names of the attributes of a record, in the log. Raises ValueError."""
+        check_names(names)
+        if len(self._names) >= _REMEMBERED:
+            self._names.clear()
+        encoded = self._names[names] = _encode_names(names)
+        return encoded
+
+    def write(self, *, is_end: bool) -> None:
+        """Store the records. `is_end`: of the table."""
+        if self._rows:
+            _, added = self._writes.txn.cursor(self.table.primary).putmulti(self._rows, append=is_end)
+            assert added == len(self._rows), "a record was not new"
+            for run in self._runs:
+                run.add(self._fresh)
+            self._rows, self._fresh = [], []
+        self._writes.write_log()
+
+    def end(self) -> Iterator[None]:
+        """Store the index entries of all that is stored. In short steps."""
+        for run in self._runs:
+            if run not in self._left_out:
+                yield from write_run(self._writes, run)
+
+    def finish(self) -> Iterator[None]:
+        """The same, and nothing more is taken."""
+        yield from self.end()
+        for run in self._left_out:
+            assert self._deferred is not None
+            yield from self._deferred.add(run.index, (yield from run.merged()))
