@@ -18,7 +18,7 @@ from typing import IO
 
 from tests.support import forkserver
 
-START_LIMIT = 120.0  # seconds for the fork server to import svc, and to fork
+START_LIMIT = 600.0  # seconds for the fork server to import svc, some of processor time, and to fork; that it has ended is seen at once
 
 
 class Forked:
@@ -52,8 +52,12 @@ class Forked:
             socket.send_fds(self._connection, [json.dumps(request).encode()], streams)
         finally:
             os.close(null)
-        pid = self._number(START_LIMIT)
-        assert pid is not None, "no process was forked"
+        try:
+            pid = self._number(START_LIMIT)
+            assert pid is not None, "no process was forked"
+        except BaseException:
+            self._connection.close()
+            raise
         self.pid = pid
 
     def _number(self, timeout: float) -> int | None:
