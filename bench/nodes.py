@@ -247,7 +247,7 @@ def catch_up(scratch: Path, options: argparse.Namespace) -> None:
                 while (count := b.count()) < AWAY:
                     if first is None and count > AWAY // 20:
                         first = time.monotonic(), count, b.cpu()[0], a.cpu()[1]
-                    time.sleep(0.05)
+                    time.sleep(0.1)
                 assert first is not None, "it was faster than can be measured"
                 began, before, cpu, engine = first
                 done = count - before

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from svc.cluster.client import ConnectFailed, Connection
 from svc.cluster.engine import State
 from svc.cluster.inbox import Inbox, Reader
+from svc.cluster.link import cancelled
 from svc.cluster.names import stream_name
 from svc.cluster.outbox import Outbox
 from svc.cluster.own_stream import EngineStream
@@ -107,10 +107,7 @@ class NodeStore:
 
     async def close(self) -> None:
         for task in self.tasks:
-            task.cancel()
-        for task in self.tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+            await cancelled(task)  # which may be connecting to an engine that has ended
         await close_all(self.engine)
         self.store.close()
 
