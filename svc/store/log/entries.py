@@ -176,7 +176,7 @@ _TYPES: tuple[type[LogEntry], ...] = (
     LogEntry,
     LogEntry,
 )
-_FLAGS = {made: number << _TYPES_AT for number, made in reversed(tuple(enumerate(_TYPES)))}
+TYPE_FLAGS = {made: number << _TYPES_AT for number, made in reversed(tuple(enumerate(_TYPES)))}
 
 
 def log_bytes(entries: Iterable[LogEntry]) -> int:
@@ -230,7 +230,7 @@ def encode_entry(entry: LogEntry) -> bytes:
 def encode_any(entry: LogEntry) -> bytes:
     """`encode_entry` for entries that may be of one of the other types: no local write has to be asked."""
     data = encode_entry(entry)
-    flags = _FLAGS[type(entry)]
+    flags = TYPE_FLAGS[type(entry)]
     return b"".join((data[:2], bytes((data[2] | flags,)), data[3:])) if flags else data
 
 

@@ -8,8 +8,8 @@ is behind them. The entries of indexes come last, sorted.
     inserts.end()       so are their index entries
     inserts.finish()    at the end of what is committed together
 
-Of most records the history is one entry: the put that has made it. Such a one is made again from its parts, and the record encoded again from its values:
-what comes into the store is what this node would have written. The others are read by `CopiedRecord`.
+The history of most records is one entry, the put that has made it, or none, where the log has forgotten that. Such an entry is made again from its parts, and
+the record encoded again from its values: what comes into the store is what this node would have written. The others are read by `CopiedRecord`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from svc.store.log.entries import (
     HAS_VALUE,
     HEADER,
     HEADER_SIZE,
+    IN_LEAF,
     PACKED,
     PUT,
     REPEATED,
+    TYPE_FLAGS,
+    CopiedEntry,
     open_entry,
     pack,
 )
 from svc.store.values.keys import KEPT_BYTES, encode_primary
-from svc.store.values.records import COMPRESSED, DAMAGE, HAS_EXPIRY, HAS_FILES, decode, encode, expiry_of, payload_size
+from svc.store.values.records import COMPRESSED, DAMAGE, HAS_EXPIRY, HAS_FILES, decode, encode, expiry_of, payload_size, version_of
 from svc.store.values.records import FORMAT as RECORD_FORMAT
 from svc.store.writing.copied_write import CopiedRecord, CopyWriteSet, check_names, same_payload
 from svc.store.writing.index_runs import IndexRuns, write_run
@@ -54,6 +57,22 @@ _VERSION = slice(32, 40)  # of an entry; of a record it is slice(1, 9)
 _encode_names = msgspec.msgpack.Encoder().encode
 
 
+_Names = tuple[bytes, int, int]  # those of table, node and user, and how many bytes the last two have
+
+
+class _Put(msgspec.Struct, gc=False):
+    """An entry that has made a record, as far as it is kept. `may_pack`: if it is large; if not, that was tried where it comes from."""
+
+    value: bytes
+    version: float
+    wall_ms: float
+    flags: int
+    operation: int
+    names: _Names
+    trace: bytes | None
+    may_pack: bool
+
+
 class CopiedInserts:
     """Of one table, in one write set, which may do other things in between: after `end`."""
 
@@ -68,8 +87,10 @@ class CopiedInserts:
         self._rows: list[tuple[bytes, bytes]] = []
         self._fresh: list[tuple[bytes, dict[str, Any]]] = []
         self._names: dict[tuple[str, ...], bytes] = {}
-        self._origins: dict[tuple[bytes, int, int, int], tuple[bytes, int]] = {}
+        self._origins: dict[tuple[bytes, int, int, int], tuple[_Names, int]] = {}
         self._table_name = table.name.encode()
+        source = writes.source.encode()
+        self._source: _Names = self._table_name + source, len(source), 0
         self._has_history = next(writes.log.removed_of(writes.txn, table.number), None) is not None
 
     def add(self, row: RecordRow) -> bool:
@@ -82,7 +103,7 @@ class CopiedInserts:
             return False
         if self._has_history and writes.log.chain_ends(writes.txn, table.number, stored, None)[0]:
             return False
-        if not row.raw and len(row.history) == 1 and self._add_put(stored, row.history[0]):
+        if self._add_plain(row):
             return True
         copied = CopiedRecord(table, stored, row.raw, row.history)
         if copied.raw is None or copied.record is None or copied.raw[0] & HAS_FILES:
@@ -98,29 +119,24 @@ class CopiedInserts:
         if expiry is not None:
             self.table.expiry.add(self._writes.txn, stored, expiry)
 
-    def _add_put(self, stored: bytes, data: bytes) -> bool:
-        """The record is what the only entry says. False: it is not one of those that are read here, or not right: `CopiedRecord` knows."""
+    def _add_plain(self, row: RecordRow) -> bool:
+        """Take a record with one put as its history, or none. False: it is not one of those, or not right: `CopiedRecord` knows."""
+        stored, history, writes = row.stored, row.history, self._writes
         try:
-            if data[0] not in _FORMATS:
+            if not history:
+                put = _Put(row.raw, version_of(row.raw), writes.copied_ms, TYPE_FLAGS[CopiedEntry] | HAS_VALUE, 0, self._source, None, True)
+            elif row.raw or len(history) > 1:
                 return False
-            is_packed = bool(data[0] & PACKED)
-            data, end, trace, _ = open_entry(0, data)
-            (_, kind, flags, operation, _, _, previous, wall_ms, version, tables, nodes, users, size, names, value_size) = _unpack_header(
-                data
-            )
-            key_at = HEADER_SIZE + tables + nodes + users
-            value_at = key_at + size + names
-            value = data[value_at:end]
+            else:
+                found = self._put(stored, history[0])
+                if found is None:
+                    return False
+                put = found
+            value, version = put.value, put.version
             if (
-                kind != PUT
-                or flags & ~HAS_USER != HAS_VALUE
-                or previous
-                or not 0 < version < inf
-                or not -inf < wall_ms < inf
-                or len(value) != value_size
+                not 0 < version < inf
+                or not -inf < put.wall_ms < inf
                 or value[0] & ~_RECORD_FLAGS
-                or value[1:9] != data[_VERSION]
-                or data[key_at : key_at + size] != stored
                 or (value[0] & COMPRESSED and payload_size(value) > MOST_BYTES)
             ):
                 return False
@@ -130,41 +146,63 @@ class CopiedInserts:
             record = decode(value)
             if encode_primary(record[self.table.primary_key]) != stored:
                 return False
-            between, flags = self._origin(data[HEADER_SIZE:key_at], tables, nodes, flags)
             shape = tuple(record)
             changed = self._names.get(shape)
             if changed is None:
                 changed = self._shape(shape)
-            lsn = self._writes.log.last_lsn + 1
-            raw = encode(record, version, lsn, expiry, self._writes.compress_above)
+            lsn = writes.log.last_lsn + 1
+            raw = encode(record, version, lsn, expiry, writes.compress_above)
         except (*DAMAGE, Problem, KeyError):
             return False
         if raw[0] & HAS_FILES or not same_payload(raw, value):
             return False
+        names, nodes, users = put.names
+        trace = put.trace
         head = _pack_header(
             FORMAT if trace is None else FORMAT_WITH_TRACE,
             PUT,
-            flags,
-            operation,
+            put.flags,
+            put.operation,
             self.table.number,
             lsn,
             0,
-            wall_ms,
+            put.wall_ms,
             version,
             len(self._table_name),
             nodes,
             users,
-            size,
+            len(stored),
             len(changed),
             len(raw),
         )
-        entry = b"".join((head, between, stored, changed, raw, trace or b""))
-        self._writes.log_copied(pack(entry) if is_packed else entry, version)
+        entry = b"".join((head, names, stored, changed, raw, trace or b""))
+        writes.log_copied(pack(entry) if put.may_pack and len(entry) > IN_LEAF else entry, version)
         self._take(stored, record, raw)
         return True
 
-    def _origin(self, names: bytes, tables: int, nodes: int, flags: int) -> tuple[bytes, int]:
-        """(names of table, node and user; flags) of an entry here. `names`, `flags`: as they came. `tables`, `nodes`: bytes of these. Raises ValueError."""
+    def _put(self, stored: bytes, data: bytes) -> _Put | None:
+        """What an entry says that has made a record with this key. None: it is another. Raises DAMAGE, StoreFailure."""
+        if data[0] not in _FORMATS:
+            return None
+        is_packed = bool(data[0] & PACKED)
+        data, end, trace, _ = open_entry(0, data)
+        (_, kind, flags, operation, _, _, previous, wall_ms, version, tables, nodes, users, size, names, value_size) = _unpack_header(data)
+        key_at = HEADER_SIZE + tables + nodes + users
+        value = data[key_at + size + names : end]
+        if (
+            kind != PUT
+            or flags & ~HAS_USER != HAS_VALUE
+            or previous
+            or len(value) != value_size
+            or value[1:9] != data[_VERSION]
+            or data[key_at : key_at + size] != stored
+        ):
+            return None
+        origin, flags = self._origin(data[HEADER_SIZE:key_at], tables, nodes, flags)
+        return _Put(value, version, wall_ms, flags, operation, origin, trace, is_packed)
+
+    def _origin(self, names: bytes, tables: int, nodes: int, flags: int) -> tuple[_Names, int]:
+        """Names and flags of an entry here. `names`, `flags`: as they came. `tables`, `nodes`: bytes of these. Raises ValueError."""
         made = self._origins.get((names, tables, nodes, flags))
         if made is None:
             node, user = names[tables : tables + nodes], names[tables + nodes :]
@@ -174,7 +212,7 @@ class CopiedInserts:
             is_own = node.decode() == self._writes.database.node
             if len(self._origins) >= _REMEMBERED:
                 self._origins.clear()
-            made = self._table_name + node + user, flags | REPEATED if is_own else flags
+            made = (self._table_name + node + user, nodes, len(user)), flags | REPEATED if is_own else flags
             self._origins[names, tables, nodes, flags] = made
         return made
 

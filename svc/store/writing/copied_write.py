@@ -156,16 +156,16 @@ def _checked(raw: bytes) -> bytes:
 
 
 class CopyWriteSet(RemoteWriteSet):
-    """`node`: that is copied. `known`: LSN up to which it has applied our log, in which our own writes are looked for. `keeps`: it does not have all that our
-    log has lost already: then what is only here stays."""
+    """`source`: the node that is copied. `copied_ms`: when. `known`: LSN up to which it has applied our log, in which our own writes are looked for. `keeps`:
+    it does not have all that our log has lost already: then what is only here stays."""
 
-    __slots__ = ("_copied", "_known", "_source", "_wall_ms", "keeps")
+    __slots__ = ("_copied", "_known", "copied_ms", "keeps", "source")
 
     def __init__(self, database: Database, source: str, known: int, *, keeps: bool, wall_ms: float, txn: Txn | None = None) -> None:
         super().__init__(database, txn)
-        self._wall_ms = wall_ms
+        self.copied_ms = wall_ms
         self.keeps = keeps
-        self._source = source
+        self.source = source
         self._known = known
         self._copied: LogEntry | None = None  # what is logged next, its places in the log aside
 
@@ -189,7 +189,7 @@ class CopyWriteSet(RemoteWriteSet):
         before = self.log.last_lsn
         if copied.record is not None and raw is not None:
             if raw[0] & HAS_FILES:
-                self.blobs.take(self.txn, self._source, table.number, stored, copied.record)
+                self.blobs.take(self.txn, self.source, table.number, stored, copied.record)
             old = None if local is None else decode(local)
             self.write_record(table, PUT, key, stored, local, old, copied.record, None, expiry_of(raw), version=version_of(raw))
         elif local is not None:
@@ -249,7 +249,7 @@ class CopyWriteSet(RemoteWriteSet):
     # -- what is logged
 
     def _boundary(self, made: type[LogEntry], kind: int, value: bytes | None, version: float = 0.0) -> LogEntry:
-        return made(0, 0, self._wall_ms, version, "", 0, b"", kind, None, self._source, 0, value, (), None)
+        return made(0, 0, self.copied_ms, version, "", 0, b"", kind, None, self.source, 0, value, (), None)
 
     def _log_next(self, copied: CopiedRecord, *, has_chain: bool) -> None:
         """Take what comes before the history; the first entry of that if nothing has to."""
