@@ -6,7 +6,6 @@ is behind them. The entries of indexes come last, sorted.
     inserts.add(row)    each of them, as `CopyWriteSet.replace` would take it
     inserts.write()     records are in the store from here on: before anything else is done in the table
     inserts.end()       so are their index entries
-    inserts.finish()    at the end of what is committed together
 
 The history of most records is one entry, the put that has made it, or none, where the log has forgotten that. Such an entry is made again from its parts, and
 the record encoded again from its values: what comes into the store is what this node would have written. The others are read by `CopiedRecord`.
@@ -47,7 +46,6 @@ from svc.store.writing.remote_write import MOST_BYTES
 if TYPE_CHECKING:
     from svc.store.copy_reader import RecordRow
     from svc.store.table import Table
-    from svc.store.writing.deferred_indexes import DeferredBatch
 
 _REMEMBERED = 1000  # names of attributes, and of nodes and users
 _RECORD_FLAGS = RECORD_FORMAT | HAS_EXPIRY | COMPRESSED
@@ -76,14 +74,10 @@ class _Put(msgspec.Struct, gc=False):
 class CopiedInserts:
     """Of one table, in one write set, which may do other things in between: after `end`."""
 
-    def __init__(self, writes: CopyWriteSet, table: Table, deferred: DeferredBatch | None = None) -> None:
-        """`deferred`: takes the entries of the indexes that are left out, in `finish`."""
+    def __init__(self, writes: CopyWriteSet, table: Table) -> None:
         self.table = table
-        self.count = 0  # records taken
         self._writes = writes
-        self._deferred = deferred
         self._runs = [IndexRuns(index) for index in table.index_list if index.computed is None or writes.can_maintain(table, index)]
-        self._left_out = [run for run in self._runs if deferred is not None and deferred.leaves_out(run.index)]
         self._rows: list[tuple[bytes, bytes]] = []
         self._fresh: list[tuple[bytes, dict[str, Any]]] = []
         self._names: dict[tuple[str, ...], bytes] = {}
@@ -112,7 +106,6 @@ class CopiedInserts:
         return True
 
     def _take(self, stored: bytes, record: dict[str, Any], raw: bytes) -> None:
-        self.count += 1
         self._rows.append((stored, raw))
         self._fresh.append((stored, record))
         expiry = expiry_of(raw)
@@ -237,12 +230,4 @@ class CopiedInserts:
     def end(self) -> Iterator[None]:
         """Store the index entries of all that is stored. In short steps."""
         for run in self._runs:
-            if run not in self._left_out:
-                yield from write_run(self._writes, run)
-
-    def finish(self) -> Iterator[None]:
-        """The same, and nothing more is taken."""
-        yield from self.end()
-        for run in self._left_out:
-            assert self._deferred is not None
-            yield from self._deferred.add(run.index, (yield from run.merged()))
+            yield from write_run(self._writes, run)

@@ -21,7 +21,6 @@ from svc.store.replication_state import StreamHint
 from svc.store.values.keys import after
 from svc.store.writing.copied_inserts import CopiedInserts
 from svc.store.writing.copied_write import BadCopy, CopiedRecord, CopyWriteSet
-from svc.store.writing.deferred_indexes import FEW, WORTHWHILE, DeferredBatch, DeferredIndexes
 from svc.store.writing.long_write import LongWrite
 from svc.store.writing.remote_transaction import INCARNATION_BYTES, Origin
 
@@ -166,51 +165,20 @@ class _Applying:
         self.own_streams = own_streams
         found = progress_of(database)
         self.at = found if found is not None and found.copy == copy else CopyProgress(copy)
-        self.deferred: DeferredIndexes | None = None  # of the table whose records are under way
-        self.inserted = 0  # records of that which are new here
         self._pieces = pieces
         self._rows: list[Row] = []
         self._loaded = -1
 
     async def run(self, tell: Callable[[int], object]) -> None:
         is_done = False
-        try:
-            while not is_done:
-                work = _Batch(self)
-                write = _CopyLongWrite(self.database, work)
-                work.is_over = write.is_over
-                await write.run()
-                await asyncio.sleep(0)  # in which those run that are admitted now
-                if work.deferred is not None:
-                    work.deferred.keep()
-                self.at, self.inserted, is_done = work.at, work.inserted, work.is_done
-                tell(self.at.piece)
-                if work.ends_deferring:
-                    await self._build_indexes()
-                elif self.deferred is None:
-                    self._defer_indexes()
-        finally:
-            if self.deferred is not None:
-                self.deferred.close()
-
-    def _defer_indexes(self) -> None:
-        """From here on leave indexes of the table out, if its records are many, and all but a few are new (`deferred_indexes`)."""
-        table = self.database.tables.get(self.at.table)
-        if table is None or self.inserted < WORTHWHILE or table.entry_count(self.database.snapshot()) > self.inserted + FEW:
-            return
-        try:
-            self.deferred = DeferredIndexes(table)
-        except OSError as error:
-            logger.warning("indexes of %s are maintained while it is copied: %s", table.name, error)
-
-    async def _build_indexes(self) -> None:
-        deferred, self.deferred, self.inserted = self.deferred, None, 0
-        if deferred is not None:
-            try:
-                if deferred.table.is_there:
-                    await deferred.build(None)
-            finally:
-                deferred.close()
+        while not is_done:
+            work = _Batch(self)
+            write = _CopyLongWrite(self.database, work)
+            work.is_over = write.is_over
+            await write.run()
+            await asyncio.sleep(0)  # in which those run that are admitted now
+            self.at, is_done = work.at, work.is_done
+            tell(self.at.piece)
 
     def rows(self, number: int) -> list[Row]:
         """Of the piece with this number. Raises BadCopy, OSError."""
@@ -233,9 +201,6 @@ class _Batch:
         self.size = _USUAL
         self.at = applying.at
         self.is_done = False
-        self.ends_deferring = False  # the table whose indexes are left out has no more records
-        self.inserted = 0  # see `_Applying`
-        self.deferred: DeferredBatch | None = None
         self.is_over: Callable[[], bool] = lambda: False
         self._applying = applying
         self._inserts: CopiedInserts | None = None
@@ -245,25 +210,18 @@ class _Batch:
 
     def steps(self, write_set: WriteSet) -> Iterator[None]:
         assert isinstance(write_set, CopyWriteSet)
-        self.is_done = self.ends_deferring = False
-        self.inserted = self._applying.inserted
+        self.is_done = False
         self._inserts = None
-        deferred = self._applying.deferred
-        if deferred is not None:
-            self.deferred = DeferredBatch(deferred, write_set)
-            yield from self.deferred.begin()
         at = self.at = msgspec.structs.replace(self._applying.at)
         count = size = 0
         for done in self._steps(write_set, at):
             if done is not None:
                 count += 1
                 size += done
-                if size >= BATCH or self.is_done or self.ends_deferring or self.is_over():
+                if size >= BATCH or self.is_done or self.is_over():
                     break
             yield
         yield from self._end_inserts()
-        if self.deferred is not None:
-            self.deferred.end()
         self.size = max(count, 1)
         self._finish(write_set, at)
 
@@ -283,16 +241,12 @@ class _Batch:
                     yield from self._records(writes, at, table, rows)
                     continue
             else:
-                if self.deferred is not None:
-                    self.ends_deferring = True
-                    yield 0
                 yield from self._end_inserts()
                 if table is not None and not at.removed:
                     yield from self._remove_between(writes, at, table, None)
                     at.removed = True
                 if type(row) is TableRow:
                     at.table, at.stored, at.removed = row.name, b"", False
-                    self.inserted = 0
                     if row.name not in definitions or row.name not in self.database.tables:
                         at.table = ""
                 elif type(row) is RemovedRow and table is not None:
@@ -305,7 +259,7 @@ class _Batch:
         """The records that follow in the piece."""
         inserts = self._inserts
         if inserts is None:
-            inserts = self._inserts = CopiedInserts(writes, table, self.deferred)
+            inserts = self._inserts = CopiedInserts(writes, table)
         here = _next_key(writes.txn, table, at.stored)
         count = size = 0
         while at.row < len(rows) and type(row := rows[at.row]) is RecordRow:
@@ -330,11 +284,10 @@ class _Batch:
         yield size
 
     def _end_inserts(self) -> Iterator[None]:
-        """Nothing follows, or something else."""
+        """Something else is done now."""
         inserts, self._inserts = self._inserts, None
         if inserts is not None:
-            self.inserted += inserts.count
-            yield from inserts.finish()
+            yield from inserts.end()
 
     def _remove_between(self, writes: CopyWriteSet, at: CopyProgress, table: Table, stored: bytes | None) -> Iterator[int]:
         """Remove what is here between the last record and this one, None: to the end of the table."""

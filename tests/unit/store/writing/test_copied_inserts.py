@@ -14,7 +14,6 @@ import pytest
 from svc.clock import FakeClock
 from svc.store.blobs import create_blob
 from svc.store.copy_reader import EndRow, RecordRow, TableRow
-from svc.store.indexes.index import Index
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import LogEntry, decode_entry, encode_any
 from svc.store.schema import Attribute, TableDefinition
@@ -23,7 +22,6 @@ from svc.store.values.validation import Add
 from svc.store.writing.copied_inserts import CopiedInserts
 from svc.store.writing.copied_write import BadCopy
 from svc.store.writing.copy_apply import CopyHead, rows_of
-from svc.store.writing.deferred_indexes import DeferredIndexes
 from tests.support.copies import CopyNode
 
 pytestmark = pytest.mark.programs
@@ -42,15 +40,14 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Pair:
-    """A node that is copied, and the same one twice: `bulk`, and `single`, which takes record by record. `inserted`: records that `bulk` took together.
-    `built`: indexes that it left out."""
+    """A node that is copied, and the same one twice: `bulk`, and `single`, which takes record by record."""
 
     def __init__(self, path: Path, clock: FakeClock, definition: TableDefinition) -> None:
         self.source = CopyNode(path, "a", clock, definition)
         self.other = CopyNode(path, "c", clock, definition)
         self.bulk = CopyNode(path / "bulk", "b", clock, definition)
         self.single = CopyNode(path / "single", "b", clock, definition)
-        self.inserted = self.built = 0
+        self.inserted = 0
 
     def close(self) -> None:
         for node in (self.source, self.other, self.bulk, self.single):
@@ -67,15 +64,8 @@ class Pair:
             self.inserted += is_taken
             return is_taken
 
-        build = DeferredIndexes._build
-
-        async def built(deferred: DeferredIndexes, index: Index, user: str | None) -> bool:
-            self.built += 1
-            return await build(deferred, index, user)
-
         with monkeypatch.context() as patch:
             patch.setattr(CopiedInserts, "add", counted)
-            patch.setattr(DeferredIndexes, "_build", built)
             self.bulk.take(head, pieces)
         with monkeypatch.context() as patch:
             patch.setattr(CopiedInserts, "add", lambda inserts, row: False)
@@ -145,7 +135,6 @@ def test_the_same_as_record_by_record(pair: Pair, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("svc.store.copy_reader.PIECE", chance.choice((100, 5000, 1 << 20)))
     monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", chance.choice((1, 5000, 1 << 20)))
     monkeypatch.setattr("svc.store.writing.copy_apply._TOGETHER", chance.choice((1, 3, 32)))
-    monkeypatch.setattr("svc.store.writing.copy_apply.WORTHWHILE", chance.choice((1, 20, 1000)))
     for _ in range(chance.choice((100, 300))):
         node = chance.choice((pair.source, pair.source, pair.other))
         pair.source.clock.advance(chance.random() / 100)
@@ -168,23 +157,6 @@ def test_the_same_as_record_by_record(pair: Pair, monkeypatch: pytest.MonkeyPatc
     assert pair.inserted > 5
 
 
-def test_indexes_are_left_out_and_built_at_the_end_of_the_table(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svc.store.copy_reader.PIECE", 1000)
-    monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1000)
-    monkeypatch.setattr("svc.store.writing.copy_apply.WORTHWHILE", 20)
-    for number in range(200):
-        pair.source.put(f"k{number * 7 % 200:03}", n=number * 13 % 50, text=str(number), mail=number)
-    pair.source.delete("k100")
-    for node in (pair.bulk, pair.single):
-        node.put("k100", n=1)
-        node.put("k150a", n=2)
-        node.put("x", n=3)
-    pair.copy(monkeypatch)
-    assert pair.built == 4, "all but the unique one"
-    assert content(pair.bulk) == content(pair.single)
-    assert all(index.ready for index in pair.bulk.table.index_list)
-
-
 def test_blobs_and_keys_that_are_cut_are_taken_one_by_one(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.source.put("a" * 600, n=1)
     pair.source.put("b", n=create_blob(b"x" * 50_000))
@@ -193,6 +165,17 @@ def test_blobs_and_keys_that_are_cut_are_taken_one_by_one(pair: Pair, monkeypatc
     pair.copy(monkeypatch)
     assert pair.inserted == 2
     assert content(pair.bulk)["n"] == content(pair.single)["n"]
+
+
+def test_records_that_are_not_in_order_are_refused(pair: Pair) -> None:
+    pair.source.put("a", n=1)
+    pair.source.put("b", n=2)
+    head, pieces = pair.source.pieces()
+    table, first, second, end = [row for piece in pieces for row in rows_of(piece)]
+    for rows in ((second, first), (first, first)):
+        with pytest.raises(BadCopy, match="not in order"):
+            pair.bulk.take(head, [msgspec.msgpack.encode([table, *rows, end])])
+    assert pair.bulk.records() == {}
 
 
 def take(node: CopyNode, head: CopyHead, row: RecordRow, name: str) -> bool:

@@ -206,9 +206,8 @@ def test_those_who_wait_write_between_two_commits(nodes: tuple[CopyNode, CopyNod
     copying.result()
 
 
-@pytest.mark.parametrize("worthwhile", [10, 1 << 20])
 def test_it_goes_on_where_it_was_stopped_while_others_write(
-    nodes: tuple[CopyNode, CopyNode, CopyNode], monkeypatch: pytest.MonkeyPatch, worthwhile: int
+    nodes: tuple[CopyNode, CopyNode, CopyNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b, _ = nodes
     for number in range(300):
@@ -216,7 +215,6 @@ def test_it_goes_on_where_it_was_stopped_while_others_write(
         if number % 3 == 0:
             b.put(f"k{number:03}a", n=1)
     monkeypatch.setattr("svc.store.writing.copy_apply.BATCH", 1)
-    monkeypatch.setattr("svc.store.writing.copy_apply.WORTHWHILE", worthwhile)  # records after which indexes are left out
     monkeypatch.setattr("svc.store.copy_reader.PIECE", 2000)
     head, pieces = a.pieces()
     assert len(pieces) > 2
