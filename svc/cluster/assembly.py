@@ -19,11 +19,10 @@ import msgspec
 from svc.cluster.wire import Body, Head, WireError, decode_body, decode_entry, read_head
 from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
 from svc.store.values.records import COMPRESSED, FORMAT, HAS_EXPIRY, HAS_FILES, PAYLOAD_AT, payload_at
-from svc.store.writing.remote_transaction import RemoteEntry, RemoteTransaction
+from svc.store.writing.remote_transaction import MOST_MS, RemoteEntry, RemoteTransaction
 from svc.trace_context import TRACE_ID_BYTES
 
 MAX_TRANSACTION = 1 << 28  # bytes in memory, about
-MOST_MS = 253_402_300_800_000.0  # the year 10000, which dates of HTTP cannot say
 ENTRY_BYTES = 256  # of an entry in memory besides its parts, about
 NAME_BYTES = 64  # of the name of an attribute
 _WRITES = frozenset((PUT, PATCH))

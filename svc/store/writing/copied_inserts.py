@@ -41,6 +41,7 @@ from svc.store.values.records import COMPRESSED, DAMAGE, HAS_EXPIRY, HAS_FILES, 
 from svc.store.values.records import FORMAT as RECORD_FORMAT
 from svc.store.writing.copied_write import CopiedRecord, CopyWriteSet, check_names, same_payload
 from svc.store.writing.index_runs import IndexRuns, write_run
+from svc.store.writing.remote_transaction import MOST_MS
 from svc.store.writing.remote_write import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ class CopiedInserts:
                 put = found
             value, version = put.value, put.version
             if (
-                not 0 < version < inf
-                or not -inf < put.wall_ms < inf
+                not 0 < version < MOST_MS
+                or not -MOST_MS < put.wall_ms < MOST_MS
                 or value[0] & ~_RECORD_FLAGS
                 or (value[0] & COMPRESSED and payload_size(value) > MOST_BYTES)
             ):

@@ -58,7 +58,7 @@ from svc.store.values.records import (
 )
 from svc.store.writing.record_replay import write_of
 from svc.store.writing.remote_blobs import has_files
-from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
+from svc.store.writing.remote_transaction import MOST_MS, Origin, RemoteEntry, RemoteTransaction
 from svc.store.writing.remote_write import MOST_BYTES, ReadWrite, RemoteWriteSet, key_value
 
 if TYPE_CHECKING:
@@ -128,9 +128,11 @@ class CopiedRecord:
 
 
 def _check_entry(entry: LogEntry) -> None:
-    if entry.kind not in _KINDS or not 0 < len(entry.node.encode()) <= _MAX_NAME or not isfinite(entry.wall_ms):
+    if entry.kind not in _KINDS or not 0 < len(entry.node.encode()) <= _MAX_NAME or not -MOST_MS < entry.wall_ms < MOST_MS:
         raise ValueError("not a write of a record")
-    if not (isfinite(entry.version) and (entry.version > 0 or entry.is_copied)) or (entry.value is None) != (entry.kind in REMOVALS):
+    if not (0 < entry.version < MOST_MS or (entry.is_copied and isfinite(entry.version))) or (entry.value is None) != (
+        entry.kind in REMOVALS
+    ):
         raise ValueError("not a write")
     if entry.value is not None:
         check_names(write_of(entry).data or ())
@@ -150,7 +152,7 @@ def _checked(raw: bytes) -> bytes:
     if raw[0] & ~(_RECORD_FLAGS | HAS_FILES) or payload_size(raw) > MOST_BYTES:
         raise ValueError("not a record")
     expiry = expiry_of(raw)
-    if not (isfinite(version_of(raw)) and version_of(raw) > 0) or not (expiry is None or isfinite(expiry)):
+    if not 0 < version_of(raw) < MOST_MS or not (expiry is None or isfinite(expiry)):
         raise ValueError("not a record")
     return raw
 

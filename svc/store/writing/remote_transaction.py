@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 INCARNATION_BYTES = 8
+MOST_MS = 253_402_300_800_000.0  # before which all times are: the year 10000, which dates of HTTP cannot say
 
 
 class RemoteEntry(msgspec.Struct, array_like=True, gc=False):

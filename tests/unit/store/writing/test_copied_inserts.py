@@ -22,6 +22,7 @@ from svc.store.values.validation import Add
 from svc.store.writing.copied_inserts import CopiedInserts
 from svc.store.writing.copied_write import BadCopy
 from svc.store.writing.copy_apply import CopyHead, rows_of
+from svc.store.writing.remote_transaction import MOST_MS
 from tests.support.copies import CopyNode
 
 pytestmark = pytest.mark.programs
@@ -251,7 +252,9 @@ def test_what_no_node_writes_is_refused(pair: Pair, monkeypatch: pytest.MonkeyPa
         made(right, version=float("nan")),
         made(right, version=-1.0),
         made(right, version=entry.version - 1),
+        made(right, version=MOST_MS),
         made(right, wall_ms=float("inf")),
+        made(right, wall_ms=MOST_MS),
         made(right, node=""),
         made(right, flags=0x20),
         made(right, flags=0x08),
