@@ -446,10 +446,14 @@ def test_versions_exceed_what_was_applied(open_store: Callable[..., Store], cloc
 def test_a_local_write_of_the_same_turn_is_newer(turns: Turns, database: Database) -> None:
     """It replaces what was applied, though that is not committed yet."""
     store, ahead = turns.store, START + 300_000
+    database.on_commit.append(lambda *_: None)  # for which entries are kept
     task = turns.start(apply_remote(database, A, [puts(1, ahead, "x", place="theirs")]))
-    while not database.entries:
+    for _ in range(100):
         turns.loop.call_soon(turns.loop.stop)
         turns.loop.run_forever()
+        if database.entries:
+            break
+    assert database.entries, "it is applied, and not committed yet"
     Queue(database.tables["Seat"]).put("x", place="ours")
     store.commit_turn()
     turns.until(task.done)
