@@ -55,7 +55,8 @@ def test_deployments(servers: list[Process], tmp_path: Path) -> None:
     assert versions() == [2, 2] and area(first) == before
     record = second.operate("list_deployments", limit=1).json()["deployments"][0]
     assert record["status"] == "rolled_back" and record.keys().isdisjoint({"owner", "root", "loads"})
-    assert [process.operate("get_status").json()["restartRequired"] for process in servers] == [False, False]
+    # Files that had changed and are as before: the watching has to look at them once more.
+    wait_until(lambda: [process.operate("get_status").json()["restartRequired"] for process in servers] == [False, False])
 
     answer = deploy(second, version(4), restart=False)
     assert answer.status_code == 200 and versions() == [2, 2]
