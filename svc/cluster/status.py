@@ -61,6 +61,7 @@ def _socket(replication: Replication, peer: Peer, inbox: Inbox, latency: float |
         "lastSendTime": _http_date(outbox.sent_at or None),
         "lag": _lag(positions.here),
         "lagThere": _lag(positions.there),
+        "uniqueConflicts": inbox.figures.conflicts,
     }
     if outbox.published >= 0 and outbox.published < outbox.database.log.newest_lsn(outbox.database.snapshot()):
         found["sendingMessage"] = True

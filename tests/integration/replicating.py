@@ -19,6 +19,7 @@ LOGIN = {"username": "admin", "password": PASSWORD}
 SCHEMA = """
 type Item @table @export { id: ID @primaryKey  n: Int @indexed  text: String  file: Blob }
 type Own @table(replicate: false) @export { id: ID @primaryKey }
+type Member @table @export { id: ID @primaryKey  mail: String @unique }
 """
 
 

@@ -45,10 +45,14 @@ def aggregated(node: Node) -> set[str]:
 
 def missing_there(node: Node, other: str) -> int:
     """Entries of `data`."""
-    connections = {each["name"]: each["database_sockets"] for each in node.operate(operation="cluster_status")["connections"]}
-    (data,) = [each for each in connections[other] if each["database"] == "data"]
-    found = data["lagThere"]["entries"]
+    found = sockets(node, other)["data"]["lagThere"]["entries"]
     return -1 if found is None else int(found)
+
+
+def sockets(node: Node, other: str) -> dict[str, Any]:
+    """What `cluster_status` of a node says of another, by database."""
+    (found,) = [each for each in node.operate(operation="cluster_status")["connections"] if each["name"] == other]
+    return {each["database"]: each for each in found["database_sockets"]}
 
 
 def are_equal(nodes: list[Node]) -> bool:
@@ -111,6 +115,24 @@ def test_a_node_that_was_killed_catches_up_and_keeps_what_it_wrote(nodes: list[N
     wait_until(lambda: are_equal(nodes) and a.items()["counter"]["n"] == 102)
     assert a.items()["late"]["n"] == 7 and len(a.items()) == 52
     wait_until(lambda: missing_there(a, "b") == missing_there(c, "b") == 0)
+
+
+def test_a_unique_value_that_two_nodes_have_accepted_is_counted(start: Start) -> None:
+    a, b = start("a"), start("b")
+    b.join(a)
+    assert a.http.put("/Member/1", json={"mail": "one"}).status_code == 204
+    wait_until(lambda: b.http.get("/Member/1").status_code == 200)
+    b.kill()
+    assert a.http.put("/Member/2", json={"mail": "both"}).status_code == 204
+    a.kill()
+    b.start()
+    assert b.http.put("/Member/3", json={"mail": "both"}).status_code == 204
+    a.start()
+    for node, other in ((a, "b"), (b, "a")):
+        wait_until(lambda: len(node.http.get("/Member/?mail=both").json()) == 2)  # noqa: B023
+        wait_until(lambda: sockets(node, other)["data"]["uniqueConflicts"] == 1)  # noqa: B023
+        assert node.http.put("/Member/4", json={"mail": "both"}).status_code == 409
+        wait_until(lambda: "one value of the unique attribute Member.mail" in node.process.logged(), node.process.logged)  # noqa: B023
 
 
 def test_of_several_instances_one_replicates_and_another_takes_over(start: Start) -> None:
