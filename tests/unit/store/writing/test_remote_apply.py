@@ -6,6 +6,8 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
 from math import inf, nan, nextafter
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from svc.store.backup.restore import _renew_incarnation
 from svc.store.integrity.check import check_database
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.replication_state import StreamHint
-from svc.store.schema import Attribute, TableDefinition
+from svc.store.schema import Attribute, Relationship, TableDefinition
 from svc.store.values.keys import KEPT_BYTES, encode_key
 from svc.store.values.records import HAS_FILES, encode, encode_payload, frame
 from svc.store.writing import long_write, remote_apply
@@ -26,7 +28,7 @@ from svc.store.writing.remote_apply import AppliedUpTo, apply_remote
 from svc.store.writing.remote_transaction import Origin, RemoteEntry, RemoteTransaction
 from svc.store.writing.remote_write import MissingTables, RefusedTransaction
 from tests.support.fakes import TickingClock
-from tests.support.remote import START, Add, entry, origin, stored, transaction
+from tests.support.remote import KEY, START, Add, entry, origin, stored, transaction
 from tests.unit.store.conftest import SEAT
 from tests.unit.store.writing.test_long_write import Turns
 from tests.unit.store.writing.test_queued_writes import Queue
@@ -272,6 +274,47 @@ def test_values_that_are_not_unique(turns: Turns, store: Store, database: Databa
     assert (conflict.table, conflict.attribute, conflict.key, conflict.other) == ("User", "mail", encode_key("other"), encode_key("own"))
     assert record(turns, "own", "User") is not None and record(turns, "other", "User") is not None
     store.check()
+
+
+@pytest.mark.parametrize("on_delete", ["cascade", "setNull"])
+@pytest.mark.parametrize("late", [False, True])
+def test_every_order_of_arrival_of_what_a_deletion_has_taken_along(
+    turns: Turns, store: Store, database: Database, on_delete: str, late: bool
+) -> None:
+    """A node deletes a parent and, in the same transaction, what its `onDelete` has made of the child; others write to both before or after that."""
+    parents = TableDefinition("Parent", attributes=(Attribute(KEY, "ID", primary_key=True),), primary_key=KEY)
+    owner = Attribute("owner", "Parent", relationship=Relationship("Parent", "parent", None, on_delete))
+    parent = Attribute("parent", "ID", indexed=True)
+    children = replace(parents, name="Child", attributes=(*parents.attributes, parent, Attribute("n", "Int"), owner))
+    database.define_table(parents)
+    database.define_table(children)
+    transactions = []
+    for place, order in enumerate(permutations("abc")):
+        up, child, unknown = f"p{place}", f"c{place}", f"u{place}"
+        taken = entry(DELETE, child, None, "Child") if on_delete == "cascade" else entry(PATCH, child, {"parent": None}, "Child")
+        put = [entry(PUT, up, {}, "Parent"), entry(PUT, child, {"parent": up, "n": 1}, "Child")]
+        written = {
+            "a": [(START, put), (START + 10, [entry(DELETE, up, None, "Parent"), taken])],
+            "b": [(START + (20 if late else 5), [entry(PATCH, child, {"n": 2}, "Child")])],
+            "c": [(START + 6, [entry(PUT, unknown, {"parent": up, "n": 3}, "Child")])],
+        }
+        for node in order:
+            for number, (version, entries) in enumerate(written[node]):
+                lsn = 1 + 10 * place + 5 * number
+                transactions.append((origin(node), transaction(lsn, version + place / 1000, entries)))
+    for sender, each in transactions:
+        assert apply(turns, sender, each).refused is None
+    left: dict[str, Any] | None = {"parent": None, "n": 2}
+    if on_delete == "cascade":  # a patch that is newer than a deletion begins with nothing
+        left = {"n": 2} if late else None
+    for place in range(6):
+        assert record(turns, f"p{place}", "Parent") is None
+        expected = None if left is None else {**left, KEY: f"c{place}"}
+        assert record(turns, f"c{place}", "Child") == expected
+        assert record(turns, f"u{place}", "Child") == {KEY: f"u{place}", "parent": f"p{place}", "n": 3}, (
+            "it was not there where the parent was deleted"
+        )
+    check(store)
 
 
 def test_a_large_transaction(turns: Turns, database: Database) -> None:
