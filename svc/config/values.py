@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from svc.config.addresses import parse_listen_addresses, parse_networks
 from svc.config.hosts import HostPattern, Network, parse_hosts
+from svc.config.mail_address import parse_mailbox
 
 if TYPE_CHECKING:
     from svc.config.setting import Setting
@@ -226,6 +227,7 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "hosts": _hosts,
     "addresses": _addresses,
     "networks": _networks,
+    "mailbox": lambda value, setting, root: parse_mailbox(value),
     "duration": _duration,
     "size": lambda value, setting, root: parse_size(value),
     "rotation size": _rotation_size,
@@ -299,7 +301,7 @@ def cast_text(text: str, kind: str) -> Any:
     plain = text.strip()
     if plain in ("undefined", "null"):
         return None
-    if kind in ("string", "table", "path", "choice", "level"):
+    if kind in ("string", "table", "path", "choice", "level", "mailbox"):
         return text
     if plain.lower() in ("true", "false"):
         return plain.lower() == "true"

@@ -31,10 +31,11 @@ SCHEDULER_HISTORY_TABLE = "svc_scheduler_history"
 DURABLE_SESSION_TABLE = "svc_durable_session"
 SESSION_WILL_TABLE = "svc_session_will"
 TICKET_TABLE = "svc_ticket"
+MAIL_TABLE = "svc_mail"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
-# token that changed the password last (`User.login_id`).
-USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
+# token that changed the password last (`User.login_id`). `body`: the texts of mails, which have codes in them.
+USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token", "body"})
 
 
 def node_certificate_name(node: str) -> str:
@@ -253,6 +254,26 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("session", "String"),
         Attribute("owner", "String"),
         Attribute("properties", "Bytes"),
+        audit=False,
+        replicate=False,
+    ),
+    # `mail.outbox` says what each attribute is. Times in ms.
+    _table(
+        MAIL_TABLE,
+        _key("id"),
+        Attribute("message_id", "String"),
+        Attribute("application", "String"),
+        Attribute("template", "String"),
+        Attribute("to", "String"),
+        Attribute("recipient", "String", indexed=True),
+        Attribute("subject", "String"),
+        Attribute("body", "Bytes"),
+        Attribute("status", "String", indexed=True),
+        Attribute("created", "Float"),
+        Attribute("due", "Float", indexed=True),
+        Attribute("attempts", "Int"),
+        Attribute("ended", "Float"),
+        Attribute("error", "String"),
         audit=False,
         replicate=False,
     ),

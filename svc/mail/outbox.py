@@ -1,0 +1,167 @@
+"""The outbox: mails that wait to be sent, those given up, and for an hour those that were sent (spec: rows §2.5).
+
+A mail is a row of `system.svc_mail`, written in the transaction that causes it: undone with it, on the disk with it. What becomes of it is `sender`'s.
+
+    waiting --accepted by the server--> sent (an hour, without its texts)
+       |  ^-- refused for now ---|
+       '----refused for good, or a day old--> given_up (30 days) --retried--> waiting
+
+    kept: with `svc dev`, which sends nothing, for a day
+
+    id           of the row; with the domain of the sender it is the Message-ID, which stays the same however often the mail is sent
+    message_id   that, with its brackets
+    application  whose code asked for it, "" for svc
+    template     that it was made from, "" without one
+    to, subject  as the mail has them; `recipient`: the former in lower case, by which mails to one address are counted
+    body         subject, text and HTML as JSON, sealed (`sealing`); null when the mail was sent
+    status       as above
+    created      when it was added; `due`: when it is tried next, null if it is not; `ended`: when it was sent or given up. All ms since the epoch
+    attempts     how often it was tried; `error`: what the server said to the last attempt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from svc.clock import Clock
+from svc.config.mail_address import parse_address
+from svc.errors import ClientError, Overloaded, Problem
+from svc.mail.sealing import Seal, SealBroken
+from svc.store.system import MAIL_TABLE, SYSTEM
+from svc.store.values.keys import index_key
+from svc.store.values.records import decode
+
+if TYPE_CHECKING:
+    from svc.store import Store, Table, Transaction
+    from svc.store.env import Txn
+
+WAITING, SENT, GIVEN_UP, KEPT = "waiting", "sent", "given_up", "kept"
+
+MAX_SUBJECT = 500  # characters
+MAX_BODY = 1 << 20  # bytes of text and HTML together
+MAX_ROWS = 100_000  # in the table; further mails are refused
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+SENT_MS = HOUR_MS  # that rows of sent mails stay, so that those to one address can be counted
+GIVEN_UP_MS = 30 * DAY_MS
+KEPT_MS = DAY_MS  # of `svc dev`
+MAX_ERROR = 1000  # characters of what a server has said
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMail:
+    """`to`: the address of one mailbox. `subject`: one line. `html` None: the mail has its text only."""
+
+    to: str
+    subject: str
+    text: str
+    html: str | None = None
+
+
+class Outbox:
+    """The rows of one node. Used on the thread of the loop."""
+
+    def __init__(self, store: Store, seal: Seal, clock: Clock, *, domain: str, is_sent: bool = True) -> None:
+        """`domain`: of Message-IDs. `is_sent`: False: mails are kept, and never sent."""
+        self._store = store
+        self._seal = seal
+        self._clock = clock
+        self._domain = domain
+        self._is_sent = is_sent
+
+    @property
+    def table(self) -> Table:
+        return self._store.databases[SYSTEM].tables[MAIL_TABLE]
+
+    def now_ms(self) -> int:
+        return int(self._clock.wall() * 1000)
+
+    # --- adding --------------------------------------------------------------------------------------------------------------------------
+
+    def add(self, mail: OutgoingMail, transaction: Transaction, *, application: str = "", template: str = "") -> str:
+        """Add a row to what a transaction writes: the mail is sent when that is committed, and never if it is not. Returns its Message-ID.
+
+        Raises ClientError: `BAD_ADDRESS`, `BAD_SUBJECT`, 413 for a mail of more than MAX_BODY; Overloaded when too many wait.
+        """
+        to = checked_address(mail.to)
+        _check_subject(mail.subject)
+        body = msgspec.json.encode({"subject": mail.subject, "text": mail.text, "html": mail.html})
+        if len(body) > MAX_BODY:
+            raise ClientError(f"A mail has {MAX_BODY} bytes at most, its text and HTML together", 413)
+        table = self.table
+        if table.entry_count(table.database.snapshot()) >= MAX_ROWS:
+            raise Overloaded("Too many mails wait to be sent")
+        row, now = self._store.uuids.new(), self.now_ms()
+        message_id = f"<{row}@{self._domain}>"
+        record: dict[str, Any] = {
+            "id": row,
+            "message_id": message_id,
+            "application": application,
+            "template": template,
+            "to": to,
+            "recipient": to.lower(),
+            "subject": mail.subject,
+            "body": self._seal.close(body, row),
+            "status": WAITING if self._is_sent else KEPT,
+            "created": now,
+            "due": now if self._is_sent else None,
+            "attempts": 0,
+        }
+        transaction.put(table, row, record, expires_at=None if self._is_sent else now + KEPT_MS)
+        return message_id
+
+    def check_rate(self, address: str, most: int) -> None:
+        """Raise Problem 429 `TOO_MANY_MAILS` if `most` mails to an address were added within an hour."""
+        table, txn = self.table, self.table.database.snapshot()
+        key, since, found = index_key(checked_address(address).lower()), self.now_ms() - HOUR_MS, 0
+        for _, stored in table.indexes["recipient"].scan(txn, key, key + b"\0", reverse=True):  # newest first: ids grow with time
+            raw = table.get_by(stored, txn)
+            if raw is None:
+                continue
+            if decode(raw)["created"] < since:
+                return
+            found += 1
+            if found >= most:
+                raise Problem(f"Too many mails to one address: {most} an hour", 429, "TOO_MANY_MAILS", headers=(("Retry-After", "600"),))
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------------
+
+    def record(self, row: str) -> dict[str, Any] | None:
+        """The row of this id, its texts sealed; None if there is none."""
+        raw = self.table.get_raw(row)
+        return None if raw is None else decode(raw)
+
+    def mail_of(self, record: dict[str, Any]) -> OutgoingMail:
+        """The mail of a row. Raises SealBroken if it cannot be read, or was sent."""
+        sealed = record.get("body")
+        if not isinstance(sealed, bytes):
+            raise SealBroken
+        body = msgspec.json.decode(self._seal.open(sealed, record["id"]))
+        return OutgoingMail(record["to"], body["subject"], body["text"], body["html"])
+
+    def iter_with(self, status: str, txn: Txn | None = None, *, newest_first: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows of this status, oldest first."""
+        table = self.table
+        txn = table.database.snapshot() if txn is None else txn
+        key = index_key(status)
+        for _, stored in table.indexes["status"].scan(txn, key, key + b"\0", reverse=newest_first):
+            raw = table.get_by(stored, txn)
+            if raw is not None:
+                yield decode(raw)
+
+
+def checked_address(address: object) -> str:
+    """The address in the form that it is stored in. Raises ClientError 400 `BAD_ADDRESS`."""
+    try:
+        return parse_address(address)
+    except ValueError as error:
+        raise ClientError(f"The address {error}", code="BAD_ADDRESS") from None
+
+
+def _check_subject(subject: object) -> None:
+    if not isinstance(subject, str) or len(subject) > MAX_SUBJECT or not subject.isprintable():
+        raise ClientError(f"The subject of a mail is one line of {MAX_SUBJECT} characters at most", code="BAD_SUBJECT")
