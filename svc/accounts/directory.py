@@ -120,7 +120,9 @@ class Accounts:
     def is_member(self, user: User) -> bool:
         """Whether the user has an account of the application: not an operator, for example."""
         role = user.role
-        return not user.super_user and ((role is not None and role.role == self.settings.role) or self.table.get_raw(user.username) is not None)
+        return not user.super_user and (
+            (role is not None and role.role == self.settings.role) or self.table.get_raw(user.username) is not None
+        )
 
     def profile(self, user: User) -> dict[str, Any]:
         """What `GET /accounts/me` tells: the own record, the role, and what the user may do."""
@@ -277,9 +279,7 @@ class Accounts:
             await self.remove(user.username)
             raise
 
-    async def _make(
-        self, values: dict[str, Any], stored: str | None, collect: Collect, role: str | None = None
-    ) -> User:
+    async def _make(self, values: dict[str, Any], stored: str | None, collect: Collect, role: str | None = None) -> User:
         """Write user and record. `collect(transaction, txn, user)`: what belongs to it, decided with the writer of the system database. `role`: as of
         `sign_up`."""
         table, directory = self.table, self.parts.directory
@@ -539,7 +539,10 @@ class Accounts:
         wait = limit.wait(network)
         if wait > 0:
             raise Problem(
-                "Too many sign-ups from your network: try again later", 429, "TOO_MANY_SIGN_UPS", headers=(("Retry-After", str(int(wait) + 1)),)
+                "Too many sign-ups from your network: try again later",
+                429,
+                "TOO_MANY_SIGN_UPS",
+                headers=(("Retry-After", str(int(wait) + 1)),),
             )
         limit.count(network)
         self._tell(SIGN_UP_LIMIT, network)

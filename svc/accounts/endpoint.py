@@ -113,6 +113,9 @@ class AccountsApi:
         made: Response = await answer if inspect.isawaitable(answer) else answer
         return made
 
+    def problem(self, error: Problem, request: Request, request_id: str) -> Response:
+        return problem_response(error, self._responses.types, request, request_id)
+
     def require_writer(self, request: Request) -> None:
         """Raise NotAcceptable before anything happens if the answer could not be encoded."""
         preferences = self._responses.preferences(request)
@@ -248,7 +251,7 @@ class ActionEndpoint:
         require_length(request)
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
-        return problem_response(error, self._api._responses.types, request, request_id)
+        return self._api.problem(error, request, request_id)
 
 
 class OwnAccountEndpoint:
@@ -290,7 +293,14 @@ class OwnAccountEndpoint:
         require_length(request)
 
     def problem(self, error: Problem, request: Request, request_id: str = "") -> Response:
-        return problem_response(error, self._api._responses.types, request, request_id)
+        return self._api.problem(error, request, request_id)
+
+
+def endpoints(api: AccountsApi) -> dict[str, ActionEndpoint | OwnAccountEndpoint]:
+    """By path."""
+    found: dict[str, ActionEndpoint | OwnAccountEndpoint] = {path: ActionEndpoint(path, api) for path in ACTIONS}
+    found[ME] = OwnAccountEndpoint(api)
+    return found
 
 
 def require_length(request: Request) -> None:

@@ -228,5 +228,3 @@ def _as_text(value: Any) -> str:
 
 def _short(value: Any) -> str:
     return value[:_LONGEST_SHOWN] if isinstance(value, str) else ""
-
-

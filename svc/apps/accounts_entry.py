@@ -135,7 +135,7 @@ def _type_fault(definition: TableDefinition, settings: AccountSettings, parts: A
 
 
 def _attribute_faults(definition: TableDefinition, settings: AccountSettings) -> list[tuple[tuple[str, ...], str]]:
-    faults = []
+    faults: list[tuple[tuple[str, ...], str]] = []
     for name in settings.attributes or ():
         attribute = definition.attribute(name)
         if attribute is None:
@@ -146,7 +146,10 @@ def _attribute_faults(definition: TableDefinition, settings: AccountSettings) ->
         faults += [
             (("attributes",), f"attributes: {attribute.name} of {definition.name} is required, so those who sign up must be able to set it")
             for attribute in definition.attributes
-            if attribute.required and not attribute.default and not reserved(definition, attribute) and attribute.name not in settings.attributes
+            if attribute.required
+            and not attribute.default
+            and not reserved(definition, attribute)
+            and attribute.name not in settings.attributes
         ]
     return faults
 
@@ -161,7 +164,9 @@ async def _mails(context: EntryContext, parts: AccountParts, settings: AccountSe
     from svc.mail.templates import TemplateFault
 
     if not settings.url:
-        context.status.warn(f"{await place_of(context, ())}links in mails begin with {parts.address}: set url to what people have in their browsers")
+        context.status.warn(
+            f"{await place_of(context, ())}links in mails begin with {parts.address}: set url to what people have in their browsers"
+        )
     mails = AccountMails(parts.outbox, settings, context.app.name, context.app.directory, settings.url or parts.address)
     try:
         await context.runtime.in_thread(mails.compile)
@@ -210,4 +215,3 @@ async def place_of(context: EntryContext, path: tuple[str, ...]) -> str:
         return line_of_path(text, (context.key, *path))
 
     return f"{CONFIG_FILE}{await context.runtime.in_thread(read)}: "
-

@@ -324,7 +324,7 @@ class Pages(ResponseBuilder):
     def statement(self, request: Request, form: StatementForm) -> Any:
         """The form for SQL."""
         fault = form.fault
-        values = {
+        values: dict[str, Any] = {
             "text": form.text,
             "parameters": form.parameters,
             "fault": "" if fault is None else shortened(fault.message, _LONGEST_DETAIL),
