@@ -2,17 +2,19 @@
 
 All files are parsed first, references are resolved over the union of their types, and the definitions come in sorted path order (§1.4).
 A file with a syntax error fails as a whole (§1.7). Any other error fails the declaration it is in, so that this table stays as it was;
-other declarations go on. What this version keeps in the definition but does not act on yet is a warning that names the directive.
+other declarations go on. If a rule about rows is at fault, or cannot be applied for another one, nothing is (spec: rows §1.9). What this
+version keeps in the definition but does not act on yet is a warning that names the directive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from svc.apps.schema_declaration import DeclaredType, SchemaFault
 from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_resolver import KnownTypes, Resolver
+from svc.apps.schema_rules import ROLES, NamedRole, is_rule
 from svc.apps.schema_syntax import EnumDeclaration, SourcePosition, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
 from svc.store.schema import TableDefinition
@@ -20,10 +22,14 @@ from svc.store.schema import TableDefinition
 
 @dataclass(slots=True)
 class SchemaResult:
-    """`definitions`: what may be applied. `faults`: in order of the files' paths and of the phases of reading."""
+    """`definitions`: what may be applied. `faults`: in order of the files' paths and of the phases of reading. `roles`: that rules name.
+
+    `ends_load`: rules about rows could not be applied, so nothing else of the application may be."""
 
     definitions: list[TableDefinition] = field(default_factory=list)
     faults: list[SchemaFault] = field(default_factory=list)
+    roles: list[NamedRole] = field(default_factory=list)
+    ends_load: bool = False
 
     @property
     def warnings(self) -> list[str]:
@@ -49,7 +55,8 @@ def load_schema_files(
         try:
             declarations = parse_schema(text)
         except SchemaError as error:
-            result.faults.append(SchemaFault(path, error.message, SourcePosition(error.line, error.column), True))
+            hides_rules = "@allow" in text  # which of the tables are to have some is not known
+            result.faults.append(SchemaFault(path, error.message, SourcePosition(error.line, error.column), True, ends_load=hides_rules))
             continue
         directory = url_directory if isinstance(url_directory, str) else url_directory.get(path, "")
         for declaration in declarations:
@@ -60,8 +67,23 @@ def load_schema_files(
             elif isinstance(declaration, EnumDeclaration):
                 enums.add(path, declaration)
             else:
-                message = f"{declaration.kind} {declaration.name}".rstrip() + " declares no table, structure or enum and was ignored"
+                what = f"{declaration.kind} {declaration.name}".rstrip()
+                message = f"{what} declares no table, structure or enum and was ignored"
                 result.faults.append(SchemaFault(path, message, declaration.position, False))
+                for directive in filter(is_rule, declaration.directives):
+                    message = f"@allow of the {what} would be ignored: put it on the type with @table"
+                    result.faults.append(SchemaFault(path, message, directive.position, True, ends_load=True))
     enums.read({draft.name for draft in drafts})
     result.definitions += Resolver(drafts, enums, known_types or {}).resolve()
+    result.roles += [named for draft in drafts for named in _named_roles(draft)]
+    result.ends_load = any(fault.ends_load for fault in result.faults) or any(draft.rejected and draft.rules for draft in drafts)
+    if result.ends_load:
+        result.definitions.clear()
     return result
+
+
+def _named_roles(draft: DeclaredType) -> Iterator[NamedRole]:
+    for rule in draft.rules:
+        position = rule.position(ROLES)
+        for name in rule.allow.roles or ():
+            yield NamedRole(name, draft.name, f"{draft.path}:{position.line}:{position.column}")
