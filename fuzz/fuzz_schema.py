@@ -57,8 +57,8 @@ def check(data: bytes) -> None:
     assert load_schema_files(reversed(files), url_directory="app") == result
     for fault in result.faults:
         lines = lines_of(dict(files)[fault.path])
-        assert 1 <= fault.place.line <= len(lines), fault
-        assert 1 <= fault.place.column <= len(lines[fault.place.line - 1]) + 1, fault
+        assert 1 <= fault.position.line <= len(lines), fault
+        assert 1 <= fault.position.column <= len(lines[fault.position.line - 1]) + 1, fault
         str(fault).encode()
     addresses = [(definition.database, definition.name) for definition in result.definitions]
     assert len(set(addresses)) == len(addresses)
@@ -96,7 +96,7 @@ def check_syntax(text: str) -> None:
     for declaration in declarations:
         if isinstance(declaration, TypeDeclaration):
             for item in (declaration, *declaration.fields):
-                assert lines[item.place.line - 1].startswith(item.name, item.place.column - 1), item
+                assert lines[item.position.line - 1].startswith(item.name, item.position.column - 1), item
 
 
 def lines_of(text: str) -> list[str]:
