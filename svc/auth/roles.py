@@ -218,7 +218,8 @@ class Role:
         if known is not None and known[1] == version and known[0] is database:
             return known[2]
         found = not self.super_user and any(
-            table.definition.allow and row_conditions(table.definition.allow, self.role) is not None for table in list(database.tables.values())
+            table.definition.allow and row_conditions(table.definition.allow, self.role) is not None
+            for table in list(database.tables.values())
         )
         self._narrowed[database.name] = (database, version, found)
         return found

@@ -70,7 +70,7 @@ class RowGuard:
             allowed = _allows(view, "create", txn, (stored, after), {NEW: (stored, after)})
         else:
             records = {OLD: (stored, before), NEW: (stored, after)}
-            allowed = all([_allows(view, "update", txn, pair, records) for pair in records.values()])
+            allowed = all(_allows(view, "update", txn, pair, records) for pair in records.values())
         if not allowed:
             raise self._refusal(table, "create" if before is None else "update")
 

@@ -3,17 +3,17 @@
 A rule is a condition of the query language in which values may stand for something that is known when it is asked:
 
     owner==$user.username | project.members==$user.username        the caller's name, as `Viewer` gives it
-    $new.owner==$old.owner & state!=published                       a record as it was, and as it becomes
+    $new.owner==$old.owner & state!=published                       a record as it was, and as it becomes: unchanged
     until=gt=$now
 
 `parse_rule` reads one, once. `Rule.bound` puts values in and gives an ordinary condition, which is resolved, planned and tested like that of a query: so what a
-rule means is what a query means. A value that the caller does not have makes its comparison false, also `!=`; one that is a list stands for each of its elements.
+rule means is what a query means. A value that the caller does not have makes its comparison false, also `!=`; one that is a list stands for each element.
 `string:$user` is text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,15 @@ from svc.store.schema import ACTIONS
 from svc.store.values.records import MISSING
 
 if TYPE_CHECKING:
-    from svc.query.tables import AnyTable
+    pass
 
 OLD, NEW = "$old", "$new"
 NOW = "now"
 MAX_RULE = 4096  # characters
 MAX_ELEMENTS = 1000  # of a list that a value stands for
 _RECORDS_OF = {"read": (), "create": (NEW,), "update": (OLD, NEW), "delete": (OLD,)}  # by action
+
+_EQUALITIES = frozenset((Comparator.EQUALS, Comparator.NOT_EQUAL))
 
 Values = Callable[[str], object]
 """The value of a name (`username`, `role`, `claims.team`, `now`, an attribute of the account's record); MISSING if the caller has none."""
@@ -53,7 +55,9 @@ class Rule:
         self.node = node
         conditions = [] if isinstance(node, bool) else list(iter_conditions(node))
         names = [name for condition in conditions for value in _parts(condition) if (name := value_name(value)) is not None]
-        self.compares = any(condition.path[0] in (OLD, NEW) for condition in conditions) or any(name.startswith((OLD, NEW)) for name in names)
+        self.compares = any(condition.path[0] in (OLD, NEW) for condition in conditions) or any(
+            name.startswith((OLD, NEW)) for name in names
+        )
         self.values = frozenset(name for name in names if not name.startswith("$"))
 
     def __repr__(self) -> str:
@@ -75,7 +79,9 @@ def parse_rule(text: str, action: str) -> Rule:
         return Rule(text, stripped == "true")
     query = parse_query(text)
     if query.where is None or query != Query(query.where):
-        raise QueryError('a rule is a condition, or "true" or "false"; it has no calls such as sort or limit', code="QUERY_SYNTAX", position=0)
+        raise QueryError(
+            'a rule is a condition, or "true" or "false"; it has no calls such as sort or limit', code="QUERY_SYNTAX", position=0
+        )
     for condition in iter_conditions(query.where):
         _check(condition, action, text)
     for inner in _relation_filters(query.where):
@@ -128,7 +134,9 @@ def _check(condition: Condition, action: str, text: str) -> None:
     first = condition.path[0]
     if first.startswith("$"):
         if first not in (OLD, NEW):
-            raise _fault(f"{first} cannot stand before an operator: $user and $now are values, as in owner==$user.username", condition.position, text)
+            raise _fault(
+                f"{first} cannot stand before an operator: $user and $now are values, as in owner==$user.username", condition.position, text
+            )
         if first not in known:
             raise _fault(f"{first} is known in rules about {_actions_with(first)}", condition.position, text)
         if len(condition.path) == 1:
@@ -140,7 +148,11 @@ def _check(condition: Condition, action: str, text: str) -> None:
         record, _, attribute = name.partition(".")
         if not name.startswith("$"):
             if not name or name == "claims" or "" in name.split("."):
-                raise _fault("a value of the caller is written $user.username, $user.role, $user.<attribute> or $user.claims.<name>", condition.position, text)
+                raise _fault(
+                    "a value of the caller is written $user.username, $user.role, $user.<attribute> or $user.claims.<name>",
+                    condition.position,
+                    text,
+                )
         elif record not in (OLD, NEW) or not attribute:
             raise _fault(
                 f"{str(value)[:40]} is not known: there are $user.<name>, $now, $old.<attribute>, $new.<attribute>; text is written string:$...",
@@ -187,6 +199,9 @@ def joined(operator: str, members: list[Filter | bool]) -> Filter | bool:
 
 def _bound_condition(node: Condition, values: Values, records: Records, holds: RecordTest | None) -> Filter | bool:
     found = node
+    if node.comparator in _EQUALITIES and node.path[0] in (OLD, NEW) and (value_name(node.value) or "").startswith("$"):
+        is_same = _same(_value_at(records, node.path), _value(node.value, values, records))
+        return is_same is (node.comparator is Comparator.EQUALS)
     parts = _parts(node)
     if any(value_name(value) is not None for value in parts):
         given = [_value(value, values, records) for value in parts]
@@ -249,11 +264,20 @@ def _value(value: object, values: Values, records: Records) -> object:
         return value
     if not name.startswith("$"):
         return values(name)
-    record, *path = name.split(".")
-    found: object = records.get(record, MISSING)
+    return _value_at(records, name.split("."))
+
+
+def _value_at(records: Records, path: Sequence[str]) -> object:
+    found: object = records
     for step in path:
         found = found.get(step, MISSING) if isinstance(found, Mapping) else MISSING
     return found
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether an attribute is unchanged: a list as a whole; what is missing is null."""
+    one, other = (None if value is MISSING else value for value in (one, other))
+    return type(one) is type(other) and one == other if isinstance(one, bool) or isinstance(other, bool) else one == other
 
 
 def names_of_accounts(rule: Rule) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What is wrong with the rules of a schema, before its tables are defined: names, types of values, operators, rules that lead to themselves (spec: rows §1.9)."""
+"""What is wrong with the rules of a schema, before its tables are defined: names, values, operators, rules that lead to themselves (spec: rows §1.9)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ USER_NAMES = ("username", "role")  # that every account has
 
 @dataclass(frozen=True, slots=True)
 class RuleFault:
-    """One fault, or with `is_warning` something worth knowing. `number`: which of the `@allow`s of the table, from 0. `position`: in the text of the rule, None:
-    it is about the whole."""
+    """One fault, or with `is_warning` something worth knowing. `number`: which of the `@allow`s of the table, from 0. `position`: in the text of the rule,
+    None: it is about the whole."""
 
     table: str
     number: int
@@ -106,7 +106,8 @@ def _check_values(rule: Rule, table: AnyTable, account: TableDefinition | None) 
             first = name.split(".")[0]
             if account is None:
                 raise QueryError(
-                    f"$user.{name} is an attribute of the account's record, and no type is marked @account: there are $user.username, $user.role, $user.claims.<name>",
+                    f"$user.{name} is an attribute of the account's record, and no type is marked @account: there are $user.username, $user.role,"
+                    " $user.claims.<name>",
                     code="UNKNOWN_ATTRIBUTE",
                     position=condition.position,
                 )
@@ -206,6 +207,6 @@ def _recursions(database: DefinedDatabase) -> Iterator[RuleFault]:
             name,
             where[name],
             "read",
-            f"the rule goes through {others}, whose own rules lead back to {name}: it would never end. What a rule refers to is read by the rules of that table;"
-            f" copy the value it needs into {name}, or into a table without such a rule",
+            f"the rule goes through {others}, whose own rules lead back to {name}: it would never end. What a rule refers to is read by the rules of"
+            f" its table; copy the value it needs into {name}, or into a table without such a rule",
         )

@@ -88,8 +88,8 @@ class AnyTable(Protocol):
 
 
 def rule_members(table: AnyTable) -> tuple[Any, ...]:
-    """The conditions that records have to fulfil beside those of a query (`views.TableView.members`): predicates, members of an AND."""
-    return getattr(table, "members", ())
+    """The conditions that records have to fulfil beside those of a query (`views.TableView.rule_members`): predicates, members of an AND."""
+    return getattr(table, "rule_members", ())
 
 
 def is_volatile(table: AnyTable) -> bool:

@@ -2,12 +2,13 @@
 
     view_of(user, table)        the table itself, if nothing of its database is narrowed for the caller
 
-A query is planned for a view in place of its table. The table that a query is about keeps all its records: the rule is one more condition (`TableView.members`), of
-which the planner makes what it makes of any other. Tables that relationships lead to are `RelatedView`s, which leave out what may not be seen wherever records are
-read, so that joins, selections, sort keys and conditions find the rest only. What a rule refers to is read through views, too: it sees what the caller sees.
+A query is planned for a view in place of its table. The table that a query is about keeps all its records: the rule is one more condition
+(`TableView.rule_members`), of which the planner makes what it makes of any other. Tables that relationships lead to are `RelatedView`s, which leave out what
+may not be seen wherever records are read, so that joins, selections, sort keys and conditions find the rest only. What a rule refers to is read through views,
+too: it sees what the caller sees.
 
-Views depend on the values that rules name, and are kept for each caller with the caller's role, as long as definitions are the same. Where a rule names `$now` they
-are made for each query.
+Views depend on the values that rules name, and are kept for each caller with the caller's role, as long as definitions are the same. Where a rule names `$now`
+they are made for each query.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from svc.store.schema import ACTIONS, Attribute
 logger = logging.getLogger("svc.query")
 
 MOST_VIEWERS = 1024  # of one role, after which what is kept of them is forgotten
+STABLE = frozenset(("username", "role"))
 AT_ONCE = 64  # records of a scan that are tested together
 READ: tuple[str, ...] = ("read",)
 Pair = tuple[bytes, bytes]
@@ -49,7 +51,9 @@ class TableRules:
 
     def __init__(self, conditions: RowConditions | None, table: str) -> None:
         texts = {action: None if conditions is None else getattr(conditions, action) for action in ACTIONS}
-        self.by_action = {action: None if some is None else tuple([_parsed(text, action, table) for text in some]) for action, some in texts.items()}
+        self.by_action = {
+            action: None if some is None else tuple([_parsed(text, action, table) for text in some]) for action, some in texts.items()
+        }
 
     def __iter__(self) -> Iterator[Rule]:
         for rules in self.by_action.values():
@@ -177,9 +181,9 @@ class _RelatedTables(Mapping[str, Any]):
 
 
 class TableView:
-    """A table that a caller queries. It reads all records: that `members` hold is for the plan to see to.
+    """A table that a caller queries. It reads all records: that these hold is for the plan to see to.
 
-    `members`: the rule, as the members of an AND, none if nothing is narrowed. What a view does not say itself the table says.
+    `rule_members`: the rule, as the members of an AND, none if nothing is narrowed. What a view does not say itself the table says.
     """
 
     __slots__ = (
@@ -210,7 +214,13 @@ class TableView:
         return self.database.rules.is_volatile
 
     @property
-    def members(self) -> tuple[Predicate, ...]:
+    def is_stable(self) -> bool:
+        """Whether the rules name nothing of the caller but what stays the same as long as the caller's account does."""
+        rules = self.database.rules
+        return not rules.is_volatile and set(rules.values) <= STABLE
+
+    @property
+    def rule_members(self) -> tuple[Predicate, ...]:
         found = self._rule
         if found is None:
             nodes: list[FilterNode | bool] = [self.node(action) for action in self._actions]

@@ -78,8 +78,8 @@ async def bulk_write(
     """Write records to `table`; they belong to it from now on. `records`: one by one, or asynchronously in lists of any length.
 
     `source`: where their values come from, "json" or "native" (`Validator`). `on_batch`: awaited after each commit; what it raises ends the
-    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `write_set.Decide`. `rows`: what rules on rows say. `trace_id`: for the log. A delete takes records too, and
-    looks at nothing but their keys.
+    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `write_set.Decide`. `rows`: what rules on rows
+    say. `trace_id`: for the log. A delete takes records too, and looks at nothing but their keys.
 
     Raises the Problem that hinders all further records: no space, a table that was dropped. Batches before it stay, as they do when the caller
     is cancelled; a batch under way is then there as a whole or not at all.

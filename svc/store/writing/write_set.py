@@ -42,7 +42,7 @@ happens, within its transaction, each time it is carried out; raises what preven
 
 
 class RowGuard(Protocol):
-    """What rules on rows say of the writes of one caller (`query.row_guard`). `stored`, `raw`: the stored key and the record that is there. `txn`: of the write."""
+    """What rules on rows say of the writes of one caller (`query.row_guard`). `stored`, `raw`: key and record, as stored. `txn`: of the write."""
 
     def can_see(self, table: Table, txn: Txn, stored: bytes, raw: bytes) -> bool:
         """Whether the record is there for the caller."""
