@@ -76,10 +76,41 @@ def load_schema_files(
     enums.read({draft.name for draft in drafts})
     result.definitions += Resolver(drafts, enums, known_types or {}).resolve()
     result.roles += [named for draft in drafts for named in _named_roles(draft)]
-    result.ends_load = any(fault.ends_load for fault in result.faults) or any(draft.rejected and draft.rules for draft in drafts)
+    if not _lacks_rules(result, drafts) and any(draft.rules for draft in drafts):
+        _check_rules(drafts, result.definitions, known_types or {})
+    result.ends_load = _lacks_rules(result, drafts)
     if result.ends_load:
         result.definitions.clear()
     return result
+
+
+def _lacks_rules(result: SchemaResult, drafts: Iterable[DeclaredType]) -> bool:
+    """Whether a rule would be missing in what may be applied."""
+    return any(fault.ends_load for fault in result.faults) or any(draft.rejected and draft.rules for draft in drafts)
+
+
+def _check_rules(drafts: Iterable[DeclaredType], definitions: Iterable[TableDefinition], known: KnownTypes) -> None:
+    """Tell the declared types what is wrong with their rules, beside the tables of other applications."""
+    from svc.query.rule_faults import rule_faults  # what only schemas with rules need
+
+    tables: dict[str, dict[str, TableDefinition]] = {}
+    for database, types in known.items():
+        tables[database] = {definition.name: definition for definition in types.values()}
+    for definition in definitions:
+        tables.setdefault(definition.database, {})[definition.name] = definition
+    accounts = [each for each in (*definitions, *[found for types in known.values() for found in types.values()]) if each.account]
+    declared = {(draft.database, draft.definition.name): draft for draft in drafts if draft.definition is not None and draft.rules}
+    for database in dict.fromkeys([database for database, _ in declared]):
+        for fault in rule_faults(tables[database].values(), accounts[0] if accounts else None):
+            draft = declared.get((database, fault.table))
+            if draft is None:  # the application that declares it is told
+                continue
+            message = f"@allow of {draft.name}, {fault.action}: {fault.message}"
+            position = draft.rules[fault.number].position(fault.action, fault.position)
+            if fault.is_warning:
+                draft.warn(message, position)
+            else:
+                draft.fail_rule(message, position)
 
 
 def _named_roles(draft: DeclaredType) -> Iterator[NamedRole]:

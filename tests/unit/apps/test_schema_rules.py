@@ -16,6 +16,8 @@ type Issue @table @export
   @allow(roles: ["moderator"], read: "true", update: "true", delete: "state!=published") {
   id: ID @primaryKey
   owner: ID @indexed
+  public: Boolean @indexed
+  state: String
 }
 """
 
@@ -24,7 +26,7 @@ def load(*texts: str) -> SchemaResult:
     return load_schema_files([(f"{number}.graphql", text) for number, text in enumerate(texts, 1)])
 
 
-def rules(directives: str, fields: str = "id: ID") -> TableDefinition:
+def rules(directives: str, fields: str = "id: ID a: Int @indexed b: Int @indexed") -> TableDefinition:
     result = load(f"type T @table {directives} {{ {fields} }}")
     assert not result.faults and not result.ends_load
     return result.definitions[0]
@@ -213,3 +215,68 @@ def test_roles_that_are_not_there() -> None:
         "a.graphql:1:2: @allow of T is for the role edtor, which does not exist, did you mean 'editor'?",
         "a.graphql:1:2: @allow of T is for the role x, which does not exist",
     ]
+
+
+class TestConditions:
+    """What `svc.query.rule_faults` finds, with its place."""
+
+    PROJECT = "type Project @table { id: ID  members: [ID] @indexed }"
+
+    def test_a_fault_has_the_column_of_the_character(self) -> None:
+        result = load(ISSUE.replace("state==draft", "stat==draft"))
+        assert [str(each) for each in result.faults] == [
+            '1.graphql:3:107: @allow of Issue, delete: stat is not a defined attribute (did you mean "state"?)'
+        ]  # fmt: skip
+        assert result.ends_load and not result.definitions
+
+    def test_a_fault_of_syntax(self) -> None:
+        result = load('type T @table @allow(read: """\n  id==1&(\n""") { id: ID }', self.PROJECT)
+        assert result.errors == [
+            "1.graphql:1:28: @allow of T, read: Unable to parse query, expected a condition but found the end at position 7 in 'id==1&('"
+        ]
+        assert result.ends_load and not result.definitions
+
+    def test_without_an_index_it_is_a_warning(self) -> None:
+        result = load('type T @table @allow(read: "owner==$user.username") { id: ID owner: ID }')
+        assert not result.errors and len(result.definitions) == 1
+        assert result.warnings == [
+            "1.graphql:1:29: @allow of T, read: no index serves the rule, so that queries read all records of T: add @indexed to owner"
+        ]
+
+    def test_tables_of_other_applications_are_known(self) -> None:
+        text = (
+            'type T @table @allow(read: "project.members==$user.username") '
+            '{ id: ID  projectId: ID @indexed  project: Project @relationship(from: "projectId") }'
+        )
+        project = load(self.PROJECT).definitions[0]
+        assert not load_schema_files([("a.graphql", text)], {"data": {"Project": project}}).faults
+        lost = load_schema_files([("a.graphql", text.replace("members", "member"))], {"data": {"Project": project}})
+        assert len(lost.errors) == 1 and lost.ends_load
+        broken = load(text, self.PROJECT.replace("@indexed", "@indexed @check"))
+        assert len(broken.errors) == 2 and broken.ends_load
+
+    def test_rules_that_lead_to_each_other_are_found_whatever_else_is_wrong_elsewhere(self) -> None:
+        def declared(name: str, other: str, rule: str) -> str:
+            return (
+                f'type {name} @table @allow(read: "{rule}") {{ id: ID  n: Int  oId: ID @indexed  o: {other} @relationship(from: "oId") }}'
+            )
+
+        broken = TableDefinition(
+            "X", attributes=load(self.PROJECT).definitions[0].attributes, allow=(Allow(read="gone==1"), Allow(read="("))
+        )
+        files = [("a.graphql", declared("A", "B", "o.n==1")), ("b.graphql", declared("B", "A", "o.n==2"))]
+        result = load_schema_files(files, {"data": {"X": broken}})
+        assert [each.partition(": ")[0] for each in result.errors] == ["a.graphql:1:29", "b.graphql:1:29"]
+        assert "lead back to A" in result.errors[0]
+        assert not load_schema_files(
+            files[:1], {"data": {"X": broken, "B": load(declared("B", "A", "n==2"), self.PROJECT).definitions[0]}}
+        ).errors
+
+    def test_values_of_the_account(self) -> None:
+        person = "type Person @table @account { username: ID  @primaryKey  team: ID }"
+        rule = 'type T @table @allow(read: "team==$user.team") { id: ID  team: ID @indexed }'
+        assert not load(person, rule).faults
+        assert "has no attribute club" in load(person, rule.replace("user.team", "user.club")).errors[0]
+        assert "no type is marked @account" in load(rule).errors[0]
+        account = load(person).definitions[0]
+        assert not load_schema_files([("t.graphql", rule)], {"people": {"Person": account}}).faults
