@@ -15,9 +15,10 @@ from svc.apps.schema_directives import (
     read_directives,
     vector_index,
 )
-from svc.apps.schema_rules import ALLOW, ARGUMENTS, DeclaredRule, is_rule, read_rules
+from svc.apps.schema_rules import ALLOW, DeclaredRule, is_rule, read_rules
 from svc.apps.schema_syntax import Directive, FieldDeclaration, SourcePosition, TypeDeclaration
 from svc.errors import SchemaError
+from svc.query.rule_form import ARGUMENTS
 from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Attribute, Check, Embed, Export, Relationship, TableDefinition, VectorIndex
 from svc.store.values.checks import fault_of_check
 from svc.store.values.computed import fault_of

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from svc.apps.schema_declaration import DeclaredType, SchemaFault
 from svc.apps.schema_enums import EnumTypes
 from svc.apps.schema_resolver import KnownTypes, Resolver
-from svc.apps.schema_rules import ROLES, NamedRole, is_rule
+from svc.apps.schema_rules import NamedRole, is_rule
 from svc.apps.schema_syntax import EnumDeclaration, SourcePosition, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
+from svc.query.rule_form import ROLES
 from svc.store.schema import TableDefinition
 
 

@@ -10,15 +10,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from svc.apps.schema_directives import TYPE_DIRECTIVES, name_list
-from svc.apps.schema_syntax import Directive, SourcePosition, Value
+from svc.apps.schema_directives import TYPE_DIRECTIVES
+from svc.apps.schema_syntax import Directive, SourcePosition
 from svc.config.origins import hint, nearest
-from svc.store.schema import ACTIONS, Allow
+from svc.query.rule_form import read_allow
+from svc.store.schema import Allow
 from svc.store.values.conversion import printable
 
 ALLOW = "allow"
-ROLES = "roles"
-ARGUMENTS = (ROLES, *ACTIONS)
 BUILT_IN = frozenset(("anonymous", "super_user"))  # roles that may be named before somebody makes them
 
 
@@ -69,56 +68,11 @@ def read_rules(type_name: str, directives: Iterable[Directive], report: RuleRepo
 
 
 def _read(type_name: str, directive: Directive, report: RuleReport) -> Allow:
-    where = f"@allow of {printable(type_name)}"
-
-    def fail(message: str, argument: str = "") -> None:
+    allow, faults = read_allow(directive.arguments)
+    for argument, message in [*[(argument, f": {argument} is there twice") for argument in directive.repeated], *faults]:
         place = directive.positions.get(argument)
-        report.fail_rule(f"{where}{message}", directive.position if place is None else place.position)
-
-    for argument in directive.repeated:
-        fail(f": {argument} is there twice", argument)
-    for argument in directive.arguments:
-        if argument not in ARGUMENTS:
-            meant = hint(nearest(argument, ARGUMENTS)) or f"; there are {', '.join(ARGUMENTS)}"
-            fail(f" has no argument {argument}{meant}", argument)
-    conditions: dict[str, str] = {}
-    for action in ACTIONS:
-        if action in directive.arguments:
-            try:
-                conditions[action] = _condition(directive.arguments[action])
-            except ValueError as error:
-                fail(f": {action} {error}", action)
-    if directive.arguments.keys() <= {ROLES}:
-        fail(' says nothing: it needs read:, create:, update: or delete:, each a condition, "true" or "false"')
-    roles: tuple[str, ...] | None = None
-    if ROLES in directive.arguments:
-        try:
-            roles = _roles(directive.arguments[ROLES])
-        except ValueError as error:
-            fail(f": roles {error}", ROLES)
-    return Allow(roles, **conditions)
-
-
-def _condition(value: Value) -> str:
-    """Raises ValueError."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        raise ValueError('must be a condition, "true" for everyone or "false" for nobody; without it the action is not narrowed')
-    if not isinstance(value, str):
-        raise ValueError('must be a string: a condition, "true" or "false"')
-    if not value.strip():
-        raise ValueError('is empty: write "true" for everyone, or "false" for nobody')
-    return value
-
-
-def _roles(value: Value) -> tuple[str, ...]:
-    """Raises ValueError."""
-    if value is None or value == []:
-        raise ValueError("names nobody: name roles, or leave it out for all that no other @allow of the type names")
-    if any(not isinstance(each, str) for each in (value if isinstance(value, list) else [value])):
-        raise ValueError("must be a list of names")
-    return tuple(dict.fromkeys(name_list(value)))
+        report.fail_rule(f"@allow of {printable(type_name)}{message}", directive.position if place is None else place.position)
+    return allow
 
 
 def unknown_roles(named: Iterable[NamedRole], known: Collection[str]) -> list[str]:
