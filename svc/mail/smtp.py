@@ -78,8 +78,10 @@ class SmtpServer:
             self._runner = asyncio.Runner()
         try:
             self._run(self._runner, self._send(envelope))
-        except asyncio.CancelledError:
-            raise ServerUnavailable("svc is about to stop") from None
+        except (asyncio.CancelledError, ServerUnavailable):
+            if self._is_aborted:
+                raise ServerUnavailable("svc is about to stop") from None
+            raise
 
     def close(self) -> None:
         """Take leave of the server, if there is a connection. Another `send` makes a new one."""
@@ -98,7 +100,12 @@ class SmtpServer:
         with self._lock:
             self._is_aborted = True
             if self._task is not None:
-                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                self._task.get_loop().call_soon_threadsafe(self._interrupt, self._task)
+
+    def _interrupt(self, task: asyncio.Task[Any]) -> None:
+        """On its thread. The connection ends as well: what is cancelled in the moment of an answer may go on with that (`asyncio.wait_for` of Python 3.11)."""
+        task.cancel()
+        self._drop()
 
     def _run(self, runner: asyncio.Runner, work: Coroutine[Any, Any, None]) -> None:
         async def run() -> None:
