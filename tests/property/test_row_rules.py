@@ -231,7 +231,9 @@ def test_one_record_is_there_or_not(ruled, seed):
         related = view.database.tables[name]
         assert sorted(decode(raw)["id"] for _, raw in related.scan(txn)) == sorted(there)
         keys = [stored for stored, _ in table.scan(txn)]
-        assert [stored for stored in keys if related.get_by(stored, txn) is not None] == [stored for stored, _ in related.get_many(keys, txn)]
+        assert [stored for stored in keys if related.get_by(stored, txn) is not None] == [
+            stored for stored, _ in related.get_many(keys, txn)
+        ]
         assert related.get_many_plain(keys, txn) is None or not table.definition.allow
 
 
