@@ -76,7 +76,7 @@ ISSUES = [
 def write_app(path: Path) -> Path:
     path.mkdir(exist_ok=True)
     (path / "schema.graphql").write_text(SCHEMA)
-    (path / "config.yaml").write_text("graphqlSchema:\n  files: schema.graphql\nrest: true\n")
+    (path / "config.yaml").write_text("graphqlSchema:\n  files: schema.graphql\nrest: true\ngraphql: true\n")
     return path
 
 
@@ -125,17 +125,21 @@ def grant_all(store: Store) -> None:
 # the rules once more, as plain code
 
 
-def may_read(table: str, record: Mapping[str, Any], name: str, data: Mapping[str, list[dict[str, Any]]], now_ms: float) -> bool:
+def may_read(
+    table: str, record: Mapping[str, Any], name: str, data: Mapping[str, list[dict[str, Any]]], now_ms: float, role: str = ""
+) -> bool:
+    """`role`: of the caller, by default that of `caller`."""
     if name == "root":
         return True
+    is_moderator = (role or ("moderator" if name == "mod" else "member")) == "moderator"
     user = None if name == "guest" else name
     if table == "Project":
-        return name == "mod" or record.get("open") is True or (user is not None and user in (record.get("members") or []))
+        return is_moderator or record.get("open") is True or (user is not None and user in (record.get("members") or []))
     if table == "Issue":
-        if name == "mod":
+        if is_moderator:
             return True
         project = next((each for each in data["Project"] if each["id"] == record.get("projectId")), None)
-        seen = project is not None and may_read("Project", project, name, data, now_ms)
+        seen = project is not None and may_read("Project", project, name, data, now_ms, role)
         return record.get("public") is True or (
             user is not None and (record.get("owner") == user or (seen and user in ((project or {}).get("members") or [])))
         )
