@@ -182,7 +182,7 @@ def same_rows(query, found, expected, everything):
 @given(SEEDS)
 def test_a_caller_finds_what_is_found_in_a_database_of_what_may_be_read(ruled, seed):
     source = random.Random(seed)
-    tables, definitions, data, seen, user, database = ruled.case(source)
+    tables, definitions, _data, seen, user, database = ruled.case(source)
     brute, txn = Brute(definitions, seen), database.snapshot()
     for _ in range(4):
         name = source.choice("AB")
@@ -220,7 +220,7 @@ def test_a_caller_finds_what_is_found_in_a_database_of_what_may_be_read(ruled, s
 def test_one_record_is_there_or_not(ruled, seed):
     """By its key, and by a view that a rule about another action narrows."""
     source = random.Random(seed)
-    tables, _, data, seen, user, database = ruled.case(source)
+    tables, _, _data, seen, user, database = ruled.case(source)
     txn = database.snapshot()
     for name, table in tables.items():
         view = view_of(user, table)
@@ -241,7 +241,7 @@ def test_one_record_is_there_or_not(ruled, seed):
 @given(SEEDS)
 def test_queries_of_one_shape_are_those_of_each_caller(ruled, seed):
     source = random.Random(seed)
-    tables, definitions, data, seen, user, database = ruled.case(source)
+    tables, definitions, _data, seen, user, database = ruled.case(source)
     other = User("bob", role=user.role, claims={name: value for name, value in (user.claims or {}).items() if source.random() < 0.5})
     brute, txn = Brute(definitions, seen), database.snapshot()
     name = source.choice("AB")
