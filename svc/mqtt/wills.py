@@ -123,7 +123,7 @@ class Wills:
 
     def _sender_of(self, record: Record) -> Sender:
         name = record["user"]
-        sender = Sender(None if name is None else self._directory.get_user(name), self._directory, "")
+        sender = Sender(None if name is None else self._directory.named(name), self._directory, "")
         sender.session = bytes.fromhex(record["session"])
         if name is not None and sender.username is None:
             sender.is_gone = True

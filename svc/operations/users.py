@@ -21,6 +21,7 @@ from svc.operations.accounts import (
     forgetting_initial_password,
     own_login,
 )
+from svc.operations.api_keys import remove_keys_of
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
@@ -217,6 +218,8 @@ async def alter_user(call: Call) -> Any:
         if session_id is not None:
             sessions = users.database.tables[SESSION_TABLE]
             transaction.update(sessions, session_id, {SESSION_LOGIN: login_id_of({**record, **changes})})
+        if active is False:
+            remove_keys_of(call, transaction, txn, username)
         return lambda: {
             "message": "updated 1 of 1 records",
             "new_attributes": [],
@@ -262,6 +265,7 @@ async def drop_user(call: Call) -> Any:
     def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
         check(txn)
         transaction.delete(users, username)
+        remove_keys_of(call, transaction, txn, username)
         return lambda: f"{username} successfully deleted"
 
     if call.joined is None:
@@ -395,7 +399,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=drop_user,
         fields=(_USERNAME, REPLICATED, IMPERSONATE),
         returns="A message.",
-        notes=f"The user's sessions and tokens end. {_LAST}",
+        notes=f"The user's sessions, tokens and API keys end. {_LAST}",
         example={"username": "ann"},
         example_answer={"message": "ann successfully deleted"},
     ),
