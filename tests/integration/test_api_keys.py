@@ -246,6 +246,9 @@ def test_commands(servers: Servers, tmp_path: Path) -> None:
     made = json.loads(shown)
     servers.keys.append(made["key"])
     assert status == 0 and get(servers.first, made["key"]).status_code == 200
+    env = {**servers.second.env, "SVC_CLI_KEY": made["key"]}
+    done = run_command(["user_info", f"target={servers.first.operations_url}", "--json"], cwd=tmp_path, env=env, timeout=LIMIT)
+    assert json.loads(done.stdout)["username"] == "key:from the command line"
     status, shown = run("list")
     assert status == 0 and "from the command line" in shown and made["prefix"] in shown and made["key"] not in shown
     assert run("revoke", made["prefix"])[0] == 0 and get(servers.first, made["key"]).status_code == 401
