@@ -304,6 +304,7 @@ class Broker:
         """(the session, whether it was there). Raises ConnectRefused, Problem."""
         if not await claim.enter(sender.username, ends=packet.clean):
             raise ConnectRefused(CLIENT_ID_INVALID, ANOTHER_USERS)
+        await self.wills.settle(client_id)
         session, record = self._find(client_id, sender.username)
         ends = packet.clean or (session is not None and not session.expiry)  # its connection ends now
         if session is not None:
