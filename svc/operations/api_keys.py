@@ -291,7 +291,7 @@ OPERATIONS: tuple[Operation, ...] = (
             IMPERSONATE,
         ),
         returns="A message.",
-        notes="It counts for nothing from the next request on, at every process and node; what streams to its bearer ends. A caller that is not a super user "
+        notes="It counts for nothing from the next request on, at every process; what streams to its bearer ends. A caller that is not a super user "
         "can only revoke a key whose rights it has itself: 403. `svc key revoke NAME` is the same.",
         example={"name": "nightly import"},
         example_answer={"message": "API key nightly import revoked"},
