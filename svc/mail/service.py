@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from svc.auth.token_keys import SHARED_DIRECTORY
 from svc.config import Config
 from svc.errors import ConfigError
-from svc.mail.outbox import Outbox
+from svc.mail.outbox import KEPT, Outbox, OutgoingMail
 from svc.mail.sealing import Seal
 from svc.reactor import Reactor
 from svc.store import Store
@@ -70,6 +70,10 @@ class MailService:
             await self.sender.end()
             if self._executor is not None:
                 self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def kept(self) -> list[OutgoingMail]:
+        """The mails that were kept instead of sent, oldest first."""
+        return [self.outbox.mail_of(record) for record in self.outbox.iter_with(KEPT)]
 
     async def retry(self, rows: Sequence[str]) -> list[str]:
         """Try mails again now. Returns the ids of those that wait, or were given up. Raises the Problem that prevents it."""
