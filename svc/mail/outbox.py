@@ -13,7 +13,7 @@ A mail is a row of `system.svc_mail`, written in the transaction that causes it:
     application  whose code asked for it, "" for svc
     template     that it was made from, "" without one
     to           the address; `recipient`: the same in lower case, by which mails to one address are counted
-    body         subject, text and HTML as JSON, sealed (`sealing`); null when the mail was sent
+    body         subject, text and HTML as JSON, compressed (Zstandard) and sealed (`sealing`); null when the mail was sent
     status       as above
     created      when it was added; `due`: when it is tried next, null if it is not; `ended`: when it was sent or given up; `retried`: since when it
                  is tried once more. All ms since the epoch
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from zstandard import ZstdCompressor, ZstdDecompressor
 
 from svc.auth.writes import write
 from svc.clock import Clock
@@ -35,23 +36,31 @@ from svc.errors import ClientError, Overloaded, PreconditionFailed, Problem
 from svc.mail.sealing import Seal, SealBroken
 from svc.store.system import MAIL_TABLE, SYSTEM
 from svc.store.values.keys import index_key
-from svc.store.values.records import decode
+from svc.store.values.records import decode, projection
 
 if TYPE_CHECKING:
     from svc.store import Store, Table, Transaction
-    from svc.store.env import Txn
 
 WAITING, SENT, GIVEN_UP, KEPT = "waiting", "sent", "given_up", "kept"
 
 MAX_SUBJECT = 500  # characters
 MAX_BODY = 1 << 20  # bytes of text and HTML together
 MAX_ROWS = 100_000  # in the table; further mails are refused
+MAX_BYTES = 1 << 30  # of the table; the same
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 SENT_MS = HOUR_MS  # that rows of sent mails stay, so that those to one address can be counted
 GIVEN_UP_MS = 30 * DAY_MS
 KEPT_MS = DAY_MS  # of `svc dev`
+SHOWN = (
+    "id", "message_id", "application", "template", "to", "status", "created", "due", "attempts", "ended", "retried", "error",
+)  # fmt: skip
+"""What can be read of a row without its texts."""
 MAX_ERROR = 1000  # characters of what a server has said
+
+
+_shown = projection(SHOWN, default=None)
+_created = projection(("created",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,8 @@ class Outbox:
         if len(body) > MAX_BODY:
             raise ClientError(f"A mail has {MAX_BODY} bytes at most, its text and HTML together", 413)
         table = self.table
-        if table.entry_count(table.database.snapshot()) >= MAX_ROWS:
+        snapshot = table.database.snapshot()
+        if table.entry_count(snapshot) >= MAX_ROWS or table.size(snapshot) >= MAX_BYTES:
             raise Overloaded("Too many mails wait to be sent")
         row, now = self._store.uuids.new(), self.now_ms()
         message_id = f"<{row}@{self._domain}>"
@@ -109,7 +119,7 @@ class Outbox:
             "template": template,
             "to": to,
             "recipient": to.lower(),
-            "body": self._seal.close(body, row),
+            "body": self._seal.close(ZstdCompressor().compress(body), row),
             "status": WAITING if self._is_sent else KEPT,
             "created": now,
             "due": now if self._is_sent else None,
@@ -136,7 +146,7 @@ class Outbox:
             raw = table.get_by(stored, txn)
             if raw is None:
                 continue
-            if decode(raw)["created"] < since:
+            if _created(raw)[0] < since:
                 break
             found += 1
             if found >= most:
@@ -215,18 +225,17 @@ class Outbox:
         sealed = record.get("body")
         if not isinstance(sealed, bytes):
             raise SealBroken
-        body = msgspec.json.decode(self._seal.open(sealed, record["id"]))
+        body = msgspec.json.decode(ZstdDecompressor().decompress(self._seal.open(sealed, record["id"])))
         return OutgoingMail(record["to"], body["subject"], body["text"], body["html"])
 
-    def iter_with(self, status: str, txn: Txn | None = None, *, newest_first: bool = False) -> Iterator[dict[str, Any]]:
-        """The rows of this status, oldest first."""
+    def iter_with(self, status: str, *, newest_first: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows of this status without their texts, oldest first: as of now, and within the turn."""
         table = self.table
-        txn = table.database.snapshot() if txn is None else txn
-        key = index_key(status)
+        txn, key = table.database.snapshot(), index_key(status)
         for _, stored in table.indexes["status"].scan(txn, key, key + b"\0", reverse=newest_first):
             raw = table.get_by(stored, txn)
             if raw is not None:
-                yield decode(raw)
+                yield dict(zip(SHOWN, _shown(raw), strict=True))
 
 
 def checked_address(address: object) -> str:

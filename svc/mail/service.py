@@ -42,6 +42,7 @@ class MailService:
         self.hourly_limit = 20 if settings is None else settings.hourly_limit
         self.mailbox = NOBODY if settings is None or settings.sender is None else settings.sender
         self.sender: Sender | None = None
+        self._compiled: set[tuple[str, tuple[Path | None, ...]]] = set()  # as many as there are templates
         try:
             seal = Seal.from_directory(config.storage.path / SHARED_DIRECTORY)  # where all find it who have the rows
         except (OSError, ValueError) as error:
@@ -73,7 +74,8 @@ class MailService:
 
     def kept(self) -> list[OutgoingMail]:
         """The mails that were kept instead of sent, oldest first."""
-        return [self.outbox.mail_of(record) for record in self.outbox.iter_with(KEPT)]
+        rows = [self.outbox.record(shown["id"]) for shown in self.outbox.iter_with(KEPT)]
+        return [self.outbox.mail_of(row) for row in rows if row is not None]
 
     async def retry(self, rows: Sequence[str]) -> list[str]:
         """Try mails again now. Returns the ids of those that wait, or were given up. Raises the Problem that prevents it."""
@@ -84,7 +86,9 @@ class MailService:
 
     async def render(self, template: str, values: Mapping[str, object], *directories: Path | None) -> RenderedMail:
         """As `templates.render`. Jinja is imported, and a template compiled, on a helper thread: that takes up to a tenth of a second."""
-        await self._reactor.loop.run_in_executor(self._reactor.executor, _compile, template, directories)
+        if (template, directories) not in self._compiled:
+            await self._reactor.loop.run_in_executor(self._reactor.executor, _compile, template, directories)
+            self._compiled.add((template, directories))
         from svc.mail.templates import render
 
         return render(template, values, *directories)
