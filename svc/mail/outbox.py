@@ -40,6 +40,7 @@ from svc.store.values.records import decode, projection
 
 if TYPE_CHECKING:
     from svc.store import Store, Table, Transaction
+    from svc.store.env import Txn
 
 WAITING, SENT, GIVEN_UP, KEPT = "waiting", "sent", "given_up", "kept"
 
@@ -47,6 +48,7 @@ MAX_SUBJECT = 500  # characters
 MAX_BODY = 1 << 20  # bytes of text and HTML together
 MAX_ROWS = 100_000  # in the table; further mails are refused
 MAX_BYTES = 1 << 30  # of the table; the same
+MOST_RECENT = 10_000  # recipients that are remembered
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 SENT_MS = HOUR_MS  # that rows of sent mails stay, so that those to one address can be counted
@@ -83,6 +85,7 @@ class Outbox:
         self._clock = clock
         self._domain = domain
         self._is_sent = is_sent
+        self._recent: dict[str, float] = {}  # recipient -> when a mail to it was added here last, monotonic; the latest last
 
     @property
     def table(self) -> Table:
@@ -135,22 +138,35 @@ class Outbox:
         return self._store.begin(user)
 
     def check_rate(self, address: str, most: int, transaction: Transaction) -> None:
-        """Raise Problem 429 `TOO_MANY_MAILS` if `most` mails to an address were added within an hour, those of this transaction among them."""
-        table, txn = self.table, self.table.database.snapshot()
-        recipient = checked_address(address).lower()
-        found = sum(record.get("recipient") == recipient for record in transaction.records_for(table))
-        key, since = index_key(recipient), self.now_ms() - HOUR_MS
-        if found >= most:
+        """Raise Problem 429 `TOO_MANY_MAILS` if `most` mails to an address were added within an hour, those of this transaction among them. Where others
+        may be added at the same time, the transaction finds out when it is applied."""
+        recipient, table = checked_address(address).lower(), self.table
+        own = _count_own(transaction, table, recipient)
+        if own + self._count(recipient, most, table.database.snapshot()) >= most:
             raise _too_many(most)
+        now = self._clock.monotonic()
+        before = self._recent.pop(recipient, None)
+        self._recent[recipient] = now
+        if len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+        if before is not None and now - before < HOUR_MS / 1000:
+
+            def check(txn: Txn) -> None:
+                if _count_own(transaction, table, recipient) + self._count(recipient, most, txn) > most:
+                    raise _too_many(most)
+
+            transaction.recheck(0, table.database, check)
+
+    def _count(self, recipient: str, most: int, txn: Txn) -> int:
+        """How many mails to a recipient were added within an hour; no more than `most` are counted."""
+        table, key, since, found = self.table, index_key(recipient), self.now_ms() - HOUR_MS, 0
         for _, stored in table.indexes["recipient"].scan(txn, key, key + b"\0", reverse=True):  # newest first: ids grow with time
             raw = table.get_by(stored, txn)
-            if raw is None:
-                continue
-            if _created(raw)[0] < since:
-                break
-            found += 1
-            if found >= most:
-                raise _too_many(most)
+            if raw is not None:
+                if _created(raw)[0] < since or found == most:
+                    break
+                found += 1
+        return found
 
     # --- what becomes of a mail: on the disk when these return; they raise the Problem that prevents it -------------------------------------
 
@@ -244,6 +260,10 @@ def checked_address(address: object) -> str:
         return parse_address(address)
     except ValueError as error:
         raise ClientError(f"The address {error}", code="BAD_ADDRESS") from None
+
+
+def _count_own(transaction: Transaction, table: Table, recipient: str) -> int:
+    return sum(record.get("recipient") == recipient for record in transaction.records_for(table))
 
 
 def _too_many(most: int) -> Problem:

@@ -151,6 +151,28 @@ def test_mails_of_the_same_transaction_are_counted(store: Store, outbox: Outbox)
         outbox.check_rate("ann@example.org", 2, transaction)
 
 
+def test_mails_that_are_added_at_the_same_time_are_counted(store: Store, outbox: Outbox) -> None:
+    transactions = [store.begin() for _ in range(4)]
+    for transaction in transactions:
+        outbox.check_rate("ann@example.org", 2, transaction)
+        outbox.add(MAIL, transaction)
+    for transaction in transactions[:2]:
+        transaction.apply()
+    for transaction in transactions[2:]:
+        with pytest.raises(Problem) as raised:
+            transaction.apply()
+        assert raised.value.code == "TOO_MANY_MAILS"
+    store.commit_turn()
+    assert len(list(outbox.iter_with(WAITING))) == 2
+
+
+def test_few_recipients_are_remembered(store: Store, outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_RECENT", 3)
+    for number in range(10):
+        outbox.check_rate(f"{number}@example.org", 2, store.begin())
+    assert list(outbox._recent) == ["7@example.org", "8@example.org", "9@example.org"]
+
+
 def test_what_a_transaction_says_of_other_records_does_not_expire_a_mail(store: Store, outbox: Outbox, clock: FakeClock) -> None:
     transaction = store.begin()
     transaction.expires_at = clock.wall() * 1000 + 1
