@@ -33,12 +33,14 @@ SESSION_WILL_TABLE = "svc_session_will"
 TICKET_TABLE = "svc_ticket"
 KEY_TABLE = "svc_key"
 KEY_USE_TABLE = "svc_key_use"
+MAIL_TABLE = "svc_mail"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
 USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
 KEY_SECRETS = frozenset({"secret_hash"})
-SECRETS = {USER_TABLE: USER_SECRETS, KEY_TABLE: KEY_SECRETS}
+MAIL_SECRETS = frozenset({"body"})  # the texts of mails, which have codes in them
+SECRETS = {USER_TABLE: USER_SECRETS, KEY_TABLE: KEY_SECRETS, MAIL_TABLE: MAIL_SECRETS}
 """Of the tables of the system database."""
 
 
@@ -275,6 +277,26 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("session", "String"),
         Attribute("owner", "String"),
         Attribute("properties", "Bytes"),
+        audit=False,
+        replicate=False,
+    ),
+    # `mail.outbox` says what each attribute is. Times in ms.
+    _table(
+        MAIL_TABLE,
+        _key("id"),
+        Attribute("message_id", "String"),
+        Attribute("application", "String"),
+        Attribute("template", "String"),
+        Attribute("to", "String"),
+        Attribute("recipient", "String", indexed=True),
+        Attribute("body", "Bytes"),
+        Attribute("status", "String", indexed=True),
+        Attribute("created", "Float"),
+        Attribute("due", "Float", indexed=True),
+        Attribute("attempts", "Int"),
+        Attribute("ended", "Float"),
+        Attribute("retried", "Float"),
+        Attribute("error", "String"),
         audit=False,
         replicate=False,
     ),
