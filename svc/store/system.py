@@ -31,6 +31,8 @@ SCHEDULER_HISTORY_TABLE = "svc_scheduler_history"
 DURABLE_SESSION_TABLE = "svc_durable_session"
 SESSION_WILL_TABLE = "svc_session_will"
 TICKET_TABLE = "svc_ticket"
+IDENTITY_TABLE = "svc_identities"
+LOGIN_USE_TABLE = "svc_login_use"
 MAIL_TABLE = "svc_mail"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
@@ -89,6 +91,20 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
+    # Who is whom at providers of OpenID Connect: `svc.accounts.openid.identities`.
+    _table(
+        IDENTITY_TABLE,
+        _key("id"),
+        Attribute("issuer", "String"),
+        Attribute("subject", "String"),
+        Attribute("provider", "String"),
+        Attribute("user", "String", indexed=True),
+        Attribute("account", "String"),
+        Attribute("email", "String"),
+        *_TIMES,
+        sealed=True,
+    ),
+    _table(LOGIN_USE_TABLE, _key("id"), sealed=True, audit=False, replicate=False),
     _table(INFO_TABLE, _key("id"), Attribute("version", "String"), Attribute("time", "Float"), replicate=False),
     _table(
         RAW_ANALYTICS_TABLE,
