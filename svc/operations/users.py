@@ -8,7 +8,7 @@ from typing import Any
 
 from svc.auth.passwords import hash_password, is_acceptable, length_fault
 from svc.auth.usernames import canonical_username, skeleton, username_fault
-from svc.auth.users import login_id_of, new_user_record
+from svc.auth.users import ending_logins, login_id_of, new_user_record
 from svc.errors import NotFound, Problem, ValidationError
 from svc.operations.accounts import (
     DELETE,
@@ -17,7 +17,6 @@ from svc.operations.accounts import (
     change_accounts,
     check_change,
     check_grant,
-    ending_logins,
     forgetting_initial_password,
     own_login,
 )

@@ -72,6 +72,21 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Allow:
+    """One `@allow` of a type (spec: rows §1.1): conditions of the query language by action; None: says nothing of the action. `roles`: those it is for, None:
+    all that no other one names."""
+
+    roles: tuple[str, ...] | None = None
+    read: str | None = None
+    create: str | None = None
+    update: str | None = None
+    delete: str | None = None
+
+
+ACTIONS = ("read", "create", "update", "delete")  # that the conditions of an `Allow` are for
+
+
+@dataclass(frozen=True, slots=True)
 class Enumeration:
     """An `enum` of a schema file: a type of strings, of which there are no others than `values`."""
 
@@ -163,6 +178,8 @@ class TableDefinition:
     export: Export | None = field(default=None)
     renamed_from: str | None = None  # the name that the table had
     check: Check | None = None
+    allow: tuple[Allow, ...] = ()  # which records callers may read and write; (): all that their role may (spec: rows §1)
+    account: bool = False  # its records are those of an application's users (spec: rows §2.2)
 
     def attribute(self, name: str) -> Attribute | None:
         for attribute in self.attributes:
@@ -171,18 +188,19 @@ class TableDefinition:
         return None
 
 
-_FORMAT = b"\x01"
+# A program that does not know a field leaves it out when it reads. What nobody may leave out has another format, which such a program refuses.
+_PLAIN_FORMAT, _GUARDED_FORMAT = b"\x01", b"\x02"  # without and with rules about rows (`allow`, `account`)
 _decoder = msgspec.msgpack.Decoder(TableDefinition)
 
 
 def definition_to_bytes(definition: TableDefinition) -> bytes:
     """The stored form of a definition: a format byte, then a MessagePack map by field name, so that later fields can be added."""
-    return _FORMAT + msgspec.msgpack.encode(definition)
+    return (_GUARDED_FORMAT if definition.allow or definition.account else _PLAIN_FORMAT) + msgspec.msgpack.encode(definition)
 
 
 def definition_from_bytes(data: bytes) -> TableDefinition:
     """Opposite of `definition_to_bytes`. Raises SchemaError for a damaged definition or one of a later format."""
-    if data[:1] != _FORMAT:
+    if data[:1] not in (_PLAIN_FORMAT, _GUARDED_FORMAT):
         raise SchemaError(
             "the stored table definition has an unknown format: it was written by a newer version of svc, or is damaged; start that version"
         )
@@ -353,7 +371,7 @@ def unite(first: TableDefinition, second: TableDefinition) -> TableDefinition:
 _DEFAULTS = TableDefinition("")
 _UNITED = (
     "sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "hidden", "export", "check",
-    "renamed_from",
+    "renamed_from", "allow", "account",
 )  # fmt: skip
 
 

@@ -30,7 +30,10 @@ INDEX_BUILT, INDEX_REBUILT, INDEX_KEPT, INDEX_DROPPED = "index_built", "index_re
 LEFT, OTHER_TYPE, FAILS_CHECK = LEFTOVERS = ("removed", "other_type", "fails_check")
 
 _OF_TYPE = ("type", "elements", "required", "element_required", "enum")
-_SHOWN = ("sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "structures", "check")
+_SHOWN = (
+    "sealed", "dynamic", "expiration", "eviction", "scan_interval", "audit", "replicate", "split_segments", "structures", "check", "allow", "account",
+)  # fmt: skip
+_UNQUOTED = {"check": "another check of the whole record", "allow": "other rules about rows (@allow)"}  # they may be long, and hold names
 SHOWN_VALUES = 10  # of an enum
 MOST_KEYS = 20  # of the records that a change leaves behind, of each kind
 MOST_SHOWN = 400  # characters of them in a sentence
@@ -140,9 +143,7 @@ def _table_changes(old: TableDefinition, new: TableDefinition) -> Iterator[Chang
             if names:
                 yield Change(CHANGED, "", f"the type {', '.join(names)} of nested objects changes")
         else:
-            yield Change(
-                CHANGED, "", "another check of the whole record" if name == "check" else f"{what}: {_shown(before)} becomes {_shown(now)}"
-            )
+            yield Change(CHANGED, "", _UNQUOTED.get(name) or f"{what}: {_shown(before)} becomes {_shown(now)}")
 
 
 def _shown(value: object) -> str:

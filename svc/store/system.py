@@ -34,6 +34,8 @@ TICKET_TABLE = "svc_ticket"
 IDENTITY_TABLE = "svc_identities"
 LOGIN_USE_TABLE = "svc_login_use"
 MAIL_TABLE = "svc_mail"
+ACCOUNT_CODE_TABLE = "svc_account_code"
+ACCOUNT_CHANGE_TABLE = "svc_account_change"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`). `body`: the texts of mails, which have codes in them.
@@ -294,6 +296,35 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         replicate=False,
     ),
 )
+
+
+# Where an application has accounts: `accounts.codes` and `accounts.pairs` say what each attribute is.
+ACCOUNT_TABLES: tuple[TableDefinition, ...] = (
+    _table(
+        ACCOUNT_CODE_TABLE,
+        _key("id"),
+        Attribute("sealed", "Bytes"),
+        audit=False,
+    ),
+    _table(
+        ACCOUNT_CHANGE_TABLE,
+        _key("id"),
+        Attribute("kind", "String"),
+        Attribute("username", "String"),
+        Attribute("login_epoch", "String"),
+        Attribute("table", "String"),
+        Attribute("record", "Bytes"),
+        Attribute("owner", "String"),
+        audit=False,
+        replicate=False,
+    ),
+)
+
+
+def ensure_account_tables(store: Store) -> None:
+    """Bring the tables that accounts need to the definitions above. Idempotent. Commits."""
+    for definition in ACCOUNT_TABLES:
+        store.databases[SYSTEM].define_table(definition)
 
 
 def ensure_system(store: Store) -> Database:

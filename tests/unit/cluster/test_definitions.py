@@ -13,7 +13,7 @@ from svc.cluster.definitions import adopt, with_additions
 from svc.cluster.wire import WireError
 from svc.errors import SchemaError
 from svc.store import Store
-from svc.store.schema import Attribute, Structure, TableDefinition, definition_to_bytes
+from svc.store.schema import Allow, Attribute, Structure, TableDefinition, definition_to_bytes
 
 KEY = Attribute("id", "ID", primary_key=True)
 NAME = Attribute("name", "String")
@@ -36,6 +36,17 @@ def test_attributes_structures_and_indexes_are_added() -> None:
 def test_what_both_define_differently_stays() -> None:
     theirs = replace(ITEM, attributes=(KEY, Attribute("name", "Int", indexed=True)), expiration=5.0)
     assert with_additions(ITEM, theirs) is ITEM
+
+
+def test_rules_about_rows_come_with_a_table_and_stay_as_each_has_them(tmp_path: Path) -> None:
+    ruled = replace(ITEM, allow=(Allow(read="false"),), account=True)
+    store = Store(tmp_path)
+    database = store.open_database("data")
+    for theirs in (ruled, ITEM, replace(ruled, allow=(Allow(read="true"),))):
+        asyncio.run(adopt(database, "b", {"Item": definition_to_bytes(theirs)}))
+        assert database.tables["Item"].definition == ruled
+    store.close()
+    assert with_additions(ITEM, ruled) is ITEM
 
 
 @pytest.mark.parametrize(

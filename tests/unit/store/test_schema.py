@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from svc.errors import SchemaError
 from svc.store.schema import (
+    Allow,
     Attribute,
     DefinitionChange,
     Embed,
@@ -44,6 +46,8 @@ FULL = table(
     audit=False,
     scan_interval=9,
     split_segments=True,
+    allow=(Allow(read="public==true"), Allow(roles=("editor", "admin"), create="true", update="owner==$user.username", delete="false")),
+    account=True,
 )
 
 
@@ -58,13 +62,24 @@ class TestStoredForm:
         data = b"\x01" + msgspec.msgpack.encode({"name": "Seat", "colour": "red", "attributes": [{"name": "id", "weight": 3}]})
         assert definition_from_bytes(data) == TableDefinition("Seat", attributes=(Attribute("id"),))
 
-    @pytest.mark.parametrize("data", [b"", b"\x02\x80", b"\x01", b"\x01\x80", b"\x01\x81", b"\x01\xa1x", b"\x01" + b"\x91" * 5000])
+    @pytest.mark.parametrize(("rules", "form"), [({}, 1), ({"allow": (Allow(read="false"),)}, 2), ({"account": True}, 2)])
+    def test_rules_about_rows_have_a_format_that_programs_without_them_refuse(self, rules: dict[str, Any], form: int) -> None:
+        assert definition_to_bytes(table(**rules))[0] == form
+
+    @pytest.mark.parametrize(
+        "data", [b"", b"\x03\x80", b"\x02\x80", b"\x01", b"\x01\x80", b"\x01\x81", b"\x01\xa1x", b"\x01" + b"\x91" * 5000]
+    )
     def test_anything_else_is_a_schema_error(self, data: bytes) -> None:
         with pytest.raises(SchemaError, match="stored table definition"):
             definition_from_bytes(data)
 
 
 class TestCompare:
+    def test_rules_about_rows_leave_the_indexes(self) -> None:
+        rules = (Allow(read="price<5"),)
+        assert compare(table(PRICE), table(PRICE, allow=rules, account=True)) == DefinitionChange(definition=True)
+        assert compare(table(PRICE, allow=rules), table(PRICE)) == DefinitionChange(definition=True)
+
     def test_nothing_changed(self) -> None:
         assert compare(FULL, FULL) == DefinitionChange()
 
@@ -139,12 +154,20 @@ class TestUnite:
         united = unite(table(expiration=5), table(sealed=True, audit=False, export=Export("x")))
         assert (united.expiration, united.sealed, united.audit, united.export) == (5, True, False, Export("x"))
 
+    def test_rules_about_rows_of_either_hold(self) -> None:
+        rules = (Allow(read="owner==$user.username"),)
+        for first, second in ((table(allow=rules), table()), (table(account=True), table(allow=rules))):
+            united = unite(first, second)
+            assert united.allow == rules and united.account == first.account
+            assert unite(second, first) == united
+
     @pytest.mark.parametrize(
         ("first", "second", "message"),
         [
             (table(PRICE), table(replace(PRICE, type="Int")), "Seat.price is declared differently"),
             (table(PRICE), table(replace(PRICE, indexed=False)), "Seat.price is declared differently"),
             (table(expiration=5), table(expiration=6), "expiration"),
+            (table(allow=(Allow(read="true"),)), table(allow=(Allow(read="false"),)), "allow"),
             (table(structures=(Structure("P", ()),)), table(structures=(Structure("P", (PRICE,)),)), "type P"),
             (table(), TableDefinition("Seat", primary_key="code"), "primary key code"),
         ],

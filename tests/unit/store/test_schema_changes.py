@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from svc.store import schema_changes
-from svc.store.schema import Attribute, Check, Enumeration, Relationship, Structure, TableDefinition
+from svc.store.schema import Allow, Attribute, Check, Enumeration, Relationship, Structure, TableDefinition
 from svc.store.schema_changes import Leftover, LeftoverCount, TableChange, table_change
 from svc.store.values.keys import encode_key
 from svc.store.values.records import encode
@@ -81,6 +81,12 @@ def test_options_and_structures() -> None:
         "expiration: 60 becomes none",
         "the type Place of nested objects changes",
     ]
+
+
+def test_rules_about_rows_are_not_quoted_and_leave_no_doubts() -> None:
+    before, after = table(), table(allow=(Allow(read="owner=='mallory'"),), account=True)
+    assert [sentence for _, sentence in said(before, after)] == ["other rules about rows (@allow)", "account: false becomes true"]
+    assert table_change(before, after, 5).doubts == ()
 
 
 def test_what_is_refused() -> None:
