@@ -157,6 +157,11 @@ class Rest:
         self._fallbacks[SQL_ADDRESS] = SqlEndpoint(statements, store, access, self._bodies, self._responses, self._pages)
 
     @property
+    def login_pages(self) -> LoginEndpoint:
+        """The login page, for other ways to log in."""
+        return self._login
+
+    @property
     def shown(self) -> RestOptions:
         """What the applications want of answers."""
         return self._responses.options

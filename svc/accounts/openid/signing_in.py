@@ -9,6 +9,7 @@ An address that the provider does not vouch for leads nowhere: whoever runs an a
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -30,6 +31,7 @@ CLOSED = "SIGN_UP_CLOSED"
 NO_ADDRESS = "ADDRESS_REQUIRED"
 UNVERIFIED = "ADDRESS_NOT_VERIFIED"
 
+_TURNS = 20  # until what another transaction has written is seen
 _RANDOM_BYTES = 6  # of a user name that the provider does not give
 
 
@@ -72,10 +74,12 @@ class SigningIn:
         except Problem as problem:
             if problem.code != TAKEN:
                 raise
-            found = self._linked(identity)  # the same person, in another process at the same moment
-            if found is None:
-                raise
-            return found
+            for _ in range(_TURNS):  # the same person at the same moment, here or in another process: whose account is about to be there
+                await asyncio.sleep(0)
+                found = self._linked(identity)
+                if found is not None:
+                    return found
+            raise
 
     async def link(self, identity: ProvenIdentity, username: str, login_id: str) -> User:
         """For a member who is logged in. Raises Problem: TAKEN for somebody else's."""

@@ -31,7 +31,9 @@ def attempts(node: OperationsNode, tmp_path: Path) -> Attempts:
 
 
 def request(*cookies: str, scheme: str = "https") -> Request:
-    found = Request("GET", "/login/example", HeaderBlock([("host", "shop.example"), *((("cookie", "; ".join(cookies)),) if cookies else ())]))
+    found = Request(
+        "GET", "/login/example", HeaderBlock([("host", "shop.example"), *((("cookie", "; ".join(cookies)),) if cookies else ())])
+    )
     found.scheme = scheme
     return found
 
