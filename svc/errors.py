@@ -100,6 +100,16 @@ class AccessViolation(Problem):
             self.faults = ({**{name: value for name, value in given if value}, "message": self.message},)
 
 
+class RowNotAllowed(ClientError):
+    """A rule on the rows of a table is against this write (spec: rows §1.4). 401 for an anonymous caller, as for any right that is missing."""
+
+    status_code = 403
+    code = "ROW_NOT_ALLOWED"
+
+    def __init__(self, message: str, user: object = None) -> None:
+        super().__init__(message, 403 if user is not None else 401)
+
+
 class Refusal(Problem):
     """An answer of the operations API whose body the specification fixes as a whole (spec: operations §5, security §6)."""
 

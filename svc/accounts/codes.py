@@ -84,8 +84,9 @@ class Codes:
         plain = encode_payload({"kind": code.kind, "user": code.username, "login": code.login_id, "content": dict(code.content)})
         plain = _LENGTH.pack(len(plain)) + plain
         plain += bytes(-len(plain) % _STEP)
-        record = {"id": _digest(secret), "sealed": AESGCM(_key(secret)).encrypt(_NONCE, plain, None)}
-        transaction.put(table, record["id"], record, expires_at=(self._store.clock.wall() + life) * 1000)
+        key = _digest(secret)
+        record = {"id": key, "sealed": AESGCM(_key(secret)).encrypt(_NONCE, plain, None)}
+        transaction.put(table, key, record, expires_at=(self._store.clock.wall() + life) * 1000)
         return urlsafe_b64encode(secret).decode().rstrip("=")
 
     def maybe_read(self, text: object, txn: Txn | None = None) -> AccountCode | None:

@@ -26,7 +26,7 @@ from svc.accounts.settings import USERNAME, AccountSettings
 from svc.auth.fair_slots import network_of
 from svc.auth.passwords import hash_function_of, is_acceptable, length_fault
 from svc.auth.roles import Role
-from svc.auth.users import User, ending_logins, login_id_of, new_login_epoch
+from svc.auth.users import User, UserDirectory, ending_logins, login_id_of, new_login_epoch
 from svc.errors import NotFound, NotUnique, Problem, RecordExists, ServerError, ValidationError
 from svc.messages import Request
 from svc.store import Table, Transaction, WriterBusy
@@ -43,6 +43,9 @@ T = TypeVar("T")
 Join = Callable[[Transaction, str], None]
 """Adds writes to the transaction that makes an account. Called with it and the name of the user."""
 
+Collect = Callable[[Transaction, Txn, Mapping[str, Any]], None]
+
+NAME_TAKEN, ADDRESS_TAKEN = "NAME_TAKEN", "ADDRESS_TAKEN"
 TOO_MANY_REFERENCES = "TOO_MANY_REFERENCES"
 MAIL_LIMIT, SIGN_UP_LIMIT = "mails", "sign-ups"
 LIMIT_TOPIC = "something that accounts limit was done"
@@ -93,6 +96,11 @@ class Accounts:
     def has_addresses(self) -> bool:
         return BY_EMAIL in self.table.attributes
 
+    @property
+    def confirms_addresses(self) -> bool:
+        """Whether every address of a record was confirmed before it was put there."""
+        return self.settings.verify or (self.settings.identity == USERNAME and self.mails is not None)
+
     def user_by_address(self, address: str) -> User | None:
         """The user of the account that has this address, active or not; None if there is none."""
         found = maybe_address(address)
@@ -112,7 +120,9 @@ class Accounts:
     def is_member(self, user: User) -> bool:
         """Whether the user has an account of the application: not an operator, for example."""
         role = user.role
-        return not user.super_user and ((role is not None and role.role == self.settings.role) or self.table.get_raw(user.username) is not None)
+        return not user.super_user and (
+            (role is not None and role.role == self.settings.role) or self.table.get_raw(user.username) is not None
+        )
 
     def profile(self, user: User) -> dict[str, Any]:
         """What `GET /accounts/me` tells: the own record, the role, and what the user may do."""
@@ -131,14 +141,23 @@ class Accounts:
     # --- signing up --------------------------------------------------------------------------------------------------------------------
 
     async def sign_up(
-        self, record: Mapping[str, Any], password: str | None, *, verified: bool, join: Join | None = None, request: Request | None = None
+        self,
+        record: Mapping[str, Any],
+        password: str | None,
+        *,
+        verified: bool,
+        role: str | None = None,
+        is_trusted: bool = False,
+        join: Join | None = None,
+        request: Request | None = None,
     ) -> User:
         """Make a user with its record, and call the hooks. `password` None: the user has none yet. `verified`: whether the address is known to be that of the
-        person. `join`: adds writes to the same transaction.
+        person. `role`: None is that of those who sign up. `is_trusted`: the values are not the caller's, so they may be any of the record. `join`: adds
+        writes to the same transaction.
 
         Raises Problem: 400 for what is wrong with the record, 409 `NAME_TAKEN`, `ADDRESS_TAKEN`, and what the hooks raise; then nothing is left.
         """
-        values = await self._new_record(record)
+        values = await self._new_record(record, is_trusted=is_trusted)
         stored = None if password is None else await self._hashed(password, request)
         address = values.get(BY_EMAIL)
         later = address is not None and not verified and self.mails is not None and self.settings.identity == USERNAME
@@ -149,11 +168,45 @@ class Accounts:
             if join is not None:
                 join(transaction, user["username"])
 
-        user = await self._make(values, stored, collect)
+        user = await self._make(values, stored, collect, role)
         await self._admit(user)
         if later and address is not None:
-            await self.request_address(user, address)
+            try:
+                await self.request_address(user, address)
+            except Problem:
+                await self.remove(user.username)
+                raise
         return user
+
+    async def sign_up_from_provider(
+        self, record: Mapping[str, Any], *, verified: bool, role: str | None, request: Request, also: Join
+    ) -> User:
+        """A new account without a password, of somebody whom a provider knows. `role`: None is that of those who sign up. `also(transaction, username)`: adds
+        to the transaction that makes the user. Raises Problem as `sign_up` does, but 409 `ACCOUNT_EXISTS` for a name or an address that is taken."""
+        try:
+            return await self.sign_up(record, None, verified=verified, role=role, is_trusted=True, join=also, request=request)
+        except Problem as problem:
+            if problem.code not in (NAME_TAKEN, ADDRESS_TAKEN):
+                raise
+            raise Problem("There is an account with this name or address already", 409, "ACCOUNT_EXISTS") from None
+
+    async def adopt(self, user: User, also: Join) -> User:
+        """Let the person whom a provider vouches for have the account of the address. `also`: as above. If the address may never have been confirmed, somebody
+        else may have made the account: its password and its sessions end."""
+
+        def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
+            found = self.parts.directory.user_record(user.username, txn)
+            if found is None or found.get("active") is not True or login_id_of(found) != user.login_id:
+                raise Problem("The account was changed at the same time", 409, "CONFLICT")
+            if not self.confirms_addresses:
+                self._patch_user(transaction, user.username, {"password": None, "hash_function": None, **ending_logins()})
+            also(transaction, user.username)
+
+        await self._decide(decide)
+        adopted = self.parts.directory.get_user(user.username)
+        if adopted is None:
+            raise Problem("The account was removed at the same time", 409, "CONFLICT")
+        return adopted
 
     async def request_sign_up(self, record: Mapping[str, Any], password: str, request: Request | None = None) -> None:
         """Sign up where the address is confirmed first: a mail with a code, and all that is needed to make the account then. Whether the address is known is
@@ -169,8 +222,7 @@ class Accounts:
         if self.settings.identity == USERNAME:
             self._require_free(values[self.table.primary_key], None)
         code = AccountCode(CONFIRM, content={"record": values, "password": stored})
-        is_sent = self._limits[MAIL_LIMIT].admit(address)
-        self._tell(MAIL_LIMIT, address)
+        is_sent = self._admit_mail(address)
 
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             text = self.codes.add(transaction, code, self.settings.lifetimes.confirm)
@@ -198,13 +250,14 @@ class Accounts:
         await self._admit(user)
         return CONFIRM, user
 
-    async def _new_record(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The record of a new account, checked. Raises ValidationError, and what the hook raises."""
+    async def _new_record(self, record: Mapping[str, Any], *, is_trusted: bool = False) -> dict[str, Any]:
+        """The record of a new account, checked. `is_trusted`: as of `sign_up`. Raises ValidationError, and what the hook raises."""
         table, settings = self.table, self.settings
         given = dict(record)
         username = given.pop("username", None) if settings.identity == USERNAME else None
         address = given.pop(BY_EMAIL, None) if self.has_addresses else None
-        check_names(table, given, self.settable(self._role(None), is_new=True), is_new=True)
+        role = self._role(None)
+        check_names(table, given, list(table.attributes) if is_trusted else self.settable(role, is_new=True), is_new=True)
         if settings.identity == USERNAME:
             given[table.primary_key] = chosen_username(username)
         else:
@@ -226,10 +279,9 @@ class Accounts:
             await self.remove(user.username)
             raise
 
-    async def _make(
-        self, values: dict[str, Any], stored: str | None, collect: Callable[[Transaction, Txn, Mapping[str, Any]], None]
-    ) -> User:
-        """Write user and record. `collect(transaction, txn, user)`: what belongs to it, decided with the writer of the system database."""
+    async def _make(self, values: dict[str, Any], stored: str | None, collect: Collect, role: str | None = None) -> User:
+        """Write user and record. `collect(transaction, txn, user)`: what belongs to it, decided with the writer of the system database. `role`: as of
+        `sign_up`."""
         table, directory = self.table, self.parts.directory
         username, epoch = values[table.primary_key], new_login_epoch()
         user: dict[str, Any] = {"username": username, "role": "", "active": True, "login_epoch": epoch}
@@ -239,7 +291,7 @@ class Accounts:
         note = await self.pairs.note_making(table, username, epoch, values)
 
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
-            user["role"] = self._role(txn).id
+            user["role"] = self._role(txn, role).id
             self._require_free(username, txn)
             users = directory.store.databases[SYSTEM].tables[USER_TABLE]
             transaction.put(users, username, users.validator.record(dict(user)))
@@ -255,25 +307,22 @@ class Accounts:
     def _require_free(self, username: str, txn: Txn | None) -> None:
         """Raise 409 if there is a user of this name. `txn`: the writer."""
         if self.parts.directory.user_record(username, txn) is not None:
-            raise name_taken(username)
+            raise name_taken()
 
-    def _role(self, txn: Txn | None) -> Role:
-        """Of those who sign up. Raises ServerError 503 if it cannot be given (any more)."""
-        record = self.parts.directory.role_named(self.settings.role, txn)
-        if record is None:
-            raise ServerError(f"Nobody can sign up now: there is no role {self.settings.role}", 503)
-        role = self.parts.directory.role_of(record)
-        if role.super_user:
-            raise ServerError(f"Nobody can sign up now: {self.settings.role} is a role of super users", 503)
-        return role
+    def _role(self, txn: Txn | None, name: str | None = None) -> Role:
+        """The role of this name, None: of those who sign up. Raises ServerError 503 if it cannot be given (any more)."""
+        fault = role_fault(self.parts.directory, name or self.settings.role, txn)
+        if fault is not None:
+            self.parts.warn(f"nobody can sign up: {fault}")
+            raise ServerError("Nobody can sign up now: the role of those who do is not there", 503)
+        return self.parts.directory.role_of(self.parts.directory.role_named(name or self.settings.role, txn) or {})
 
     # --- passwords -------------------------------------------------------------------------------------------------------------------
 
     async def request_reset(self, given: object) -> None:
         """Send a code for a new password to an address, if it is that of an active account. Raises ClientError for what is no address."""
         address = canonical_address(given)
-        is_sent = self._limits[MAIL_LIMIT].admit(address)
-        self._tell(MAIL_LIMIT, address)
+        is_sent = self._admit_mail(address)
 
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             username = self._name_by_address(address, own)
@@ -367,8 +416,7 @@ class Accounts:
         """Send a code to a new address, by which it becomes that of the account. Whether another account has it is told by the mail alone. Raises ClientError
         for what is no address."""
         address = canonical_address(given)
-        is_sent = self._limits[MAIL_LIMIT].admit(address)
-        self._tell(MAIL_LIMIT, address)
+        is_sent = self._admit_mail(address)
         code = AccountCode(EMAIL, user.username, user.login_id, {"email": address})
 
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
@@ -491,10 +539,20 @@ class Accounts:
         wait = limit.wait(network)
         if wait > 0:
             raise Problem(
-                "Too many sign-ups from your network: try again later", 429, "TOO_MANY_SIGN_UPS", headers=(("Retry-After", str(int(wait) + 1)),)
+                "Too many sign-ups from your network: try again later",
+                429,
+                "TOO_MANY_SIGN_UPS",
+                headers=(("Retry-After", str(int(wait) + 1)),),
             )
         limit.count(network)
         self._tell(SIGN_UP_LIMIT, network)
+
+    def _admit_mail(self, address: str) -> bool:
+        """Whether one more mail may go to an address that somebody has typed. It is counted whether or not the address is known."""
+        is_admitted = self._limits[MAIL_LIMIT].admit(address)
+        if is_admitted:
+            self._tell(MAIL_LIMIT, address)
+        return is_admitted
 
     def hear(self, limit: str, key: str) -> None:
         """Another process has counted."""
@@ -556,12 +614,20 @@ class Accounts:
                 transaction = await store.write_when_free(lambda: databases, attempt)
             await wait_committed(transaction)
         except RecordExists:
-            raise name_taken("") from None
+            raise name_taken() from None
         except NotUnique as error:
             if error.attribute != BY_EMAIL:
                 raise
-            raise Problem("The account cannot have this address", 409, "ADDRESS_TAKEN") from None
+            raise Problem("The account cannot have this address", 409, ADDRESS_TAKEN) from None
 
 
-def name_taken(username: str) -> Problem:
-    return Problem("This user name is taken: choose another one", 409, "NAME_TAKEN")
+def name_taken() -> Problem:
+    return Problem("This user name is taken: choose another one", 409, NAME_TAKEN)
+
+
+def role_fault(directory: UserDirectory, name: str, txn: Txn | None = None) -> str | None:
+    """Why a role cannot be that of those who sign up; None: it can."""
+    record = directory.role_named(name, txn)
+    if record is None:
+        return f"there is no role {name}: add it to roles.yaml, or with add_role"
+    return f"{name} is a role of super users, which nobody may get by signing up" if directory.role_of(record).super_user else None

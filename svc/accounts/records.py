@@ -14,7 +14,7 @@ from svc.accounts.settings import EMAIL
 from svc.auth.roles import Role
 from svc.errors import ValidationError
 from svc.store import Table
-from svc.store.schema import Attribute
+from svc.store.schema import Attribute, TableDefinition
 from svc.store.values.conversion import printable
 
 RESERVED_TYPES = frozenset(("Blob",))
@@ -22,10 +22,10 @@ _MOST_NAMED = 20  # in one message
 _SHOWN = 100  # characters of a name
 
 
-def reserved(table: Table, attribute: Attribute) -> bool:
-    """Whether nobody sets this attribute by itself."""
+def reserved(definition: TableDefinition, attribute: Attribute) -> bool:
+    """Whether no member sets this attribute."""
     return (
-        attribute.name in (table.primary_key, EMAIL)
+        attribute.name in (definition.primary_key, EMAIL)
         or not attribute.stored
         or attribute.name.startswith("__")
         or attribute.created_time
@@ -38,7 +38,7 @@ def reserved(table: Table, attribute: Attribute) -> bool:
 
 def settable(table: Table, role: Role | None, names: tuple[str, ...] | None, *, is_new: bool) -> list[str]:
     """The attributes that a member of this role may set, in the order of the type. `names`: `accounts.attributes`. `is_new`: at the sign-up."""
-    found = [attribute.name for attribute in table.definition.attributes if not reserved(table, attribute)]
+    found = [attribute.name for attribute in table.definition.attributes if not reserved(table.definition, attribute)]
     if names is not None:
         found = [name for name in found if name in names]
     rights = None if role is None else role.rights(table.database.name, table.name)

@@ -1,18 +1,18 @@
 """The entry `accounts` of a config.yaml, read and checked (spec: rows §2.1).
 
-    accounts:
-      role: member                      # of those who sign up
-      identity: email                   # or username: what they log in with
-      verify: true                      # the address is confirmed before the first login
-      signUp: true
-      passwords: {minimumLength: 10}
-      lifetimes: {confirm: 1h, reset: 30m, email: 1h}
-      limits: {signUps: 100, mails: 5}  # an hour: of one network, to one address
-      url: https://shop.example         # what links in mails begin with
-      attributes: [name]                # of the record that members set themselves
-      pages: accounts                   # directory of templates
-      hooks: accounts.py                # has before_sign_up, after_sign_up
-      providers: [...]                  # spec: rows §2.6
+accounts:
+  role: member                      # of those who sign up
+  identity: email                   # or username: what they log in with
+  verify: true                      # the address is confirmed before the first login
+  signUp: true
+  passwords: {minimumLength: 10}
+  lifetimes: {confirm: 1h, reset: 30m, email: 1h}
+  limits: {signUps: 100, mails: 5}  # an hour: of one network, to one address
+  url: https://shop.example         # what links in mails begin with
+  attributes: [name]                # of the record that members set themselves
+  pages: accounts                   # directory of templates
+  hooks: accounts.py                # has before_sign_up, after_sign_up
+  providers: [...]                  # spec: rows §2.6
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class SettingsReader:
     def _limits(self, entry: Mapping[str, Any]) -> HourlyLimits:
         given, default = self._mapping(entry, "limits", ("signUps", "mails")), HourlyLimits()
         return HourlyLimits(
-            self._count(given, ("limits", "signUps"), default.sign_ups, 1_000_000), self._count(given, ("limits", "mails"), default.mails, 1000)
+            self._count(given, ("limits", "signUps"), default.sign_ups, 1_000_000),
+            self._count(given, ("limits", "mails"), default.mails, 1000),
         )
 
     def _lifetimes(self, entry: Mapping[str, Any]) -> Lifetimes:
@@ -208,7 +209,10 @@ class SettingsReader:
         for name in given:
             if name not in known:
                 meant = nearest(str(name), list(known))
-                self._fault((*path, str(name)), f"'{name}' is not an option of {'.'.join(('accounts', *path))}{hint(meant)}; there is {', '.join(known)}")
+                self._fault(
+                    (*path, str(name)),
+                    f"'{name}' is not an option of {'.'.join(('accounts', *path))}{hint(meant)}; there is {', '.join(known)}",
+                )
 
     def _fault(self, path: tuple[str, ...], message: str) -> None:
         self.faults.append(SettingsFault(path, message))

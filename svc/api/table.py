@@ -33,6 +33,7 @@ from svc.query.functions import still_found_by
 from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
 from svc.query.plan import Plan
+from svc.query.row_guard import RowGuard
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.table_writing import check_deleted, source_of
 from svc.resources.target import id_path
@@ -479,30 +480,30 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         if found.id is None:
             if found.is_root and found.is_plain:
                 raise self._served.not_allowed("delete", target=found)
-            return self._delete_found(found, context)
+            return self._delete_found(found, request, context)
         key = check_key(self._table.definition, found.id)
         transaction = _transaction_of(context)
         transaction.discard_changes(self._table, key)
-        transaction.writes.delete(self._table, key, request.precondition)
+        transaction.writes.delete(self._table, key, request.precondition, rows=self._served.guard(found, request))
         self._forget(context, key)
         return Ready(True)
 
-    def _delete_found(self, target: RequestTarget, context: AnyContext) -> Any:
+    def _delete_found(self, target: RequestTarget, request: Any, context: AnyContext) -> Any:
         rows = self._plan(target, context, None if target is context.state.target else True)
         is_query = target.query is not None or (target.details is not None and target is not context.state.target)
         check_deleted(target.query_for(self._table), (target.query or "") if is_query else None)
         transaction = _transaction_of(context)
         preview = transaction.preview(self._table.database)
-        return then(preview, partial(self._delete_previewed, rows.plan, transaction))
+        return then(preview, partial(self._delete_previewed, rows.plan, transaction, self._served.guard(target, request)))
 
-    def _delete_previewed(self, plan: Plan, transaction: Transaction, preview: HeldSnapshot) -> Any:
+    def _delete_previewed(self, plan: Plan, transaction: Transaction, guard: RowGuard | None, preview: HeldSnapshot) -> Any:
         """Delete what the query finds in what the transaction sees."""
         table, served = self._table, self._served
         try:
             snapshot = preview.use()
             found = RemovalReason(table.database.log.newest_lsn(snapshot), still_found_by(plan))
             run = execute(plan, snapshot)
-            steps = served.delete_each(transaction.writes, run, found)
+            steps = served.delete_each(transaction.writes, run, found, guard)
             if served.store.slices.run(steps):
                 return Ready(True)
             return self._delete_in_slices(

@@ -24,6 +24,7 @@ from svc.siblings import Lead, lead_alone
 from svc.store import Store
 
 if TYPE_CHECKING:
+    from svc.accounts.parts import AccountParts
     from svc.api.interface import Interface
     from svc.api.server import Server
     from svc.apps.code import CodeVersion
@@ -98,6 +99,8 @@ class Runtime:
     patience: float | None = PATIENCE
     report_alone: Callable[[str, str, str], None] | None = None
     """Logs what is no part of a load, which is told of as a whole on the screen of `svc dev`; None: as `report`."""
+    account_parts: Callable[[], AccountParts] | None = None
+    """What accounts of applications work with, made when the first application has some; None: there are none."""
     large_data: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held for a large file of records: one of them is in memory at a time."""
 
@@ -114,7 +117,8 @@ class Runtime:
 class EntryContext:
     """One entry that is being loaded. `key`: its name in config.yaml. `options`: its mapping; empty for `true`. `status`: how it goes.
 
-    `code`: modules and `server` of the version of the application's Python code that is being loaded; None without an interface.
+    `code`: modules and `server` of the version of the application's Python code that is being loaded; None without an interface. `beside`: by key, the
+    entries of the same load that have been loaded before.
     """
 
     app: ServedApplication
@@ -123,6 +127,7 @@ class EntryContext:
     status: EntryStatus
     runtime: Runtime
     code: CodeVersion | None = None
+    beside: Mapping[str, LoadedEntry] = field(default_factory=dict)
 
     def files(self, default: Any) -> FileSet:
         """The files of the entry, by its `files` and `urlPath`. Raises ValueError."""
@@ -160,6 +165,9 @@ class LoadedEntry:
     is_read_by_code = False
     """Whether the modules of the application have what it defines, and are loaded again with it."""
 
+    ends_load = False
+    """Whether nothing else of the application may be served, since rules about its rows could not be applied."""
+
     def activate(self) -> None:
         """Take effect; registrations have. Must not raise."""
         if self.server is not None:
@@ -170,6 +178,9 @@ class LoadedEntry:
 
     async def start(self) -> None:
         """Do what may wait, once the entry is in effect. Faults go to `context.status`."""
+
+    async def complete(self) -> None:
+        """All entries of the load have been started. Faults go to `context.status`."""
 
     def withdraw(self) -> None:
         """End; registrations have gone. Must not raise."""

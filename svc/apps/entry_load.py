@@ -56,6 +56,8 @@ class EntryLoad:
                 entry = await self._load(key, kind, status)
                 if entry is not None:
                     self.loaded[key] = entry
+                    if entry.ends_load:
+                        break
         except BaseException:
             self.discard()
             raise
@@ -74,7 +76,8 @@ class EntryLoad:
             status.fail(f"'{key}' is built in: an entry that a plugin handles needs another name")
             return None
         try:
-            return await kind.load(EntryContext(self._app, key, options, status, self._runtime, self.code if kind.is_code else None))
+            code = self.code if kind.is_code else None
+            return await kind.load(EntryContext(self._app, key, options, status, self._runtime, code, self.loaded))
         except Exception as error:  # a defect of ours: the rest of the application starts
             status.fail(f"{type(error).__name__}: {error}", traceback_of(error))
             return None

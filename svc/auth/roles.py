@@ -10,11 +10,11 @@ other role when these are evaluated. All roles are read again when one is change
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import AccessViolation, ClientError, NamedTable, NotUnique, Problem, StillReferenced
-from svc.store.schema import TableDefinition
+from svc.store.schema import Allow, TableDefinition
 from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
 from svc.store.values.records import decode
 
@@ -42,11 +42,37 @@ _NOTHING = AttributeRights()
 
 
 @dataclass(frozen=True, slots=True)
+class RowConditions:
+    """What the `@allow`s of a table demand of records, for one role (spec: rows §1.1): for each action conditions in the query language, of which one must
+    hold. None: the action is not narrowed."""
+
+    read: tuple[str, ...] | None = None
+    create: tuple[str, ...] | None = None
+    update: tuple[str, ...] | None = None
+    delete: tuple[str, ...] | None = None
+
+
+def row_conditions(allow: Iterable[Allow], role: str) -> RowConditions | None:
+    """Those that count for a role: of the `@allow`s that name it, or if none does, of those that name no role. None: they narrow nothing.
+
+    >>> row_conditions([Allow(read="public==true"), Allow(("editor",), read="true")], "reader").read
+    ('public==true',)
+    """
+    found = list(allow)
+    applying = [each for each in found if each.roles is not None and role in each.roles] or [each for each in found if each.roles is None]
+    conditions = {
+        action: tuple([text for each in applying if (text := getattr(each, action)) is not None]) or None
+        for action in ("read", "create", "update", "delete")
+    }
+    return RowConditions(**conditions) if any(conditions.values()) else None
+
+
+@dataclass(frozen=True, slots=True)
 class TableRights:
     """Rights on one table. `attributes` None: every attribute, also undeclared ones, may be written as the table; else those listed.
 
     `all`: everything is allowed without further checks. `readable`: the names that may be seen, None: all, undeclared ones too.
-    `managed`: attributes whose values only the store sets.
+    `managed`: attributes whose values only the store sets. `rows`: what narrows these rights to some records, None: nothing does.
     """
 
     read: bool = False
@@ -57,6 +83,7 @@ class TableRights:
     all: bool = False
     readable: frozenset[str] | None = None
     managed: frozenset[str] = _MANAGED_TIMES
+    rows: RowConditions | None = None
     table: str = field(default="", compare=False)  # its name, for messages to users with some right on it
 
     @property
@@ -129,7 +156,7 @@ def _may_update(attributes: Mapping[str, AttributeRights], name: str) -> bool:
 class Role:
     """A role as stored, and its rights. `access`: a free mapping for applications, None if the role has none."""
 
-    __slots__ = ("_anonymous", "_databases", "_rights", "access", "id", "permission", "role", "super_user")
+    __slots__ = ("_anonymous", "_databases", "_narrowed", "_rights", "access", "id", "permission", "role", "super_user", "viewers")
 
     def __init__(
         self,
@@ -149,6 +176,8 @@ class Role:
         self._anonymous = anonymous
         self._databases: Mapping[str, Database] = {} if databases is None else databases
         self._rights: dict[tuple[str, str], tuple[TableDefinition, TableRights]] = {}
+        self._narrowed: dict[str, tuple[Database, int, bool]] = {}  # see `is_narrowed`
+        self.viewers: dict[object, Any] = {}  # what `query.views` keeps of the users who have this role
 
     def __repr__(self) -> str:
         return f"<Role {self.role}>"
@@ -174,8 +203,26 @@ class Role:
         evaluated = evaluate(self.permission, definition, database)
         if self._anonymous is not None:
             evaluated = union(evaluated, self._anonymous.rights(database, table), definition)
+        rows = row_conditions(definition.allow, self.role) if definition.allow else None
+        if rows is not None or evaluated.rows is not None:
+            evaluated = replace(evaluated, rows=rows, all=evaluated.all and rows is None)
+        elif evaluated is ALL_RIGHTS and database != SYSTEM:
+            evaluated = replace(evaluated)  # not those of a super user: relationships may lead to tables of which not all may be seen
         self._rights[database, table] = (definition, evaluated)
         return evaluated
+
+    def is_narrowed(self, database: Database) -> bool:
+        """Whether some table of the database has conditions on its records for this role."""
+        known = self._narrowed.get(database.name)
+        version = database.tables_version
+        if known is not None and known[1] == version and known[0] is database:
+            return known[2]
+        found = not self.super_user and any(
+            table.definition.allow and row_conditions(table.definition.allow, self.role) is not None
+            for table in list(database.tables.values())
+        )
+        self._narrowed[database.name] = (database, version, found)
+        return found
 
 
 class HasRole(Protocol):
@@ -314,6 +361,15 @@ def roles_with_rights(databases: Mapping[str, Database], database: str, table: s
         if table in tables and isinstance(record.get("role"), str):
             found.append(record["role"])
     return sorted(found)
+
+
+def role_names(databases: Mapping[str, Database]) -> set[str]:
+    """Of the roles that there are."""
+    roles = databases[SYSTEM].tables.get(ROLE_TABLE) if SYSTEM in databases else None
+    if roles is None:
+        return set()
+    names = [decode(raw).get("role") for _, raw in roles.scan(roles.database.snapshot())]
+    return {name for name in names if isinstance(name, str)}
 
 
 def _is_among(database: Any, structure: Any) -> bool:

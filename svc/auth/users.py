@@ -48,6 +48,7 @@ class User:
     role: Role | None = None
     login_id: str = ""
     kept_token: str | None = None
+    claims: Mapping[str, Any] | None = field(default=None, compare=False)  # of the token that the user has come with, for rules on rows
     super_user: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:

@@ -186,7 +186,13 @@ class MutationRun:
             data.pop(resource.table.primary_key, None)
             resource.patch_in(writes, target, data, request)
         else:
-            writes.delete(resource.table, target.id, cast(Precondition | None, request.precondition), mark=written)
+            writes.delete(
+                resource.table,
+                target.id,
+                cast(Precondition | None, request.precondition),
+                mark=written,
+                rows=resource.guard(target, request),
+            )
 
     async def _call(self, change: Change, target: RequestTarget, data: Any, written: MutationInput) -> None:
         """A change that code of an application carries out. From what a handler returns is selected; where it returns nothing, the record is read."""

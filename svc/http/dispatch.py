@@ -687,10 +687,10 @@ class Dispatcher:
             self._watch_stream(request, response)
         if "origin" in request.block.fields:
             self._cors.decorate(request, pairs)
-        if has_cookie and PUBLIC in pairs:
+        if (has_cookie or request.is_narrowed) and PUBLIC in pairs:
             pairs[pairs.index(PUBLIC)] = PRIVATE
         if (
-            (request.user is not None or request._session is not None or has_cookie)
+            (request.user is not None or request._session is not None or has_cookie or request.is_narrowed)
             and PRIVATE not in pairs
             and request.method not in _WRITES
         ):

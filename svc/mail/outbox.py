@@ -15,21 +15,23 @@ A mail is a row of `system.svc_mail`, written in the transaction that causes it:
     to, subject  as the mail has them; `recipient`: the former in lower case, by which mails to one address are counted
     body         subject, text and HTML as JSON, sealed (`sealing`); null when the mail was sent
     status       as above
-    created      when it was added; `due`: when it is tried next, null if it is not; `ended`: when it was sent or given up. All ms since the epoch
+    created      when it was added; `due`: when it is tried next, null if it is not; `ended`: when it was sent or given up; `retried`: since when it
+                 is tried once more. All ms since the epoch
     attempts     how often it was tried; `error`: what the server said to the last attempt
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from svc.auth.writes import write
 from svc.clock import Clock
 from svc.config.mail_address import parse_address
-from svc.errors import ClientError, Overloaded, Problem
+from svc.errors import ClientError, Overloaded, PreconditionFailed, Problem
 from svc.mail.sealing import Seal, SealBroken
 from svc.store.system import MAIL_TABLE, SYSTEM
 from svc.store.values.keys import index_key
@@ -89,7 +91,10 @@ class Outbox:
         """
         to = checked_address(mail.to)
         _check_subject(mail.subject)
-        body = msgspec.json.encode({"subject": mail.subject, "text": mail.text, "html": mail.html})
+        try:
+            body = msgspec.json.encode({"subject": mail.subject, "text": mail.text, "html": mail.html})
+        except UnicodeEncodeError:  # lone surrogates
+            raise ClientError("A mail has characters that cannot be sent", code="BAD_MAIL") from None
         if len(body) > MAX_BODY:
             raise ClientError(f"A mail has {MAX_BODY} bytes at most, its text and HTML together", 413)
         table = self.table
@@ -111,24 +116,95 @@ class Outbox:
             "due": now if self._is_sent else None,
             "attempts": 0,
         }
+        others, transaction.expires_at = transaction.expires_at, None  # what the code of an application has set for its own records
         transaction.put(table, row, record, expires_at=None if self._is_sent else now + KEPT_MS)
+        transaction.expires_at = others
         return message_id
 
-    def check_rate(self, address: str, most: int) -> None:
-        """Raise Problem 429 `TOO_MANY_MAILS` if `most` mails to an address were added within an hour."""
+    def begin(self, user: str | None = None) -> Transaction:
+        """A transaction for a mail that nothing else causes. `user`: the name that the log shows."""
+        return self._store.begin(user)
+
+    def check_rate(self, address: str, most: int, transaction: Transaction) -> None:
+        """Raise Problem 429 `TOO_MANY_MAILS` if `most` mails to an address were added within an hour, those of this transaction among them."""
         table, txn = self.table, self.table.database.snapshot()
-        key, since, found = index_key(checked_address(address).lower()), self.now_ms() - HOUR_MS, 0
+        recipient = checked_address(address).lower()
+        found = sum(record.get("recipient") == recipient for record in transaction.records_for(table))
+        key, since = index_key(recipient), self.now_ms() - HOUR_MS
+        if found >= most:
+            raise _too_many(most)
         for _, stored in table.indexes["recipient"].scan(txn, key, key + b"\0", reverse=True):  # newest first: ids grow with time
             raw = table.get_by(stored, txn)
             if raw is None:
                 continue
             if decode(raw)["created"] < since:
-                return
+                break
             found += 1
             if found >= most:
-                raise Problem(f"Too many mails to one address: {most} an hour", 429, "TOO_MANY_MAILS", headers=(("Retry-After", "600"),))
+                raise _too_many(most)
+
+    # --- what becomes of a mail: on the disk when these return; they raise the Problem that prevents it -------------------------------------
+
+    async def mark_sent(self, row: str) -> None:
+        """A server has accepted it. Its texts are not needed any more."""
+        now = self.now_ms()
+        await self._change(row, {"body": None, "status": SENT, "due": None, "ended": now, "error": None}, now + SENT_MS)
+
+    async def delay(self, row: str, due: int, error: str) -> None:
+        """It is tried again. `error`: why."""
+        transaction = self._begin()
+
+        def count(changes: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+            return changes if stored is None else {**changes, "attempts": (stored.get("attempts") or 0) + 1}
+
+        transaction.update(self.table, row, {"due": due, "error": error[:MAX_ERROR]}, decide=count)
+        await write(transaction)
+
+    async def give_up(self, row: str, error: str) -> None:
+        now = self.now_ms()
+        await self._change(row, {"status": GIVEN_UP, "due": None, "ended": now, "error": error[:MAX_ERROR]}, now + GIVEN_UP_MS)
+
+    async def retry(self, row: str) -> bool:
+        """Try it now, and for another day if it was given up. Returns whether it waits or was given up."""
+        record = self.record(row)
+        if record is None or record["status"] not in (WAITING, GIVEN_UP):
+            return False
+        now = self.now_ms()
+        changes = {"status": WAITING, "due": now, "ended": None}
+        if record["status"] == GIVEN_UP:
+            changes["retried"] = now
+        await self._change(row, changes, None)
+        return True
+
+    async def _change(self, row: str, changes: dict[str, Any], expires_at: float | None) -> None:
+        def decide(_: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+            if stored is None:
+                raise PreconditionFailed("The mail is no longer there")
+            tried = 0 if changes["status"] == WAITING else 1
+            return {**stored, **changes, "attempts": (stored.get("attempts") or 0) + tried}
+
+        transaction = self._begin()
+        transaction.put(self.table, row, {}, expires_at=expires_at, decide=decide)
+        try:
+            await write(transaction)
+        except PreconditionFailed:
+            pass
+
+    def _begin(self) -> Transaction:
+        transaction = self._store.begin()
+        transaction.may_use_reserve = True  # it frees more than it takes
+        return transaction
 
     # --- reading -------------------------------------------------------------------------------------------------------------------------
+
+    def next_due(self) -> dict[str, Any] | None:
+        """The row that is to be tried next, now or later."""
+        table, txn = self.table, self.table.database.snapshot()
+        for _, stored in table.indexes["due"].scan(txn, index_key(0.0)):
+            raw = table.get_by(stored, txn)
+            if raw is not None:
+                return decode(raw)
+        return None
 
     def record(self, row: str) -> dict[str, Any] | None:
         """The row of this id, its texts sealed; None if there is none."""
@@ -160,6 +236,10 @@ def checked_address(address: object) -> str:
         return parse_address(address)
     except ValueError as error:
         raise ClientError(f"The address {error}", code="BAD_ADDRESS") from None
+
+
+def _too_many(most: int) -> Problem:
+    return Problem(f"Too many mails to one address: {most} an hour at most", 429, "TOO_MANY_MAILS", headers=(("Retry-After", "600"),))
 
 
 def _check_subject(subject: object) -> None:

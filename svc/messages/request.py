@@ -74,6 +74,7 @@ class Request(ContextMembers):
         "handler_path",
         "http_version",
         "is_decoded",
+        "is_narrowed",
         "method",
         "mqtt",
         "native_body",
@@ -125,6 +126,7 @@ class Request(ContextMembers):
         self._last_modified = None
         self.handler_path = ""  # registered address of the resource that took the request; "" = none did
         self.is_decoded = False  # the content coding has been removed from `content`
+        self.is_narrowed = False  # rules on rows decide what its caller, whoever that is, may see in the answer
         self.native_body = False  # the decoded body's values have types of their own (dates, bytes), as from CBOR; else they are as in JSON
         self.mqtt: Any = None  # store.writing.mqtt_message.MqttMessage: the message of MQTT that it carries out
         self.restore: Any = None  # content.unchanged.Restore: restores stored values that the decoded body repeats in their encoded form

@@ -308,14 +308,23 @@ class Pages(ResponseBuilder):
             if may_use is None or may_use(user):
                 yield path
 
-    def form(self, request: Request, name: str, *, status: int = 200, pairs: HeaderPairs | None = None, **values: Any) -> Any:
-        """A page that is nothing but a form, `login.html` and the like."""
-        return self._show(request, name, {"trail": [], "formats": [], **values}, status, pairs)
+    def form(
+        self,
+        request: Request,
+        name: str,
+        *,
+        status: int = 200,
+        pairs: HeaderPairs | None = None,
+        templates: Templates | None = None,
+        **values: Any,
+    ) -> Any:
+        """A page that is nothing but a form, `login.html` and the like. `templates`: others than those of the pages."""
+        return self._show(request, name, {"trail": [], "formats": [], **values}, status, pairs, templates)
 
     def statement(self, request: Request, form: StatementForm) -> Any:
         """The form for SQL."""
         fault = form.fault
-        values = {
+        values: dict[str, Any] = {
             "text": form.text,
             "parameters": form.parameters,
             "fault": "" if fault is None else shortened(fault.message, _LONGEST_DETAIL),
@@ -358,11 +367,17 @@ class Pages(ResponseBuilder):
     # --- what pages have in common ---------------------------------------------------------------------------------------------------
 
     async def _show(
-        self, request: Request, name: str, values: dict[str, Any], status: int = 200, pairs: HeaderPairs | None = None
+        self,
+        request: Request,
+        name: str,
+        values: dict[str, Any],
+        status: int = 200,
+        pairs: HeaderPairs | None = None,
+        templates: Templates | None = None,
     ) -> Response:
         """`pairs`: header fields that go before those of pages."""
         values["frame"] = frame_of(request, has_login=self.can_log_in(request))
-        body = await self._templates.render(name, values)
+        body = await (templates or self._templates).render(name, values)
         own = pairs or []
         names = {pair[0].lower() for pair in own}
         response = Response(body, status, pairs=[*own, *(pair for pair in PAIRS if pair[0].lower() not in names)])

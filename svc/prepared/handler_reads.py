@@ -17,6 +17,7 @@ from svc.analytics import Recorder
 from svc.api.served import ServedTable
 from svc.api.target import RequestTarget, new_target
 from svc.auth.roles import ALL_RIGHTS
+from svc.auth.users import user_of
 from svc.connection.exchange import Exchange
 from svc.connection.shared import SharedState
 from svc.errors import Problem
@@ -27,6 +28,7 @@ from svc.messages import HeaderPairs, Request
 from svc.prepared.answers import TIMING_LINES, Carrier, charge, timing_line
 from svc.prepared.premises import Premises
 from svc.prepared.record_reads import TAG, Read, is_whole_record, plain_body, record_fields, tag_of
+from svc.query.views import view_of
 from svc.resources import StoredRecord
 from svc.rest import Rest
 from svc.store.entity_tags import etag_of_version
@@ -82,7 +84,13 @@ class HandlerReads:
         own_rights = bool(application._own_rights)  # `call_handler` asks them; the others are a part of what this rests on
         may = ALL_RIGHTS if own_rights else premises.rights(request, resource)
         holds = premises.premise(request, table, may)
-        if holds is None or not may.read or table.has_enumerable or table.caching is not None:
+        if (
+            holds is None
+            or not may.read
+            or table.has_enumerable
+            or table.caching is not None
+            or view_of(user_of(request), table) is not table
+        ):
             return None
         now, environment = self._dispatcher.now, table.database.env
         block, user, sessions, path, before = request.block, request.user, request.sessions, request.handler_path, f"{address}/"

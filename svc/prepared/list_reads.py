@@ -25,6 +25,8 @@ from svc.query.compiled_lists import CompiledList, compiled_list
 from svc.query.form import may_be_form
 from svc.query.shaped_plan import UNRESTRICTED
 from svc.query.shapes import cut, decoded, pattern_of
+from svc.query.tables import AnyTable
+from svc.query.views import TableView, view_of
 from svc.rest import Rest
 from svc.store.values.records import DAMAGE
 
@@ -151,18 +153,21 @@ class ListReads:
         if holds is None or not may.read or table.has_enumerable or writer is None:
             return None
         reader = UNRESTRICTED if may is ALL_RIGHTS else user_of(request)
-        found = resource.queries.shapes.shaped_plan(text, table, reader, resource.allow_full_scan)
+        seen: AnyTable = table if may is ALL_RIGHTS else view_of(user_of(request), table)
+        if type(seen) is TableView and not seen.is_stable:
+            return None
+        found = resource.queries.shapes.shaped_plan(text, seen, reader, resource.allow_full_scan)
         if found is None:
             return None
         shape, plan = found
-        compiled = compiled_list(plan, table, json=not writer.native)
+        compiled = compiled_list(plan, seen, json=not writer.native)
         if compiled is None or (may.readable is not None and plan.query.select is None and plan.query.aggregate is None):
             return None
         find, encode = compiled.find, _encoder(compiled, writer)
         environment, now = table.database.env, self._dispatcher.now
         record = self._recorder.request_bucket(request.handler_path, "GET")
         threshold, code = preferences.threshold, self._coder(request, writer)
-        fields = [preferences.type_pair, VARY, PUBLIC if user_of(request) is None else PRIVATE]
+        fields = [preferences.type_pair, VARY, PUBLIC if user_of(request) is None and seen is table else PRIVATE]
         before = encode_head(200, fields)[0]
         reads_others = may is not ALL_RIGHTS or plan.query.select is not None  # and so rests on more than its table
 
@@ -170,7 +175,7 @@ class ListReads:
             arrived = now()
             try:
                 txn = environment.snapshot()
-                if not holds(carrier, arrived) or (reads_others and not plan.holds(table, reader)):
+                if not holds(carrier, arrived) or (reads_others and not plan.holds(seen, reader)):
                     return None
                 rows = find(values, txn)
                 if rows is None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable
+from functools import partial
 from string import ascii_letters, digits
 from typing import Any
 
 from svc.analytics import Recorder
+from svc.auth.roles import ALL_RIGHTS
 from svc.auth.users import user_of
 from svc.connection.shared import SharedState
 from svc.content.long_records import LONG
@@ -21,6 +23,9 @@ from svc.messages import HeaderPairs, Request
 from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, answer_stream, charge, encode_head, timing_line
 from svc.prepared.premises import Premises
 from svc.protocol.response_head import RepeatedHead
+from svc.query.matching import reads_others
+from svc.query.tables import AnyTable
+from svc.query.views import TableView, view_of
 from svc.rest import Rest
 from svc.store.disk.faults import LmdbError
 from svc.store.entity_tags import URL_SAFE
@@ -60,6 +65,10 @@ class RecordReads:
         holds = premises.premise(request, table, may)
         if holds is None or not may.read or may.readable is not None or table.has_enumerable:
             return None
+        view = table if may is ALL_RIGHTS else view_of(user_of(request), table)
+        can_see = None if view is table else _record_test(view)
+        if view is not table and can_see is None:
+            return None
         environment, now = table.database.env, self._dispatcher.now
         record = self._recorder.request_bucket(request.handler_path, "GET")
         decode, encode, threshold = body_steps(preferences)
@@ -88,7 +97,7 @@ class RecordReads:
                     return None
                 stored = b"\x10" + key + b"\0"
                 raw = txn.get(stored, None, table.primary)
-                if raw is None:
+                if raw is None or (can_see is not None and not can_see(stored, raw, txn)):
                     status, before, own, behind, body = 404, missing, b"", b"", missing_body
                 elif raw[0] != table.plain_format:
                     return False
@@ -126,9 +135,17 @@ class RecordReads:
         return read
 
 
+def _record_test(view: AnyTable) -> Callable[[bytes, bytes, Any], bool] | None:
+    """Whether the caller of a view may see a record (stored key, raw, transaction), as long as definitions and the caller's account are the same; None: that
+    depends on more than the record."""
+    if type(view) is not TableView or not view.is_stable or any(map(reads_others, view.rule_members)):
+        return None
+    return partial(view.holds, "read")
+
+
 def record_fields(request: Request) -> HeaderPairs:
     """The fields of an answer with a record, behind its type; PLACE is that of the entity tag."""
-    return [TAG, VARY, PUBLIC if user_of(request) is None else PRIVATE]
+    return [TAG, VARY, PUBLIC if user_of(request) is None and not request.is_narrowed else PRIVATE]
 
 
 def tag_of(raw: bytes) -> bytes:

@@ -21,11 +21,12 @@ from svc.query.functions import filter_of
 from svc.query.links import Links
 from svc.query.list_ranges import Ends, Values, ends_of
 from svc.query.list_rows import Rows, are_few, as_stored, selecting, sorting, whole
+from svc.query.matching import reads_others
 from svc.query.nodes import Aggregate, Query
 from svc.query.plan import AllOf, Comparison, Predicate, iter_members
 from svc.query.relations import Lookups
 from svc.query.shaped_plan import ShapedPlan, filled_predicate
-from svc.query.tables import AnyIndex, AnyTable
+from svc.query.tables import AnyIndex, AnyTable, rule_members
 
 MOST = 127  # index entries: with one row more an answer begins before all are found
 MOST_COUNTED = 1024  # values in a range that are counted without a cache
@@ -70,6 +71,10 @@ def _compile(query: Query, where: Predicate, table: AnyTable, json: bool) -> Com
             return None
         is_served = member.path[0] == table.primary_key or member.path[0] in table.indexes
         (served if is_served else rest).append(member)
+    for member in rule_members(table):
+        if reads_others(member):
+            return None
+        rest.append(member)
     paths = {member.path for member in served}
     index = table.indexes.get(served[0].path[0]) if len(paths) == 1 and len(served[0].path) == 1 else None
     ends = None if index is None else ends_of(served, index)

@@ -46,7 +46,7 @@ from svc.query.sources import (
     UnionSource,
 )
 from svc.query.steps import SteppedFunction, Steps, in_steps
-from svc.query.tables import AnyTable
+from svc.query.tables import AnyTable, rule_members
 
 
 class CompiledPlan:
@@ -153,7 +153,8 @@ def _shape_for(plan: Plan, select: Select, json: bool) -> tuple[Shape, Links]:
     where: Predicate | None = None
     sort = tuple([key for key in plan.query.sort if len(key.path) > 1])
     if plan.query.where is not None:
-        members = [member for member in (*plan.served, *iter_members(plan.filter)) if reads_others(member)]
+        rule = set(map(id, rule_members(table)))  # it says what may be seen, not what is asked for
+        members = [member for member in (*plan.served, *iter_members(plan.filter)) if reads_others(member) and id(member) not in rule]
         where = AllOf(tuple(members)) if members else None
 
     if where is not None:

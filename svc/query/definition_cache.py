@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from svc.query.tables import AnyTable
+from svc.query.tables import AnyTable, is_volatile
 
 MOST = 512  # entries, after which a cache is cleared
 MOST_PARTS = 20_000  # of all entries
@@ -55,6 +55,8 @@ class DefinitionCache:
 
     def get(self, table: AnyTable, key: Hashable, make: Callable[[], Any], parts: int = 1) -> Any:
         """The cached result of `make` for this key, as long as the definitions are the same; else calls `make`. `parts`: the size of what it makes."""
+        if is_volatile(table):
+            return make()
         place = (id(table), key)
         found = self._entries.get(place)
         if found is not None and found[0].hold(table):

@@ -60,11 +60,12 @@ from svc.query.refusals import UNINDEXABLE, check_indexed, check_sort, live_refu
 from svc.query.resolve import Test, resolve_sort_key, resolve_where, typed_test
 from svc.query.seek import begins_behind, ordered_behind, range_behind
 from svc.query.select import validate_select
-from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics
+from svc.query.tables import COUNTED, AnyTable, Statistics, TableStatistics, is_volatile, rule_members
 from svc.store.values.keys import NULL_KEY, after
 
 CLOSED_SHARE, OPEN_SHARE = 0.1, 0.3  # of the table, for ranges of the primary key, which are not counted (§11.2)
 USES, USES_OF_A_CHOICE = 1 << 20, 64  # of a kept plan: one that was chosen by statistics is planned again when these may have changed
+MOST_PLANS = 64  # of one query, for as many tables, and callers who may see different parts of them
 FEW = 50  # records that are read, and sorted, in less time than it takes to find a cheaper access path
 SCAN_WITH_LOOKUPS = 2  # entries that a record of a full scan counts as, if related records have to be looked up for it
 
@@ -90,6 +91,8 @@ def plan_query(
     """
     if statistics is not None:
         return _plan(query, table, allow_full_scan, key_prefix, _Planner(table, statistics, query.enforce_execution_order))
+    if is_volatile(table):
+        return _plan(query, table, allow_full_scan, key_prefix, _Planner(table, TableStatistics(table, txn), query.enforce_execution_order))
     place = (id(table), allow_full_scan, key_prefix)
     kept = query.plans.get(place)
     if type(kept) is _CachedPlan and kept.uses and kept.definitions.hold(table):
@@ -98,6 +101,8 @@ def plan_query(
     planner = _Planner(table, TableStatistics(table, txn), query.enforce_execution_order)
     plan = _plan(query, table, allow_full_scan, key_prefix, planner)
     if place not in query.plans:
+        if len(query.plans) >= MOST_PLANS:
+            query.plans.clear()
         query.plans[place] = None  # most queries come once: what is kept is the second plan
     elif all(index.ready for index in table.indexes.values()):
         query.plans[place] = _CachedPlan(plan, USES_OF_A_CHOICE if planner.asked else USES)
@@ -154,6 +159,7 @@ def _plan_resolved(query: Query, where: Predicate | None, table: AnyTable, allow
         if allow_full_scan is False and not _is_surely_indexed(where, table):
             check_indexed(where, table)
         members = where.members if type(where) is AllOf else (where,)
+    members += rule_members(table)
     if query.after is not None:
         return _plan_page(query, table, members, sort, planner)
     end = None if query.limit is None or query.aggregate is not None else query.offset + query.limit

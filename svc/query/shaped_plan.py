@@ -25,7 +25,7 @@ from svc.query.resolve import typed_test
 from svc.query.select import Shape
 from svc.query.shapes import filled, has_slots
 from svc.query.steps import SteppedFunction
-from svc.query.tables import AnyTable
+from svc.query.tables import AnyTable, rule_members
 from svc.store.schema import Attribute
 from svc.store.values.keys import encode_key, storage_key
 
@@ -75,7 +75,7 @@ class ShapedPlan:
         self._definitions = Definitions(table)
         self._rights = rights_of(reader, table)
         self._shared: dict[object, object] = {}
-        self._record = _shape_of_one(query, where, table)
+        self._record = None if rule_members(table) else _shape_of_one(query, where, table)
         self.lists: dict[bool, object] = {}  # what `compiled_lists` has made of it, by `json`
 
     def find_record(self, value: object, table: AnyTable, txn: Any) -> list[Any] | None:

@@ -87,6 +87,16 @@ class AnyTable(Protocol):
         """The same with those records that have expired but are still in the indexes."""
 
 
+def rule_members(table: AnyTable) -> tuple[Any, ...]:
+    """The conditions that records have to fulfil beside those of a query (`views.TableView.rule_members`): predicates, members of an AND."""
+    return getattr(table, "rule_members", ())
+
+
+def is_volatile(table: AnyTable) -> bool:
+    """Whether what is made for the table holds for no more than a moment (`views.TableView`)."""
+    return getattr(table, "is_volatile", False)
+
+
 class Statistics(Protocol):
     """What the planner may ask about the data. Records that have expired but are not yet removed are counted."""
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from svc.auth.roles import ALL_RIGHTS, TableRights, rights
-from svc.auth.users import User, user_of
+from svc.auth.users import HasUser, User, user_of
 from svc.content.list_faults import named_refusal
 from svc.errors import AccessViolation, BadBody, ClientError, PreconditionNotPossible, Problem
 from svc.messages import Request
 from svc.query import QueryCache
 from svc.query.plain_parameters import CACHE_BUSTER
+from svc.query.row_guard import RowGuard, guard_of
+from svc.query.tables import AnyTable
+from svc.query.views import TableView, view_of
 from svc.resources.resource import WRITE_CONDITIONS, Resource
 from svc.resources.target import RequestTarget, whole_text
 from svc.store import Store, Table
+from svc.store.values.keys import encode_primary, storage_key
 from svc.store.values.validation import key_from_text
 from svc.store.writing.transaction import LONG_WRITES
 
@@ -142,6 +146,30 @@ class TableBase(Resource):
                 may.check_write(record, insert=insert, user=user_of(request))
             except Problem as error:
                 raise named_refusal(error, number, records, cls.table.primary_key, request) from None
+
+    @classmethod
+    def seen_by(cls, request: Request, also: str | None = None) -> AnyTable:
+        """The table as the caller may see it (spec: rows §1.3). `also`: see `view_of`."""
+        user = request.user
+        if user is not None and user.super_user:
+            return cls.table
+        view = view_of(user_of(request), cls.table, also)
+        if view is not cls.table:
+            request.is_narrowed = True
+        return view
+
+    @classmethod
+    def may_see(cls, raw: bytes, request: Request) -> bool:
+        """Whether a record is there for the caller."""
+        view = cls.seen_by(request)
+        return type(view) is not TableView or view.holds(
+            "read", storage_key(encode_primary(cls.table.key_of(raw))), raw, cls.table.database.snapshot()
+        )
+
+    @classmethod
+    def guard(cls, target: RequestTarget, request: HasUser) -> RowGuard | None:
+        """What rules on rows say of a write by `target.rights`."""
+        return None if target.rights is ALL_RIGHTS else guard_of(user_of(request), cls.table)
 
     @staticmethod
     def visible(target: RequestTarget) -> frozenset[str] | None:

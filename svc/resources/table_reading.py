@@ -19,6 +19,7 @@ from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.query.shaped_plan import UNRESTRICTED
+from svc.query.tables import AnyTable, is_volatile
 from svc.resources.resource import PlannedQuery, StoredRecord
 from svc.resources.table_base import TableBase
 from svc.resources.target import RequestTarget
@@ -44,10 +45,10 @@ class TableReading(TableBase):
                 read = table.caching.load_stored if is_part else table.caching.read  # a part is made by a query
                 raw = read(target.id, target, request, rules=cls.staleness)
                 if raw is not None and type(raw) is not bytes:
-                    return then(raw, lambda raw: cls._found(raw, target))
+                    return then(raw, lambda raw: cls._found(raw, target, request))
             else:
                 raw = table.get_raw(target.id)
-            if raw is None:
+            if raw is None or (target.rights is not ALL_RIGHTS and not cls.may_see(raw, request)):
                 return None
             may: TableRights = target.rights
             return StoredRecord(table, raw, may.readable)
@@ -60,8 +61,8 @@ class TableReading(TableBase):
         return cls.on_search(target, data, request)
 
     @classmethod
-    def _found(cls, raw: bytes | None, target: RequestTarget) -> StoredRecord | None:
-        return None if raw is None else StoredRecord(cls.table, raw, cls.visible(target))
+    def _found(cls, raw: bytes | None, target: RequestTarget, request: Request) -> StoredRecord | None:
+        return None if raw is None or not cls.may_see(raw, request) else StoredRecord(cls.table, raw, cls.visible(target))
 
     @classmethod
     def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> PlannedQuery:
@@ -76,7 +77,7 @@ class TableReading(TableBase):
             select = enumerable_select(cls.table) or Select((SelectItem(("*",)),))
         query = narrow_query(Query(select=select), cls.table, user_of(request), cls._opened(target))
         only = Query(Condition((cls.table.primary_key,), Comparator.EQUALS, target.id), query.select, limit=1)
-        return PlannedQuery(cls.table, plan_query(only, cls.table, cls.table.database.snapshot()), record.visible)
+        return PlannedQuery(cls.table, plan_query(only, cls.seen_by(request), cls.table.database.snapshot()), record.visible)
 
     @classmethod
     def on_search(cls, target: RequestTarget, data: Any, request: Request) -> PlannedQuery:
@@ -113,8 +114,12 @@ class TableReading(TableBase):
         table = cls.table
         if target.prefix is not None or table.has_enumerable or target.rights is OPENED:
             return None
-        reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
-        return cls.queries.shapes.maybe_plan(text, table, table.database.snapshot(), reader, cls.allow_full_scan)
+        if target.rights is ALL_RIGHTS:
+            return cls.queries.shapes.maybe_plan(text, table, table.database.snapshot(), UNRESTRICTED, cls.allow_full_scan)
+        view = cls.seen_by(request)
+        if is_volatile(view):
+            return None
+        return cls.queries.shapes.maybe_plan(text, view, table.database.snapshot(), user_of(request), cls.allow_full_scan)
 
     @classmethod
     def on_query(cls, target: RequestTarget, data: Any, request: Request) -> Any:
@@ -138,10 +143,12 @@ class TableReading(TableBase):
         visible = cls.visible(target)
         if table.has_enumerable and query.select is None and query.aggregate is None and request.method != "DELETE":
             query = replace(query, select=enumerable_select(table))
+        seen: AnyTable = table
         if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
             query = narrow_query(query, table, user_of(request), cls._opened(target))
+            seen = cls.seen_by(request, "delete" if request.method == "DELETE" else None)
         scans = cls.allow_full_scan if allow_full_scan is None else allow_full_scan
-        plan = plan_query(query, table, table.database.snapshot(), allow_full_scan=scans, key_prefix=target.prefix)
+        plan = plan_query(query, seen, table.database.snapshot(), allow_full_scan=scans, key_prefix=target.prefix)
         return PlannedQuery(table, plan, visible, cls.store.clock.monotonic() - began)
 
     @classmethod

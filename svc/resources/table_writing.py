@@ -19,6 +19,7 @@ from svc.query.functions import still_found_by
 from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Query
 from svc.query.plain_parameters import maybe_empty_parameter
+from svc.query.row_guard import RowGuard
 from svc.resources.resource import CreatedRecords
 from svc.resources.table_reading import TableReading
 from svc.resources.target import RequestTarget, id_path
@@ -150,7 +151,7 @@ class TableWriting(TableReading):
         record = cls.table.validator.record(record, source=source_of(request), complete=writes_all)
         precondition = request.precondition
         assert precondition is None or type(precondition) is Precondition
-        transaction.put(cls.table, key, record, precondition, decide=decide)
+        transaction.put(cls.table, key, record, precondition, decide=decide, rows=cls.guard(target, request))
 
     @classmethod
     def _put_decision(cls, may: TableRights, sent: tuple[str, ...], restore: Restore, user: User | None) -> Decide:
@@ -183,7 +184,7 @@ class TableWriting(TableReading):
         changes = cls.table.validator.changes(changes, source=source_of(request))
         precondition = request.precondition
         assert precondition is None or type(precondition) is Precondition
-        transaction.patch(cls.table, target.id, changes, precondition, decide=decide)
+        transaction.patch(cls.table, target.id, changes, precondition, decide=decide, rows=cls.guard(target, request))
 
     @staticmethod
     def _patch_decision(may: TableRights, restore: Restore, user: User | None) -> Decide:
@@ -268,7 +269,8 @@ class TableWriting(TableReading):
             if prefix and not str(key).startswith(prefix):
                 key = check_key(table.definition, prefix + str(key))
         record[table.primary_key] = key
-        return transaction.create(table, key, table.validator.record(record, source=source_of(request)), key_prefix=prefix)
+        record = table.validator.record(record, source=source_of(request))
+        return transaction.create(table, key, record, key_prefix=prefix, rows=cls.guard(target, request))
 
     # --- messages --------------------------------------------------------------------------------------------------------------------
 
@@ -278,7 +280,7 @@ class TableWriting(TableReading):
         if target.prefix is not None:
             raise ClientError("A message goes to a record or to the table, not to the records below a prefix")
         transaction = cls.begin(request)
-        transaction.publish(cls.table, target.id, data, source=source_of(request))
+        transaction.publish(cls.table, target.id, data, source=source_of(request), rows=cls.guard(target, request))
         return commit(transaction, request, len(request.content))
 
     # --- DELETE ----------------------------------------------------------------------------------------------------------------------
@@ -291,7 +293,7 @@ class TableWriting(TableReading):
         if target.id is not None:
             precondition = request.precondition
             assert precondition is None or type(precondition) is Precondition
-            transaction.delete(cls.table, target.id, precondition)
+            transaction.delete(cls.table, target.id, precondition, rows=cls.guard(target, request))
             return commit(transaction, request, len(request.content))
         rows = cls.on_search(target, None, request)
         check_deleted(rows.plan.query, target.query)
@@ -300,20 +302,20 @@ class TableWriting(TableReading):
         snapshot = database.snapshot()
         found = RemovalReason(database.log.newest_lsn(snapshot), still_found_by(rows.plan))
         run = execute(rows.plan, snapshot)
-        steps = cls.delete_each(transaction, run, found)
+        steps = cls.delete_each(transaction, run, found, cls.guard(target, request))
         if not cls.store.slices.run(steps):
             lasting = LastingRun(run, database, lambda: f"a deletion of records of {cls.table.name}")
             return cls._delete_in_slices(steps, lasting, transaction, request)
         return then(commit(transaction, request, len(request.content)), lambda _: _deleted(transaction))
 
     @classmethod
-    def delete_each(cls, transaction: Transaction, run: AnyRows, found: RemovalReason) -> Iterator[None]:
-        """Delete the records that a query finds, in steps; only their stored keys are kept."""
+    def delete_each(cls, transaction: Transaction, run: AnyRows, found: RemovalReason, rows: RowGuard | None) -> Iterator[None]:
+        """Delete the records that a query finds, in steps; only their stored keys are kept. `rows`: of the caller, see `guard`."""
         table = cls.table
         try:
             while not run.done:
                 for stored, raw in run.step_pairs(DELETE_STEP):
-                    transaction.delete_stored(table, stored, raw, found)
+                    transaction.delete_stored(table, stored, raw, found, rows)
                 yield
         finally:
             run.close()

@@ -81,6 +81,7 @@ class ApplicationInterfaces:
         self._compression = Compression(config.http.compression_threshold)
         self._decoder = request_decoder(config)
         self._graphql_options = GraphQLOptions()
+        self._accounts: Any = None  # that are served
         self.identifier = self.mqtt_identifier = accounts.application_identifier(certificates)
         self.rest = Rest(resources, reactor, types=types, compression=self._compression, decoder=self._decoder, tickets=accounts.tickets)
         self._late_graphql = _LateGraphQL(self)
@@ -197,7 +198,23 @@ class ApplicationInterfaces:
         self.socket_endpoints.clear()
         if is_served and self._graphql_options.extended:
             self.socket_endpoints.update(dict.fromkeys(SOCKET_PATHS, self.graphql.sockets))
+        self._serve_accounts(applications)
         self.identifier.login_path = LOGIN_PATH if has_login and self._config.authentication.enable_sessions else None
+
+    def _serve_accounts(self, applications: Sequence[App]) -> None:
+        """One application has accounts at most (`apps.accounts_entry`)."""
+        found = next(((app, accounts) for app in applications if (accounts := _accounts_of(app)) is not None), None)
+        accounts = None if found is None else found[1]
+        if accounts is self._accounts:
+            return
+        self._accounts = accounts
+        if found is None:
+            self.rest.serve_accounts(None)
+        else:
+            from svc.server.account_parts import account_endpoints
+
+            app, accounts = found
+            self.rest.serve_accounts(account_endpoints(accounts, app.directory / accounts.settings.pages, self._reactor))
 
     def _has_login(self, applications: Sequence[App]) -> bool:
         """Whether an application wants `/login`. One without a configuration has it too, unless something of its own has that address."""
@@ -205,6 +222,11 @@ class ApplicationInterfaces:
         return any(app.has_config_file for app in wanting) or (
             bool(wanting) and LOGIN_PATHS.isdisjoint(f"/{path}" for path in self._resources)
         )
+
+
+def _accounts_of(app: App) -> Any:
+    """The accounts of an application; None: it has none."""
+    return getattr(app.loaded("accounts"), "accounts", None)
 
 
 class _LateGraphQL:

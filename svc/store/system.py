@@ -291,6 +291,7 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("due", "Float", indexed=True),
         Attribute("attempts", "Int"),
         Attribute("ended", "Float"),
+        Attribute("retried", "Float"),
         Attribute("error", "String"),
         audit=False,
         replicate=False,

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from svc.errors import ClientError, ValidationError
+from svc.errors import ClientError, RowNotAllowed, ValidationError
 from svc.store.blobs import Blob, BlobDescription, UnsavedContent, blobs_in, descriptions_in
 from svc.store.log.entries import PATCH, PUT
 from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
+from svc.store.values.records import encode
 from svc.store.values.validation import Add
 from svc.store.writing.batch_write import BatchItem, BatchWriter
 from svc.store.writing.deferred_indexes import DeferredBatch, DeferredIndexes
 from svc.store.writing.index_runs import merge_runs
 from svc.store.writing.merge_rules import log_changes, merge
-from svc.store.writing.write_set import Decide, WriteSet
+from svc.store.writing.write_set import Decide, RowGuard, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.slices import Slices
@@ -80,8 +81,9 @@ class BulkBatch:
     `is_over`: asked after each CHUNK of them whether to end there, and to leave the rest to another write; None: it is written as a whole.
     """
 
-    def __init__(self, table: Table, mode: Mode, source: str, decide: Decide | None) -> None:
+    def __init__(self, table: Table, mode: Mode, source: str, decide: Decide | None, rows: RowGuard | None = None) -> None:
         self.table = table
+        self.rows = rows
         self.decide = decide
         self.definition = table.definition
         self.database = table.database
@@ -104,6 +106,7 @@ class BulkBatch:
         self._keyless: list[BatchItem] = []  # that get a number of the table's sequence
         self._order: list[bytes] | None = None  # stored keys, sorted
         self._admit: Callable[[bytes, Record | None, Record], None] | None = None
+        self._write_set: WriteSet | None = None
         self._skipped = self._skipped_early = 0
         self._failures: list[Failure] = []
         self._failures_early: list[Failure] = []  # found before anything was written
@@ -188,7 +191,7 @@ class BulkBatch:
 
     def again(self) -> Generator[None, None, BulkBatch]:
         """The same records checked once more, because the table's definition has changed. In short steps."""
-        batch = BulkBatch(self.table, self.mode, "native", self.decide)
+        batch = BulkBatch(self.table, self.mode, "native", self.decide, self.rows)
         batch.records = self.records
         batch._skipped_early = self._skipped_early
         batch._failures_early = self._failures_early
@@ -224,7 +227,8 @@ class BulkBatch:
     def _put(self, write_set: WriteSet) -> Iterator[None]:
         self.deferred = None if self.defer is None else DeferredBatch(self.defer, write_set)
         writer = BatchWriter(write_set, self.table, self, self.deferred, asks=True)
-        self._admit = writer.admit if self.table.constraints is not None else None
+        self._admit = writer.admit if self.table.constraints is not None or self.rows is not None else None
+        self._write_set = write_set
         yield from writer.begin()
         while not self.is_written:
             order, items = yield from self._next(write_set)
@@ -246,7 +250,13 @@ class BulkBatch:
 
     def _delete(self, write_set: WriteSet) -> Iterator[None]:
         for stored in self._sorted:
-            removed = write_set.delete(self.table, self._items[stored].key, None)
+            removed = False
+            try:
+                removed = write_set.delete(self.table, self._items[stored].key, None, rows=self.rows)
+            except RowNotAllowed as error:
+                item = self._items[stored]
+                self._failures.append(self._failure(item.number, error, item.data, item))
+                self._skipped -= 1
             self.written += removed
             self._skipped += (not removed) + len(self._later.get(stored, ()))
             self._taken += 1
@@ -376,11 +386,22 @@ class BulkBatch:
         if self._admit is None:
             return True
         try:
+            if self.rows is not None:
+                self._check_rows(item.stored, old, record, self.rows)
             self._admit(item.stored, old, record)
         except ClientError as error:
             self._failures.append(self._failure(number, error, record, item))
             return False
         return True
+
+    def _check_rows(self, stored: bytes, old: Record | None, record: Record, rows: RowGuard) -> None:
+        """Raise ClientError if the rules on rows are against the record in place of `old`."""
+        assert self._write_set is not None
+        table, txn = self.table, self._write_set.txn
+        before = None if old is None else encode(old, 0.0, 0, None)
+        if before is not None:
+            rows.check_seen(table, txn, stored, before)
+        rows.check_written(table, txn, stored, before, record)
 
     def _failure(self, number: int, error: ClientError, record: object, item: BatchItem | None = None) -> Failure:
         """`record`: what was to be written, or its changes. `item`: that of the record, if there is one."""

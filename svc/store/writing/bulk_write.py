@@ -40,7 +40,7 @@ from svc.store.writing.batch_write import BatchItem, BatchWriter
 from svc.store.writing.bulk_batch import BulkBatch, BulkResult, Mode, Record, RefusedRecord
 from svc.store.writing.deferred_indexes import FEW, WORTHWHILE, DeferredIndexes
 from svc.store.writing.long_write import LongWrite
-from svc.store.writing.write_set import Decide, WriteSet
+from svc.store.writing.write_set import Decide, RowGuard, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.table import Table
@@ -72,18 +72,19 @@ async def bulk_write(
     source: str = "json",
     largest: int = LARGEST,
     decide: Decide | None = None,
+    rows: RowGuard | None = None,
     trace_id: bytes | None = None,
 ) -> BulkResult:
     """Write records to `table`; they belong to it from now on. `records`: one by one, or asynchronously in lists of any length.
 
     `source`: where their values come from, "json" or "native" (`Validator`). `on_batch`: awaited after each commit; what it raises ends the
-    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `write_set.Decide`. `trace_id`: for the log. A delete takes records too, and
-    looks at nothing but their keys.
+    whole. `largest`: records of a batch. `decide`: of changes that are merged, see `write_set.Decide`. `rows`: what rules on rows
+    say. `trace_id`: for the log. A delete takes records too, and looks at nothing but their keys.
 
     Raises the Problem that hinders all further records: no space, a table that was dropped. Batches before it stay, as they do when the caller
     is cancelled; a batch under way is then there as a whole or not at all.
     """
-    return await _BulkWriter(table, mode, user, on_batch, source, largest, decide, trace_id).run(records)
+    return await _BulkWriter(table, mode, user, on_batch, source, largest, decide, rows, trace_id).run(records)
 
 
 class _BulkWriter:
@@ -96,10 +97,12 @@ class _BulkWriter:
         source: str,
         largest: int,
         decide: Decide | None,
+        rows: RowGuard | None,
         trace_id: bytes | None,
     ) -> None:
         self._table = table
         self._decide = decide
+        self._rows = rows
         self._database = table.database
         self._store = table.database.store
         self._slices = self._store.slices
@@ -171,7 +174,7 @@ class _BulkWriter:
             yield batch
 
     def _new_batch(self) -> BulkBatch:
-        return BulkBatch(self._table, self._mode, self._source, self._decide)
+        return BulkBatch(self._table, self._mode, self._source, self._decide, self._rows)
 
     async def _write(self, batch: BulkBatch) -> None:
         for blob in batch.unsaved:

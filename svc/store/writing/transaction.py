@@ -34,7 +34,7 @@ from svc.store.writing.long_write import LongWrite
 from svc.store.writing.preview import Preview
 from svc.store.writing.references import AT_ONCE, NeedsLongWrite
 from svc.store.writing.write_list import FETCHED, INSERT, UPDATE, DecidedWrites, Write, WriteList, apply_write, assign_keys, place_of
-from svc.store.writing.write_set import Decide, RemovalReason, WriteSet
+from svc.store.writing.write_set import Decide, RemovalReason, RowGuard, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -139,6 +139,10 @@ class Transaction:
         """What waits to be applied, for a comparison: kind, encoded key, record or changes."""
         return [(write.kind, write.key, None if write.data is None else dict(write.data)) for write in self._writes]
 
+    def records_for(self, table: Table) -> Iterator[dict[str, Any]]:
+        """What waits to be written to a table: records, and changes of records."""
+        return (write.data for write in self._writes if write.table is table and write.data is not None)
+
     @property
     def is_long(self) -> bool:
         """Whether it had better be awaited. One that touches several databases cannot be."""
@@ -161,60 +165,95 @@ class Transaction:
         *,
         expires_at: float | None = None,
         decide: Decide | None = None,
+        rows: RowGuard | None = None,
     ) -> None:
         """Replace or make the record `key`. `record` has been validated and belongs to the transaction from now on.
 
         Its primary key becomes `key`, its time attributes are set when it is applied. `expires_at`: ms since the epoch. `decide`: what depends
-        on the stored record, see `write_set.Decide`.
+        on the stored record, see `write_set.Decide`. `rows`, here and below: what the rules on rows say of the caller's writes, None: they do not count.
         """
-        self._collect(PUT, table, key, record, precondition, expires_at, decide)
+        self._collect(PUT, table, key, record, precondition, expires_at, decide, rows)
 
     def create(
-        self, table: Table, key: Key | None, record: dict[str, Any], *, key_prefix: str = "", expires_at: float | None = None
+        self,
+        table: Table,
+        key: Key | None,
+        record: dict[str, Any],
+        *,
+        key_prefix: str = "",
+        expires_at: float | None = None,
+        rows: RowGuard | None = None,
     ) -> Key | None:
         """Make a record. `apply` raises RecordExists if there is one with this key.
 
         `key` None: under a new one, that no record has. Returns the key; None if it is one of `assigned` once this is applied.
         """
-        return self._collect(PUT, table, self._key(table, key, key_prefix), record, CREATE, expires_at, adds=True)
+        return self._collect(PUT, table, self._key(table, key, key_prefix), record, CREATE, expires_at, None, rows, adds=True)
 
     def patch(
-        self, table: Table, key: Key, changes: dict[str, Any], precondition: Precondition | None = None, *, decide: Decide | None = None
+        self,
+        table: Table,
+        key: Key,
+        changes: dict[str, Any],
+        precondition: Precondition | None = None,
+        *,
+        decide: Decide | None = None,
+        rows: RowGuard | None = None,
     ) -> None:
         """Set these attributes and leave the others; `validation.Add` increments. Makes the record if there is none. `decide`: as for `put`."""
         changes = {name: value for name, value in changes.items() if name != table.primary_key}
-        self._collect(PATCH, table, key, changes, precondition, None, decide)
+        self._collect(PATCH, table, key, changes, precondition, None, decide, rows)
 
-    def insert(self, table: Table, key: Key | None, record: dict[str, Any], *, expires_at: float | None = None) -> Key | None:
+    def insert(
+        self, table: Table, key: Key | None, record: dict[str, Any], *, expires_at: float | None = None, rows: RowGuard | None = None
+    ) -> Key | None:
         """Make a record; if there is one with this key, that is `skipped`. `key`, and what is returned: as for `create`."""
-        return self._collect(INSERT, table, self._key(table, key), record, None, expires_at, adds=True)
+        return self._collect(INSERT, table, self._key(table, key), record, None, expires_at, None, rows, adds=True)
 
     def update(
-        self, table: Table, key: Key, changes: dict[str, Any], *, expires_at: float | None = None, decide: Decide | None = None
+        self,
+        table: Table,
+        key: Key,
+        changes: dict[str, Any],
+        *,
+        expires_at: float | None = None,
+        decide: Decide | None = None,
+        rows: RowGuard | None = None,
     ) -> Key:
         """Set these attributes of a record and leave the others. If there is no such record, the key is `skipped`. Returns the key."""
         changes = {name: value for name, value in changes.items() if name != table.primary_key}
-        self._collect(UPDATE, table, key, changes, None, expires_at, decide)
+        self._collect(UPDATE, table, key, changes, None, expires_at, decide, rows)
         return key
 
     def upsert(
-        self, table: Table, key: Key | None, changes: dict[str, Any], *, expires_at: float | None = None, decide: Decide | None = None
+        self,
+        table: Table,
+        key: Key | None,
+        changes: dict[str, Any],
+        *,
+        expires_at: float | None = None,
+        decide: Decide | None = None,
+        rows: RowGuard | None = None,
     ) -> Key | None:
         """`update`, or `insert` if there is no such record: then `changes` are all of it, and `apply` checks it as such."""
         changes = {name: value for name, value in changes.items() if name != table.primary_key}
-        return self._collect(PATCH, table, self._key(table, key), changes, None, expires_at, decide, adds=True)
+        return self._collect(PATCH, table, self._key(table, key), changes, None, expires_at, decide, rows, adds=True)
 
-    def delete(self, table: Table, key: Key, precondition: Precondition | None = None, *, mark: object = None) -> None:
+    def delete(
+        self, table: Table, key: Key, precondition: Precondition | None = None, *, mark: object = None, rows: RowGuard | None = None
+    ) -> None:
         """Remove the record if there is one; if not, the key is `skipped`, or what is given as `mark`."""
-        self._collect(DELETE, table, key, None, precondition, None)
+        self._collect(DELETE, table, key, None, precondition, None, None, rows)
         if mark is not None:
             self._writes[-1].id = mark
 
-    def delete_stored(self, table: Table, stored: bytes, raw: bytes, found: RemovalReason | None = None) -> None:
+    def delete_stored(
+        self, table: Table, stored: bytes, raw: bytes, found: RemovalReason | None = None, rows: RowGuard | None = None
+    ) -> None:
         """The same for a record that a scan has found; of it no more than the key is kept. `found`: if it is to stay when it has changed since."""
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
-        self._add(Write(DELETE, table, self._key_of(table, stored, raw), None, None, None, found=found))
+        self._add(Write(DELETE, table, self._key_of(table, stored, raw), None, None, None, found=found, rows=rows))
 
     def expire(self, table: Table, stored: bytes, raw: bytes) -> None:
         """Remove a record that a scan has found, as one whose time is over here: other nodes are not told."""
@@ -222,7 +261,7 @@ class Transaction:
             raise ClientError("The transaction was aborted, no more can be written with it")
         self._add(Write(EXPIRE, table, self._key_of(table, stored, raw), None, None, None))
 
-    def publish(self, table: Table, key: Key | None, message: Any, *, source: str = "json") -> None:
+    def publish(self, table: Table, key: Key | None, message: Any, *, source: str = "json", rows: RowGuard | None = None) -> None:
         """Publish a message to the subscribers of the record `key`, existing or not, or with None of the whole table. No record changes.
 
         `message`: any value that can be stored. Of an object the attributes that the table declares are checked. `source`: see `Validator`.
@@ -232,7 +271,7 @@ class Transaction:
             message = table.validator.message(message, source=source)
         for _ in blobs_in({"": message}):
             raise ClientError("A message cannot hold a blob: store it in a record", code="VALIDATION")
-        self._note(MESSAGE, table, key, encode_payload(message))
+        self._note(MESSAGE, table, key, encode_payload(message), rows)
 
     def invalidate(self, table: Table, key: Key) -> None:
         """Say that what is known of the record `key` does not hold any more. The record stays what it is, but in a caching table: there its content
@@ -251,13 +290,13 @@ class Transaction:
         self._collect(FETCHED, table, key, record, None, expires_at)
         self._writes[-1].fetched = fetched
 
-    def _note(self, kind: int, table: Table, key: Key | None, payload: bytes | None) -> None:
+    def _note(self, kind: int, table: Table, key: Key | None, payload: bytes | None, rows: RowGuard | None = None) -> None:
         if self._aborted:
             raise ClientError("The transaction was aborted, no more can be written with it")
         if table not in self._tables:
             self._enter(table)
         # Not among those by key: they say nothing of what the record is.
-        self._writes.append(Write(kind, table, b"" if key is None else encode_primary(key), None, None, None, None, payload))
+        self._writes.append(Write(kind, table, b"" if key is None else encode_primary(key), None, None, None, None, payload, rows=rows))
 
     def _enter(self, table: Table) -> None:
         self._tables[table] = table.definition
@@ -297,6 +336,7 @@ class Transaction:
         precondition: Precondition | None,
         expires_at: float | None,
         decide: Decide | None = None,
+        rows: RowGuard | None = None,
         *,
         adds: bool = False,
     ) -> Key | None:
@@ -316,7 +356,7 @@ class Transaction:
             self.unsaved += [(blob, table.database.blobs) for blob in blobs_in(data) if blob.unsaved is not None]
         if data is not None and key is not None and kind not in (PATCH, UPDATE):
             data[table.primary_key] = list(key) if type(key) is tuple else key
-        self._add(Write(kind, table, encoded, None if kind == PUT else key, data, precondition, expires_at, None, decide))
+        self._add(Write(kind, table, encoded, None if kind == PUT else key, data, precondition, expires_at, None, decide, rows=rows))
         return key
 
     def _add(self, write: Write) -> None:

@@ -11,9 +11,10 @@ import msgspec
 from svc.errors import NotUnique
 from svc.store.caching.copies import FetchedAnswer, invalidate, write_fetched
 from svc.store.entity_tags import Precondition
-from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, PUT
-from svc.store.values.keys import Key, encode_primary, storage_key
-from svc.store.writing.write_set import Decide, RemovalReason, WriteSet
+from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, MESSAGE, PUT
+from svc.store.values.keys import Key, decode_key, encode_primary, storage_key
+from svc.store.values.records import decode_payload
+from svc.store.writing.write_set import Decide, RemovalReason, RowGuard, WriteSet
 
 if TYPE_CHECKING:
     from svc.store.database import Database
@@ -44,6 +45,7 @@ class Write(msgspec.Struct, gc=False):
     decide: Decide | None = None
     found: RemovalReason | None = None
     fetched: FetchedAnswer | None = None
+    rows: RowGuard | None = None
 
     @property
     def adds(self) -> bool:
@@ -108,22 +110,34 @@ def apply_write(write: Write, write_set: WriteSet) -> bool:
         elif kind == EXPIRE:
             return write_set.expire(table, storage_key(key))
         elif kind != DELETE:
+            if write.rows is not None and kind == MESSAGE:
+                _check_message(write, write.rows, write_set)
             write_set.note(table, kind, key, write.payload)
-        elif write_set.delete(table, key, write.precondition, write.found):
+        elif write_set.delete(table, key, write.precondition, write.found, write.rows):
             return True
         else:
             if write_set.mqtt is not None and not table.is_caching:
                 write_set.note_missing(table, key)
             if write.id is not None:
                 write_set.skipped.append(write.id)
-    elif kind in _CONDITIONAL and write_set.has(table, key) is (kind == INSERT):
+    elif kind in _CONDITIONAL and write_set.has(table, key, write.rows if kind == UPDATE else None) is (kind == INSERT):
         assert write.id is not None
         write_set.skipped.append(write.id)
     elif kind in _WHOLE:
-        write_set.put(table, key, data, write.precondition, write.expires_at, write.decide)
+        write_set.put(table, key, data, write.precondition, write.expires_at, write.decide, write.rows)
     else:
-        write_set.patch(table, key, write.id, data, write.precondition, write.expires_at, write.decide)
+        write_set.patch(table, key, write.id, data, write.precondition, write.expires_at, write.decide, write.rows)
     return False
+
+
+def _check_message(write: Write, rows: RowGuard, write_set: WriteSet) -> None:
+    """A message to the subscribers of a record asks what making this record does (spec: rows §1.4)."""
+    table = write.table
+    payload = None if write.payload is None else decode_payload(write.payload)
+    record = dict(payload) if isinstance(payload, dict) else {}
+    if write.key:
+        record[table.primary_key] = decode_key(write.key)
+    rows.check_written(table, write_set.txn, storage_key(write.key), None, record)
 
 
 class WriteList:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.clock import stamp_time
 from svc.errors import ClientError, KeyConflict
 from svc.store.blobs import Blob, BlobFile, blobs_in
 from svc.store.definitions import build_key
-from svc.store.entity_tags import Precondition
+from svc.store.entity_tags import CREATE, Precondition
 from svc.store.expiry_index import PARTIAL
 from svc.store.indexes.index import IndexChange
 from svc.store.log.entries import DELETE, EXPIRE, MESSAGE, PATCH, PUT, LogEntry
@@ -39,6 +39,25 @@ if TYPE_CHECKING:
 Decide = Callable[[dict[str, Any], Mapping[str, Any] | None], dict[str, Any]]
 """(what was asked for, the record that is there or None) -> what is written: of a put the record, of a patch the changes. Called where the write
 happens, within its transaction, each time it is carried out; raises what prevents it. Changes neither argument: it returns a copy instead."""
+
+
+class RowGuard(Protocol):
+    """What rules on rows say of the writes of one caller (`query.row_guard`). `stored`, `raw`: key and record, as stored. `txn`: of the write."""
+
+    def can_see(self, table: Table, txn: Txn, stored: bytes, raw: bytes) -> bool:
+        """Whether the record is there for the caller."""
+
+    def check_seen(self, table: Table, txn: Txn, stored: bytes, raw: bytes) -> None:
+        """Raise NotFound unless `can_see`."""
+
+    def check_written(self, table: Table, txn: Txn, stored: bytes, before: bytes | None, record: Mapping[str, Any]) -> None:
+        """Raise Problem unless `record` may be written in place of `before`, None: as a new one, or as a message."""
+
+    def may_delete(self, table: Table, txn: Txn, stored: bytes, raw: bytes) -> bool:
+        """Whether the record, which may be seen, may be deleted."""
+
+    def check_deleted(self, table: Table, txn: Txn, stored: bytes, raw: bytes) -> None:
+        """Raise Problem unless `may_delete`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +208,11 @@ class WriteSet:
 
     # -- the kinds of write
 
-    def has(self, table: Table, key: bytes) -> bool:
-        """Whether there is a record under this encoded key, as of the writes before."""
-        raw = self.txn.get(key if len(key) < MAX_STORED else storage_key(key), None, table.primary)
-        return table.is_live(raw, self.wall_ms)
+    def has(self, table: Table, key: bytes, rows: RowGuard | None = None) -> bool:
+        """Whether there is a record under this encoded key, as of the writes before, and as `rows` sees it."""
+        stored = key if len(key) < MAX_STORED else storage_key(key)
+        raw = self.txn.get(stored, None, table.primary)
+        return table.is_live(raw, self.wall_ms) and (rows is None or rows.can_see(table, self.txn, stored, _there(raw)))
 
     def put(
         self,
@@ -202,13 +222,16 @@ class WriteSet:
         precondition: Precondition | None,
         expires_at: float | None = None,
         decide: Decide | None = None,
+        rows: RowGuard | None = None,
     ) -> None:
-        """Store `record`, which must hold its key, in place of what was there."""
+        """Store `record`, which must hold its key, in place of what was there. `rows`: what it has to ask."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         old_raw = self.txn.get(stored, None, table.primary)
         if table.moves is not None and old_raw is not None:
             old_raw = table.moves.translate(old_raw, self.txn)
         live = table.is_live(old_raw, self.wall_ms)
+        if rows is not None and live and precondition is not CREATE:
+            rows.check_seen(table, self.txn, stored, _there(old_raw))
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
             record = decide(record, old if live else None)
@@ -219,6 +242,8 @@ class WriteSet:
         if table.stamps:
             table.validator.stamp(record, self.stamp_ms, old if live else None)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
+        if rows is not None:
+            rows.check_written(table, self.txn, stored, old_raw if live else None, record)
         if table.constraints is not None:
             table.constraints.admit(self, table, stored, old if live else None, record, is_whole=True)
         self.write_record(table, PUT, key, stored, old_raw, old, record, None, expiry)
@@ -232,6 +257,7 @@ class WriteSet:
         precondition: Precondition | None,
         expires_at: float | None = None,
         decide: Decide | None = None,
+        rows: RowGuard | None = None,
     ) -> None:
         """Merge `changes` into the stored record at top level. A missing record is made, after full validation."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
@@ -239,6 +265,8 @@ class WriteSet:
         if table.moves is not None and old_raw is not None:
             old_raw = table.moves.translate(old_raw, self.txn)
         live = table.is_live(old_raw, self.wall_ms)
+        if rows is not None and live:
+            rows.check_seen(table, self.txn, stored, _there(old_raw))
         old = None if old_raw is None else decode(old_raw)
         if decide is not None:
             changes = decide(changes, old if live else None)
@@ -250,6 +278,8 @@ class WriteSet:
             record = table.validator.complete(table.validator.record(record, source="native"), is_new=True)
             if table.stamps:
                 table.validator.stamp(record, self.stamp_ms, None)
+            if rows is not None:
+                rows.check_written(table, self.txn, stored, None, record)
             if table.constraints is not None:
                 table.constraints.admit(self, table, stored, None, record, is_whole=True)
             logged = record
@@ -261,6 +291,8 @@ class WriteSet:
             return
         assert old_raw is not None
         if is_partial(old_raw):
+            if rows is not None:
+                rows.check_written(table, self.txn, stored, old_raw, {**merge(old, changes), table.primary_key: old[table.primary_key]})
             self._patch_partial(table, key, stored, old_raw, old, changes)
             return
         record = merge(old, changes)
@@ -270,6 +302,8 @@ class WriteSet:
             table.validator.merged(record, increments)
         if table.stamps:
             table.validator.stamp(record, self.stamp_ms, old)
+        if rows is not None:
+            rows.check_written(table, self.txn, stored, old_raw, record)
         if table.constraints is not None:
             table.constraints.admit(self, table, stored, old, record, is_whole=False)
         expiry = table.expiry.time_for(record, expires_at, self.wall_ms)
@@ -302,11 +336,22 @@ class WriteSet:
             partial=is_partial(raw),
         )
 
-    def delete(self, table: Table, key: bytes, precondition: Precondition | None, found: RemovalReason | None = None) -> bool:
-        """Remove a record; False, and nothing is written, if there is none, or none any more that `found` is about."""
+    def delete(
+        self, table: Table, key: bytes, precondition: Precondition | None, found: RemovalReason | None = None, rows: RowGuard | None = None
+    ) -> bool:
+        """Remove a record; False, and nothing is written, if there is none, or none any more that `found` is about. `rows`: what it has to ask; a record that
+        may not be seen is none, and of those that were found the ones that may not be deleted are left."""
         stored = key if len(key) < MAX_STORED else storage_key(key)
         raw = table.read(stored, self.txn)
         live = table.is_live(raw, self.wall_ms)
+        if rows is not None and live:
+            assert raw is not None
+            if not rows.can_see(table, self.txn, stored, raw):
+                live = False
+            elif found is None:
+                rows.check_deleted(table, self.txn, stored, raw)
+            elif not rows.may_delete(table, self.txn, stored, raw):
+                return False
         if precondition is not None:
             precondition.check(raw if live else None)
         if raw is None or not live or (found is not None and lsn_of(raw) > found.lsn and not found.holds(stored, raw)):
@@ -545,6 +590,11 @@ def check_owner(blob: Blob, database: Database) -> None:
     """Raise ClientError if the file of a blob that is about to be referred to is one of another database."""
     if blob.number is not None and (blob.files is None or blob.files.identity != database.blobs.identity):
         raise ClientError("The blob belongs to another database: make a new one of its content", code="VALIDATION")
+
+
+def _there(raw: bytes | None) -> bytes:
+    assert raw is not None
+    return raw
 
 
 def _files_of(record: dict[str, Any]) -> dict[int, Blob]:

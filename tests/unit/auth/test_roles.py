@@ -87,7 +87,7 @@ def test_system_database(world: World) -> None:
             users.check_write({secret: "x"}, insert=True, user=admin)
     world.role("gardener", {"structure_user": True, "system": {"tables": {"svc_role": table()["data"]["tables"]["plant"]}}})
     ann = world.directory.get_user("ann")
-    assert may(world, ann) is ALL_RIGHTS
+    assert may(world, ann) == ALL_RIGHTS
     assert may(world, ann, "system", "svc_role") == NO_RIGHTS
 
 

@@ -118,14 +118,33 @@ def test_a_full_outbox_refuses(store: Store, outbox: Outbox, monkeypatch: pytest
 
 def test_mails_to_one_address_are_counted(store: Store, outbox: Outbox, clock: FakeClock) -> None:
     for _ in range(3):
-        outbox.check_rate("ann@example.org", 3)
+        outbox.check_rate("ann@example.org", 3, store.begin())
         add(store, outbox)
     with pytest.raises(Problem) as raised:
-        outbox.check_rate("Ann@EXAMPLE.org", 3)
+        outbox.check_rate("Ann@EXAMPLE.org", 3, store.begin())
     assert (raised.value.status_code, raised.value.code) == (429, "TOO_MANY_MAILS")
-    outbox.check_rate("bob@example.org", 1)
+    outbox.check_rate("bob@example.org", 1, store.begin())
     clock.advance(3601)
-    outbox.check_rate("ann@example.org", 3)
+    outbox.check_rate("ann@example.org", 3, store.begin())
+
+
+def test_mails_of_the_same_transaction_are_counted(store: Store, outbox: Outbox) -> None:
+    transaction = store.begin()
+    for _ in range(2):
+        outbox.check_rate("ann@example.org", 2, transaction)
+        outbox.add(MAIL, transaction)
+    with pytest.raises(Problem):
+        outbox.check_rate("ann@example.org", 2, transaction)
+
+
+def test_what_a_transaction_says_of_other_records_does_not_expire_a_mail(store: Store, outbox: Outbox, clock: FakeClock) -> None:
+    transaction = store.begin()
+    transaction.expires_at = clock.wall() * 1000 + 1
+    outbox.add(MAIL, transaction)
+    assert transaction.expires_at is not None
+    store.commit_now(transaction)
+    clock.advance(60)
+    assert len(list(outbox.iter_with(WAITING))) == 1
 
 
 def test_of_development_mails_are_kept_for_a_day(store: Store, clock: FakeClock) -> None:

@@ -1,0 +1,217 @@
+"""The entry `accounts`: sign-up and accounts of the application's users (spec: rows §2.1).
+
+Names, addresses and sessions are those of the instance, and there is one address `/accounts`: so one application of an instance has accounts. A second one
+that wants some is refused, with the name of the first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from svc.accounts.directory import Accounts, role_fault
+from svc.accounts.hooks import SignUpHooks
+from svc.accounts.parts import AccountParts
+from svc.accounts.records import reserved
+from svc.accounts.settings import DEFAULT_HOOKS, EMAIL, AccountSettings, SettingsReader
+from svc.apps.config_file import CONFIG_FILE
+from svc.apps.entry import EntryContext, LoadedEntry
+from svc.apps.files import FileSet
+from svc.apps.modules import ModuleFault
+from svc.apps.reading import line_of_path
+from svc.apps.schema_entry import SchemaEntry
+from svc.store.schema import TableDefinition
+from svc.store.system import ensure_account_tables
+
+_KEY_TYPES = frozenset(("ID", "String"))
+EXAMPLE = "type Person @table @account { username: ID @primaryKey  email: String @unique }"
+
+
+class AccountsEntry(LoadedEntry):
+    """`accounts`: None with a fault."""
+
+    accounts: Accounts | None = None
+
+    def __init__(self, context: EntryContext, parts: AccountParts, files: FileSet | None) -> None:
+        super().__init__(context, files)
+        self._parts = parts
+
+    def activate(self) -> None:
+        super().activate()
+        accounts = self.accounts
+        if accounts is not None:
+            self._parts.current = accounts
+            self._parts.directory.find_alias = accounts.alias
+
+    async def start(self) -> None:
+        """The roles of the application are there now."""
+        accounts = self.accounts
+        if accounts is None:
+            return
+        fault = role_fault(accounts.parts.directory, accounts.settings.role)
+        if fault is not None:
+            self.context.status.fail(f"{await place_of(self.context, ('role',))}{fault}")
+        await accounts.pairs.repair()
+
+    def withdraw(self) -> None:
+        super().withdraw()
+        if self.accounts is not None and self._parts.current is self.accounts:
+            self._parts.current = None
+            self._parts.directory.find_alias = lambda name: None
+
+
+async def load_accounts(context: EntryContext) -> LoadedEntry | None:
+    runtime, status, app = context.runtime, context.status, context.app
+    if runtime.account_parts is None:
+        return None
+    parts = runtime.account_parts()
+    settings = await _settings(context)
+    if settings is None:
+        return AccountsEntry(context, parts, None)
+    entry = AccountsEntry(context, parts, _files(context, settings))
+    other = parts.current
+    if other is not None and other.application != app.name:
+        status.fail(
+            f"{await place_of(context, ())}the application {other.application} has accounts already: one application of an instance has, for users and"
+            " their addresses are those of the instance"
+        )
+        return entry
+    definition = _definition(context)
+    fault = "no type is marked @account" if definition is None else _type_fault(definition, settings, parts)
+    if definition is None or fault is not None:
+        status.fail(f"{await place_of(context, ())}{fault}; an example: {EXAMPLE}")
+        return entry
+    for path, text in _attribute_faults(definition, settings):
+        status.fail(f"{await place_of(context, path)}{text}")
+    mails = await _mails(context, parts, settings)
+    hooks = _hooks(context, settings)
+    if status.status == "error" or hooks is None:
+        return entry
+    ensure_account_tables(runtime.store)
+    entry.accounts = Accounts(parts, settings, app.name, definition.database, definition.name, hooks=hooks, mails=mails)
+    return entry
+
+
+async def _settings(context: EntryContext) -> AccountSettings | None:
+    reader = SettingsReader()
+    settings = reader.read(context.app.config.get(context.key))
+    for fault in reader.faults:
+        context.status.fail(f"{await place_of(context, fault.path)}{fault.message}")
+    return settings
+
+
+def _files(context: EntryContext, settings: AccountSettings) -> FileSet | None:
+    """The templates of the application: with other ones the entry is loaded again."""
+    try:
+        return FileSet(context.app.directory, [f"{settings.pages}/*.html", "mails/accounts/*"], None, app=context.app.name)
+    except ValueError as error:
+        context.status.fail(f"pages: {error}")
+        return None
+
+
+def _definition(context: EntryContext) -> TableDefinition | None:
+    """Of the application's type that is marked. The schema has said if there are several."""
+    schema = context.beside.get("graphqlSchema") or context.app.loaded("graphqlSchema")
+    definitions = schema.definitions if isinstance(schema, SchemaEntry) else []
+    return next((definition for definition in definitions if definition.account), None)
+
+
+def _type_fault(definition: TableDefinition, settings: AccountSettings, parts: AccountParts) -> str | None:
+    """What is wrong with the type of the accounts."""
+    key, address = definition.attribute(definition.primary_key), definition.attribute(EMAIL)
+    if key is None or key.type not in _KEY_TYPES or key.elements:
+        return f"the key of {definition.name} must be an ID or a String: it is the name of the user"
+    if address is not None and (address.type not in _KEY_TYPES or address.elements or not address.stored):
+        return f"{EMAIL} of {definition.name} must be a String"
+    if address is not None and not address.unique:
+        return f"{EMAIL} of {definition.name} must be @unique: an address is that of one account"
+    if (settings.verify or settings.identity == EMAIL) and address is None:
+        return f"{definition.name} needs email: String @unique, since {'verify is true' if settings.verify else 'identity is email'}"
+    if settings.verify and parts.outbox is None:
+        return "verify needs mail: add a section mail to svc-config.yaml, or verify: false"
+    if not settings.verify and settings.identity != EMAIL and address is not None and address.required and parts.outbox is not None:
+        return f"{EMAIL} of {definition.name} must not be required without verify: true: an address counts when it is confirmed, after the sign-up"
+    return None
+
+
+def _attribute_faults(definition: TableDefinition, settings: AccountSettings) -> list[tuple[tuple[str, ...], str]]:
+    faults: list[tuple[tuple[str, ...], str]] = []
+    for name in settings.attributes or ():
+        attribute = definition.attribute(name)
+        if attribute is None:
+            faults.append((("attributes",), f"attributes: {definition.name} has no attribute {name}"))
+        elif reserved(definition, attribute):
+            faults.append((("attributes",), f"attributes: {name} cannot be set by members"))
+    if settings.attributes is not None:
+        faults += [
+            (("attributes",), f"attributes: {attribute.name} of {definition.name} is required, so those who sign up must be able to set it")
+            for attribute in definition.attributes
+            if attribute.required
+            and not attribute.default
+            and not reserved(definition, attribute)
+            and attribute.name not in settings.attributes
+        ]
+    return faults
+
+
+async def _mails(context: EntryContext, parts: AccountParts, settings: AccountSettings) -> Any:
+    """None: none can be sent."""
+    if parts.outbox is None:
+        return None
+    from jinja2 import TemplateError
+
+    from svc.accounts.mails import AccountMails
+    from svc.mail.templates import TemplateFault
+
+    if not settings.url:
+        context.status.warn(
+            f"{await place_of(context, ())}links in mails begin with {parts.address}: set url to what people have in their browsers"
+        )
+    mails = AccountMails(parts.outbox, settings, context.app.name, context.app.directory, settings.url or parts.address)
+    try:
+        await context.runtime.in_thread(mails.compile)
+    except (TemplateFault, TemplateError) as error:
+        context.status.fail(f"a mail of accounts: {_template_place(error)}{error}")
+    return mails
+
+
+def _template_place(error: BaseException) -> str:
+    name, line = getattr(error, "filename", None) or getattr(error, "name", None), getattr(error, "lineno", None)
+    return f"{Path(str(name)).name}:{line}: " if name and line else ""
+
+
+def _hooks(context: EntryContext, settings: AccountSettings) -> SignUpHooks | None:
+    """None with a fault."""
+    directory, code = context.app.directory.resolve(), context.code
+    name = settings.hooks or DEFAULT_HOOKS
+    path = directory / name
+    if not path.resolve().is_relative_to(directory):
+        context.status.fail(f"hooks: '{name}' leads out of the application")
+        return None
+    if not path.is_file():
+        if settings.hooks is None:
+            return SignUpHooks()
+        context.status.fail(f"hooks: there is no file {name}")
+        return None
+    if code is None:
+        return SignUpHooks()
+    try:
+        return SignUpHooks.of_module(code.load(path))
+    except ModuleFault as fault:
+        context.status.fail(f"hooks: {fault}", fault.details)
+    except ValueError as error:
+        context.status.fail(f"{name}: {error}")
+    return None
+
+
+async def place_of(context: EntryContext, path: tuple[str, ...]) -> str:
+    """`config.yaml:7: `, where an option of the entry is."""
+
+    def read() -> str:
+        try:
+            text = (context.app.directory / CONFIG_FILE).read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+        return line_of_path(text, (context.key, *path))
+
+    return f"{CONFIG_FILE}{await context.runtime.in_thread(read)}: "

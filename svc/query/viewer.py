@@ -1,0 +1,81 @@
+"""Who asks, as far as rules on rows name it: `$user.username`, `$user.role`, `$user.<attribute>`, `$user.claims.<name>`, `$now` (spec: rows §1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from svc.auth.roles import Role
+from svc.auth.users import User
+from svc.query.row_rules import NOW
+from svc.store import Store
+from svc.store.values.records import MISSING, decode
+
+CLAIMS = "claims."
+
+
+class Viewer:
+    """One caller at one moment. `user` None: an anonymous one."""
+
+    __slots__ = ("_account", "_now", "_store", "role", "user")
+
+    def __init__(self, user: User | None, role: Role, store: Store) -> None:
+        self.user = user
+        self.role = role
+        self._store = store
+        self._account: Mapping[str, Any] | None = None
+        self._now: datetime | None = None
+
+    def value(self, name: str) -> object:
+        """The value of a name (`row_rules.Values`), MISSING if the caller has none. The same for as long as this object lives."""
+        if name == NOW:
+            if self._now is None:
+                self._now = datetime.fromtimestamp(self._store.clock.wall(), UTC)
+            return self._now
+        user = self.user
+        if user is None:
+            return MISSING
+        if name == "username":
+            return user.username
+        if name == "role":
+            return self.role.role
+        if name.startswith(CLAIMS):
+            return _at(user.claims, name.removeprefix(CLAIMS))
+        if self._account is None:
+            self._account = account_record(self._store, user.username) or {}
+        return _at(self._account, name)
+
+    def key(self, names: Iterable[str]) -> object:
+        """What tells this viewer from another one whose values of these names differ."""
+        user = self.user
+        return None if user is None else user.username, *[_hashable(self.value(name)) for name in names]
+
+
+def account_record(store: Store, username: str) -> Mapping[str, Any] | None:
+    """The record of an account (spec: rows §2.2) as the turn's snapshot has it, None if there is none."""
+    for database in list(store.databases.values()):
+        for table in list(database.tables.values()):
+            if table.definition.account:
+                raw = table.get_raw(username)
+                if raw is not None:
+                    return decode(raw)
+    return None
+
+
+def _at(values: Mapping[str, Any] | None, path: str) -> object:
+    found: object = values
+    for name in path.split("."):
+        found = found.get(name, MISSING) if isinstance(found, Mapping) else MISSING
+    return found
+
+
+def _hashable(value: object) -> object:
+    """A value as part of a key: equal only to what is of its type and equal to it."""
+    if isinstance(value, (list, tuple)):
+        return "list", *map(_hashable, value)
+    if isinstance(value, set):
+        return "set", frozenset(map(_hashable, value))
+    if isinstance(value, Mapping):
+        return "object", *[(name, _hashable(each)) for name, each in value.items()]
+    return type(value), value
