@@ -7,7 +7,7 @@ that wants some is refused, with the name of the first.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc.accounts.directory import Accounts, role_fault
 from svc.accounts.hooks import SignUpHooks
@@ -22,6 +22,9 @@ from svc.apps.reading import line_of_path
 from svc.apps.schema_entry import SchemaEntry
 from svc.store.schema import TableDefinition
 from svc.store.system import ensure_account_tables
+
+if TYPE_CHECKING:
+    from svc.accounts.openid.logins import ProviderOptions
 
 _KEY_TYPES = frozenset(("ID", "String"))
 EXAMPLE = "type Person @table @account { username: ID @primaryKey  email: String @unique }"
@@ -51,6 +54,12 @@ class AccountsEntry(LoadedEntry):
         fault = role_fault(accounts.parts.directory, accounts.settings.role)
         if fault is not None:
             self.context.status.fail(f"{await place_of(self.context, ('role',))}{fault}")
+        for provider in () if accounts.providers is None else accounts.providers.providers:
+            fault = None if provider.role is None else role_fault(accounts.parts.directory, provider.role)
+            if fault is not None:
+                self.context.status.fail(
+                    f"{await place_of(self.context, ('providers',))}accounts.providers[{provider.name}]: role: {fault}"
+                )
         await accounts.pairs.repair()
 
     def withdraw(self) -> None:
@@ -87,8 +96,12 @@ async def load_accounts(context: EntryContext) -> LoadedEntry | None:
     hooks = _hooks(context, settings)
     if status.status == "error" or hooks is None:
         return entry
+    providers = await _providers(context, parts, settings, definition) if settings.providers else None
+    if status.status == "error":
+        return entry
     ensure_account_tables(runtime.store)
     entry.accounts = Accounts(parts, settings, app.name, definition.database, definition.name, hooks=hooks, mails=mails)
+    entry.accounts.providers = providers
     return entry
 
 
@@ -173,6 +186,24 @@ async def _mails(context: EntryContext, parts: AccountParts, settings: AccountSe
     except (TemplateFault, TemplateError) as error:
         context.status.fail(f"a mail of accounts: {_template_place(error)}{error}")
     return mails
+
+
+async def _providers(
+    context: EntryContext, parts: AccountParts, settings: AccountSettings, definition: TableDefinition
+) -> ProviderOptions | None:
+    """The providers that one can log in with. None with a fault."""
+    from svc.accounts.openid.logins import ProviderOptions, open_seal
+    from svc.accounts.openid.settings import claim_faults, read_providers
+
+    providers, faults = read_providers(list(settings.providers), link_by_email=settings.link_by_email)
+    faults += claim_faults(providers, [attribute.name for attribute in definition.attributes if attribute.stored], definition.name)
+    for fault in faults:
+        context.status.fail(f"{await place_of(context, ('providers',))}{fault}")
+    try:
+        return ProviderOptions(providers, await context.runtime.in_thread(open_seal, parts.keys))
+    except (OSError, ValueError) as error:
+        context.status.fail(f"the key that logins at providers are sealed with cannot be read or made: {error}")
+        return None
 
 
 def _template_place(error: BaseException) -> str:

@@ -93,20 +93,6 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
-    # Who is whom at providers of OpenID Connect: `svc.accounts.openid.identities`.
-    _table(
-        IDENTITY_TABLE,
-        _key("id"),
-        Attribute("issuer", "String"),
-        Attribute("subject", "String"),
-        Attribute("provider", "String"),
-        Attribute("user", "String", indexed=True),
-        Attribute("account", "String"),
-        Attribute("email", "String"),
-        *_TIMES,
-        sealed=True,
-    ),
-    _table(LOGIN_USE_TABLE, _key("id"), sealed=True, audit=False, replicate=False),
     _table(INFO_TABLE, _key("id"), Attribute("version", "String"), Attribute("time", "Float"), replicate=False),
     _table(
         RAW_ANALYTICS_TABLE,
@@ -319,6 +305,20 @@ ACCOUNT_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
+    # Who is whom at providers of OpenID Connect: `svc.accounts.openid.identities`.
+    _table(
+        IDENTITY_TABLE,
+        _key("id"),
+        Attribute("issuer", "String"),
+        Attribute("subject", "String"),
+        Attribute("provider", "String"),
+        Attribute("user", "String", indexed=True),
+        Attribute("account", "String"),
+        Attribute("email", "String"),
+        *_TIMES,
+        sealed=True,
+    ),
+    _table(LOGIN_USE_TABLE, _key("id"), sealed=True, audit=False, replicate=False),
 )
 
 

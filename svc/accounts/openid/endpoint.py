@@ -109,6 +109,8 @@ class ProviderEndpoint:
                 raise ClientError("No session for login")
             parameters = _parameters(request.query)
             if request.pathname == settings.callback_path:
+                request.target, request.query = request.pathname, None  # a code is not for the log
+            if request.pathname == settings.callback_path:
                 with self._counted(request):
                     return await self._come_back(request, parameters)
             redirect = self._local_path(parameters.get("redirect")) or ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from svc.accounts.openid.attempts import KEY_FILE, Attempts
 from svc.accounts.openid.endpoint import LoginPages, ProviderEndpoint
-from svc.accounts.openid.fetching import Fetch, HttpFetch
+from svc.accounts.openid.fetching import SECONDS, Fetch, HttpFetch
 from svc.accounts.openid.identities import Identities
 from svc.accounts.openid.provider import Provider
 from svc.accounts.openid.settings import ProviderSettings
@@ -18,17 +19,26 @@ from svc.auth.users import UserDirectory
 from svc.mail.sealing import Seal
 from svc.reactor import Reactor
 
+CLOSE_SECONDS = 4 * SECONDS  # a login asks its provider for no more than four documents
+
 
 @dataclass(frozen=True, slots=True)
 class LoginParts:
-    """What logins with providers work with. `keys`: the directory with the keys of the node. `local_path`: as of `ProviderEndpoint`."""
+    """What logins with providers work with. `local_path`: as of `ProviderEndpoint`."""
 
     directory: UserDirectory
     sessions: Sessions
     reactor: Reactor
-    keys: Path
     pages: LoginPages
     local_path: Callable[[object], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderOptions:
+    """What an application says of providers, and what the cookies of its logins are sealed with (`open_seal`)."""
+
+    providers: tuple[ProviderSettings, ...]
+    seal: Seal
 
 
 class ProviderLogins:
@@ -36,25 +46,32 @@ class ProviderLogins:
 
     def __init__(
         self,
-        providers: Sequence[ProviderSettings],
+        options: ProviderOptions,
         accounts: AccountsOfApplication,
         parts: LoginParts,
-        seal: Seal,
         make_fetch: Callable[[str, Reactor], Fetch] = HttpFetch,
     ) -> None:
-        """`seal`: see `open_seal`."""
-        self.providers = tuple(providers)
+        self._reactor = parts.reactor
+        self._closing: asyncio.Task[None] | None = None
+        self.providers = options.providers
         self.identities = Identities(parts.directory)
         self.endpoints: dict[str, ProviderEndpoint] = {}
-        attempts = Attempts(parts.directory.store, parts.reactor.clock, seal)
-        for settings in providers:
+        attempts = Attempts(parts.directory.store, parts.reactor.clock, options.seal)
+        for settings in options.providers:
             provider = Provider(settings, make_fetch(settings.shown_name, parts.reactor), parts.reactor)
             people = SigningIn(settings, accounts, self.identities, parts.directory)
             endpoint = ProviderEndpoint(provider, people, attempts, parts.sessions, parts.pages, parts.local_path, accounts.settings.url)
             self.endpoints |= {settings.login_path: endpoint, settings.callback_path: endpoint}
 
+    def close_soon(self) -> None:
+        """They are not in effect any more: logins that are being finished are, then connections end."""
+        self._reactor.loop.call_later(CLOSE_SECONDS, self._begin_close)
+
+    def _begin_close(self) -> None:
+        self._closing = self._reactor.loop.create_task(self.close())
+
     async def close(self) -> None:
-        """They are not in effect any more: what a provider is asked just now ends."""
+        """What a provider is asked just now ends."""
         for endpoint in dict.fromkeys(self.endpoints.values()):
             await endpoint.provider.close()
 

@@ -9,14 +9,14 @@ providers:
     scopes: [openid, email, profile]
     role: member                        # of accounts that are made; else that of `accounts`
     claims: {email: email, name: name}  # attribute of the account's record: claim
-    linkByEmail: false
+    linkByEmail: false                  # else that of `accounts`
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -72,8 +72,11 @@ class ProviderSettings:
         return is_local_address(self.issuer)
 
 
-def read_providers(given: Any, environ: Mapping[str, str] = os.environ) -> tuple[tuple[ProviderSettings, ...], list[str]]:
-    """The providers of a list in config.yaml, and what is wrong with it, a sentence each. A provider with a fault is not among them."""
+def read_providers(
+    given: Any, environ: Mapping[str, str] = os.environ, *, link_by_email: bool = False
+) -> tuple[tuple[ProviderSettings, ...], list[str]]:
+    """The providers of a list in config.yaml, and what is wrong with it, a sentence each. A provider with a fault is not among them. `link_by_email`: of
+    those that do not say it themselves."""
     if given is None:
         return (), []
     if not isinstance(given, list):
@@ -84,7 +87,7 @@ def read_providers(given: Any, environ: Mapping[str, str] = os.environ) -> tuple
     faults: list[str] = []
     for number, entry in enumerate(given, 1):
         own: list[str] = []
-        provider = _read_provider(entry, own, environ)
+        provider = _read_provider(entry, own, environ, link_by_email)
         name = entry.get("name") if isinstance(entry, Mapping) else None
         where = f"accounts.providers[{name if isinstance(name, str) and _NAME.fullmatch(name) else number}]"
         if provider is not None and not own and any(provider.name == other.name for other in found):
@@ -95,7 +98,7 @@ def read_providers(given: Any, environ: Mapping[str, str] = os.environ) -> tuple
     return tuple(found), faults
 
 
-def _read_provider(entry: Any, faults: list[str], environ: Mapping[str, str]) -> ProviderSettings | None:
+def _read_provider(entry: Any, faults: list[str], environ: Mapping[str, str], link_by_email: bool) -> ProviderSettings | None:
     if not isinstance(entry, Mapping):
         faults.append("must be a mapping with name, issuer and clientId")
         return None
@@ -119,7 +122,7 @@ def _read_provider(entry: Any, faults: list[str], environ: Mapping[str, str]) ->
     role = entry.get("role")
     if role is not None and (not isinstance(role, str) or not role):
         faults.append("role must be the name of a role")
-    link = entry.get("linkByEmail", False)
+    link = entry.get("linkByEmail", link_by_email)
     if not isinstance(link, bool):
         faults.append("linkByEmail must be true or false")
     scopes, claims = _scopes(entry.get("scopes"), faults), _claims(entry.get("claims"), faults)
@@ -179,6 +182,16 @@ def _claims(value: Any, faults: list[str]) -> Mapping[str, str]:
         faults.append("claims must be a mapping of attributes to claims, such as {email: email, name: name}")
         return dict(_DEFAULT_CLAIMS)
     return dict(value)
+
+
+def claim_faults(providers: Sequence[ProviderSettings], attributes: Sequence[str], type_name: str) -> list[str]:
+    """What is wrong with `claims` for a type with these attributes. `username` is no attribute where the key has another name."""
+    return [
+        f"accounts.providers[{provider.name}]: claims: {type_name} has no attribute {name}{hint(nearest(name, attributes))}"
+        for provider in providers
+        for name in provider.claims
+        if name not in attributes and name not in ("username", "email")
+    ]
 
 
 # --- addresses -----------------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from svc.accounts.openid.settings import ProviderSettings
 from svc.accounts.settings import EMAIL, USERNAME, AccountSettings
 from svc.auth.users import User, UserDirectory
 from svc.auth.writes import write
-from svc.errors import ClientError, Problem, ValidationError
+from svc.errors import ClientError, PreconditionFailed, Problem, ValidationError
 from svc.messages import Request
 from svc.store import Transaction
 
@@ -72,7 +72,7 @@ class SigningIn:
         try:
             return self._linked(identity) or await self._by_address(identity) or await self._new(identity, request)
         except Problem as problem:
-            if problem.code != TAKEN:
+            if problem.code not in (TAKEN, EXISTS, PreconditionFailed.code):
                 raise
             for _ in range(_TURNS):  # the same person at the same moment, here or in another process: whose account is about to be there
                 await asyncio.sleep(0)

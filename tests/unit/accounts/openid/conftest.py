@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from svc.accounts.openid.logins import LoginParts, ProviderLogins, open_seal
+from svc.accounts.openid.logins import LoginParts, ProviderLogins, ProviderOptions, open_seal
 from svc.accounts.settings import AccountSettings
 from svc.auth.users import User, new_login_epoch
 from svc.auth.writes import write
@@ -22,7 +22,7 @@ from svc.resources import Resources
 from svc.rest import Rest
 from svc.rest.login import LoginChoice, local_path
 from svc.store import Transaction
-from svc.store.system import SYSTEM, USER_TABLE
+from svc.store.system import SYSTEM, USER_TABLE, ensure_account_tables
 from tests.support.fakes import make_reactor
 from tests.support.identifying import make_identifier
 from tests.support.openid import FakeProvider, provider_settings
@@ -93,6 +93,7 @@ class Site:
     def __init__(self, node: OperationsNode, root: Path) -> None:
         self.node = node
         self.root = root
+        ensure_account_tables(node.store)
         self.fakes: dict[str, FakeProvider] = {}
         for name in ("member", "guest"):
             node.run("add_role", role=name, permission={"super_user": False})
@@ -107,13 +108,13 @@ class Site:
         """With these providers, and settings of `accounts`."""
         self.accounts.settings = AccountSettings(**{"role": "member", **settings})
         sessions = self.node.node.sessions
-        parts = LoginParts(self.node.directory, sessions, self.reactor, self.root / "keys", self.rest.login_pages, local_path)
+        parts = LoginParts(self.node.directory, sessions, self.reactor, self.rest.login_pages, local_path)
         issuers = {provider.shown_name: provider.issuer for provider in providers}
 
         def make_fetch(name: str, reactor: Reactor) -> FakeProvider:
             return self.fakes.setdefault(name, FakeProvider(self.node.clock, issuer=issuers[name]))
 
-        self.logins = ProviderLogins(providers, self.accounts, parts, open_seal(self.root / "keys"), make_fetch)
+        self.logins = ProviderLogins(ProviderOptions(providers, open_seal(self.root / "keys")), self.accounts, parts, make_fetch)
         for path, endpoint in self.logins.endpoints.items():
             self.rest.serve(path, endpoint)
         self.rest.login_pages.choices = [LoginChoice(each.login_path, each.shown_name) for each in self.logins.providers]

@@ -14,6 +14,7 @@ from svc.clock import FakeClock
 from svc.errors import Overloaded, Problem
 from svc.mail.sealing import Seal
 from svc.messages import HeaderBlock, Request
+from svc.store.system import ensure_account_tables
 from tests.support.operations import OperationsNode
 
 URI = "https://shop.example/login/example/callback"
@@ -22,6 +23,7 @@ URI = "https://shop.example/login/example/callback"
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[OperationsNode]:
     with OperationsNode(tmp_path) as found:
+        ensure_account_tables(found.store)
         yield found
 
 
