@@ -121,7 +121,7 @@ class HttpFetch:
         except httpx.TimeoutException:
             raise unavailable(self._provider, "it does not answer in time") from None
         except (httpx.RemoteProtocolError, httpx.InvalidURL, UnicodeError):
-            raise faulty(self._provider, "it is not HTTP") from None
+            raise faulty(self._provider, "it is cut off, or is not HTTP") from None
         except (httpx.HTTPError, OSError):
             raise unavailable(self._provider, "the connection has failed") from None
 
@@ -147,7 +147,7 @@ def _new_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(
         verify=ssl.create_default_context(),
         timeout=httpx.Timeout(SECONDS, connect=CONNECT_SECONDS),
-        limits=httpx.Limits(max_connections=MOST, max_keepalive_connections=2, keepalive_expiry=10.0),
+        limits=httpx.Limits(max_connections=MOST, max_keepalive_connections=0),  # logins are rare
         follow_redirects=False,
         mounts=dict.fromkeys(_LOCAL_ADDRESSES),  # never by way of a proxy
     )

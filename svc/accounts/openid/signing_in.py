@@ -41,6 +41,10 @@ class AccountsOfApplication(Protocol):
     @property
     def settings(self) -> AccountSettings: ...
 
+    @property
+    def has_addresses(self) -> bool:
+        """Whether a record has an address of mail."""
+
     def user_by_address(self, address: str) -> User | None: ...
 
     def admit_sign_up(self, request: Request) -> None: ...
@@ -160,6 +164,8 @@ class SigningIn:
         """The attributes of a new account."""
         claims = identity.claims
         record = {name: claims[claim] for name, claim in self._settings.claims.items() if claims.get(claim) not in (None, "")}
+        if not self._accounts.has_addresses:
+            record.pop(EMAIL, None)
         if self._accounts.settings.identity == USERNAME:
             try:
                 record[USERNAME] = chosen_username(record.get(USERNAME))

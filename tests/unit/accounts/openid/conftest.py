@@ -37,6 +37,7 @@ class FewAccounts:
 
     def __init__(self, node: OperationsNode, settings: AccountSettings) -> None:
         self.settings = settings
+        self.has_addresses = True
         self.addresses: dict[str, str] = {}
         self.records: dict[str, dict[str, Any]] = {}
         self.adopted: list[str] = []
