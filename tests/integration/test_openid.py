@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +17,7 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 
-from tests.integration.conftest import LIMIT, Process
+from tests.integration.conftest import LIMIT, PASSWORD, Process
 from tests.support.chromium import CHROMIUM, open_page
 from tests.support.npm import NODE, needs_node, node_packages
 from tests.support.ports import free_port
@@ -100,12 +102,18 @@ class Form(HTMLParser):
 
 def log_in(client: httpx.Client, site: Site, name: str, path: str = "/login/example") -> httpx.Response:
     """All steps of a person: the answer of the server at the end."""
+    return client.get(way_back(client, site, name, path))
+
+
+def way_back(client: httpx.Client, site: Site, name: str, path: str = "/login/example") -> str:
+    """All steps but the last one: the address by which the provider sends the person back."""
     response = client.get(site.address + path)
     while True:
         if response.is_redirect:
-            response = client.get(urljoin(str(response.url), response.headers["location"]))
-            if response.request.url.path.endswith("/callback"):
-                return response
+            address = urljoin(str(response.url), response.headers["location"])
+            if httpx.URL(address).path.endswith("/callback"):
+                return address
+            response = client.get(address)
             continue
         assert response.status_code == 200 and str(response.url).startswith(site.issuer), response.text
         form = Form(response.text)
@@ -173,6 +181,39 @@ def test_a_member_adds_a_login(site: Site) -> None:
         with new_client() as other:
             log_in(other, site, "carl-at-provider")
             assert me(other, site)["username"] == "carl"
+
+
+def test_several_instances(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whichever of them a login comes back to goes on with it; of several at the same moment one does, and nobody gets two accounts."""
+    site = Site(tmp_path, node_packages(tmp_path_factory), INSTANCES="2")
+    site.process.start()
+    wait_until(lambda: site.process.logged().count("successfully started") == 2)
+
+    def come_back(address: str, cookies: dict[str, str]) -> tuple[int, str]:
+        response = httpx.get(address, cookies=cookies, timeout=LIMIT, trust_env=False)
+        return response.status_code, "" if response.status_code == 303 else response.json()["code"]
+
+    try:
+        with site.provider(), ThreadPoolExecutor(8) as pool:
+            for number in range(3):
+                with new_client() as client:
+                    address = way_back(client, site, f"ann{number}")
+                    cookies = {cookie.name: str(cookie.value) for cookie in client.cookies.jar if cookie.name.startswith("svc-login")}
+                    found = Counter(pool.map(lambda _: come_back(address, cookies), range(8)))  # noqa: B023
+                    assert found == {(303, ""): 1, (400, "LOGIN_USED"): 7}
+            clients = [new_client() for _ in range(8)]
+            addresses = list(pool.map(lambda client: way_back(client, site, "bob"), clients))
+            answers = list(pool.map(lambda client, address: client.get(address), clients, addresses))
+            assert [answer.status_code for answer in answers] == [303] * 8, [answer.text for answer in answers]
+            assert {me(client, site)["username"] for client in clients} == {"bob"}
+            for client in clients:
+                client.close()
+        users = {user["username"] for user in site.process.operate("list_users").json()}
+        assert users == {"admin", "ann0", "ann1", "ann2", "bob"}
+        assert len(httpx.get(f"{site.process.url}/Person/", auth=("admin", PASSWORD), timeout=LIMIT).json()) == 4
+        assert site.process.stop() == 0 and "[error]" not in site.process.logged(), site.process.logged()
+    finally:
+        site.process.kill()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
