@@ -46,6 +46,8 @@ Join = Callable[[Transaction, str], None]
 
 Collect = Callable[[Transaction, Txn, Mapping[str, Any]], None]
 
+Decide = Callable[[Transaction, Txn, Txn], None]
+
 NAME_TAKEN, ADDRESS_TAKEN = "NAME_TAKEN", "ADDRESS_TAKEN"
 TOO_MANY_REFERENCES = "TOO_MANY_REFERENCES"
 MAIL_LIMIT, SIGN_UP_LIMIT = "mails", "sign-ups"
@@ -97,6 +99,16 @@ class Accounts:
         return table
 
     @property
+    def is_there(self) -> bool:
+        """Whether there is the table of the records, as there is unless an operator has dropped it."""
+        database = self.parts.store.databases.get(self._place[0])
+        return database is not None and self._place[1] in database.tables
+
+    def has_record(self, username: str) -> bool:
+        """Whether a user has the record of an account."""
+        return self.is_there and self.table.get_raw(username) is not None
+
+    @property
     def has_addresses(self) -> bool:
         return BY_EMAIL in self.table.attributes
 
@@ -113,7 +125,7 @@ class Accounts:
 
     def alias(self, given: str) -> str | None:
         """`UserDirectory.find_alias`: the name of the user who logs in by an address."""
-        user = self.user_by_address(given) if self.settings.identity == BY_EMAIL else None
+        user = self.user_by_address(given) if self.settings.identity == BY_EMAIL and self.is_there else None
         return None if user is None else user.username
 
     def record_of(self, username: str) -> dict[str, Any] | None:
@@ -302,7 +314,7 @@ class Accounts:
             transaction.create(table, username, dict(values))
             collect(transaction, txn, user)
 
-        await self._decide_pair(note, decide, username)
+        await self._decide_pair(note, decide)
         made = directory.get_user(username)
         if made is None:  # removed by another request already
             raise NotFound("The account was removed at the same time")
@@ -508,7 +520,7 @@ class Accounts:
                 transaction.delete(table, username)
 
         try:
-            await self._decide_pair(note, decide, username)
+            await self._decide_pair(note, decide)
         except Problem as problem:
             if problem.code != TOO_MANY_REFERENCES:
                 raise
@@ -537,9 +549,6 @@ class Accounts:
     def _forget(self, transaction: Transaction, username: str) -> None:
         for forget in self.forgetting:
             forget(transaction, username)
-
-    def has_record(self, username: str) -> bool:
-        return self.table.get_raw(username) is not None
 
     # --- what is done too often ----------------------------------------------------------------------------------------------------------
 
@@ -592,21 +601,25 @@ class Accounts:
             raise invalid_code()
         return user
 
-    async def _decide_pair(self, note: str, decide: Callable[[Transaction, Txn, Txn], None], username: str) -> None:
+    async def _decide_pair(self, note: str, decide: Decide) -> None:
         """`_decide` for what is noted (`pairs`)."""
+        applied: list[Transaction] = []
         try:
-            await self._decide(decide)
+            await self._decide(decide, applied.append)
         except BaseException as error:
-            if isinstance(error, Problem):
+            if not applied:  # nothing was written
+                self.pairs.settle(note)
+            elif isinstance(error, Problem):
                 await self.pairs.give_up(note)
-            else:  # cancelled, or a defect
+            else:  # cancelled while it was committed
                 self.parts.start(self.pairs.give_up(note))
             raise
         self.pairs.settle(note)
 
-    async def _decide(self, decide: Callable[[Transaction, Txn, Txn], None]) -> None:
+    async def _decide(self, decide: Decide, on_applied: Callable[[Transaction], object] = lambda transaction: None) -> None:
         """Call `decide(transaction, txn, own)` with the writers of the system database and of that of the records, and commit what it has collected: nothing
-        comes in between, of this process or another one. When this returns it is on the disk. Raises what prevents it, with nothing done."""
+        comes in between, of this process or another one. When this returns it is on the disk. Raises what prevents it, with nothing done; but a commit may
+        fail in one of the databases. `on_applied`: called before the commit."""
         store, table = self.parts.store, self.table
         databases = (store.databases[SYSTEM], table.database)
 
@@ -615,6 +628,7 @@ class Accounts:
             transaction = store.begin()
             decide(transaction, databases[0].env.writer(), table.database.env.writer())
             transaction.apply(wait=False)
+            on_applied(transaction)
             return transaction
 
         try:

@@ -30,6 +30,9 @@ from svc.http.problems import problem_response
 from svc.http.responses import ResponseBuilder
 from svc.messages import Request, Response
 from svc.resources import RequestTarget
+from svc.rest.html_forms import is_html_form
+from svc.store.schema import Attribute
+from svc.store.values.conversion import text_to_value
 
 if TYPE_CHECKING:
     from svc.accounts.forms import AccountForms
@@ -96,9 +99,16 @@ class AccountsApi:
             raise BadBody(f"{request.method} {request.pathname} needs an object, or a form")
         return data
 
+    def values(self, request: Request, fields: Fields) -> Fields:
+        """What a form has entered, as values of the types of the record; an empty field is none. Other bodies have values already. Raises BadValue."""
+        if not is_html_form(request):
+            return fields
+        attributes = self.accounts.table.attributes
+        return {name: value_of(attributes.get(name), value) for name, value in fields.items() if value != ""}
+
     async def perform(self, path: str, request: Request, fields: Fields) -> Response:
         """A POST to one of ACTIONS. Raises Problem."""
-        action, accounts = ACTIONS[path], self.accounts
+        action, accounts, fields = ACTIONS[path], self.accounts, self.values(request, fields)
         if request.foreign is not None:
             raise Problem(f"A page of a foreign origin can do nothing with accounts: {request.foreign}", 403)
         if action.needs_mail and (accounts.mails is None or not accounts.has_addresses):
@@ -282,7 +292,7 @@ class OwnAccountEndpoint:
         api = self._api
         api.require_writer(request)
         api.user(request)
-        profile = await api.change(request, await api.read(request))
+        profile = await api.change(request, api.values(request, await api.read(request)))
         return await api.answer(request, Response(None, 200, data=profile, pairs=[NO_STORE]))
 
     async def _delete(self, request: Request) -> Response:
@@ -314,6 +324,11 @@ def require_length(request: Request) -> None:
 
 def _too_long(request: Request) -> ClientError:
     return ClientError(f"The body of {request.method} {request.pathname} must not be longer than {MAX_BODY} bytes", 413)
+
+
+def value_of(attribute: Attribute | None, value: Any) -> Any:
+    """What the text of a field stands for. Raises BadValue."""
+    return text_to_value(attribute, value) if isinstance(value, str) else value
 
 
 def _text(fields: Fields, name: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from svc.accounts.directory import Accounts
-from svc.accounts.endpoint import ADDRESS, ME, NO_STORE, AccountsApi, Fields
+from svc.accounts.endpoint import ADDRESS, ME, NO_STORE, AccountsApi, Fields, value_of
 from svc.auth.identify import TOKEN_CHALLENGE
 from svc.auth.sessions import Sessions
 from svc.auth.users import user_of
@@ -25,10 +25,7 @@ from svc.messages import HeaderPairs, Request, Response
 from svc.pages import Pages
 from svc.pages.cells import shown
 from svc.pages.templates import Templates
-from svc.rest.html_forms import is_html_form
 from svc.rest.login import local_path
-from svc.store.schema import Attribute
-from svc.store.values.conversion import text_to_value
 
 DIRECTORY = Path(__file__).parent / "pages"
 _LONGEST_SHOWN = 1000  # characters of a value that was entered
@@ -137,23 +134,12 @@ class AccountForms:
             if path == ME:
                 return await self._change(request, fields)
             redirect = local_path(fields.get("redirect"))
-            answer = await self._api.perform(path, request, self._values(path, request, fields))
+            answer = await self._api.perform(path, request, {name: value for name, value in fields.items() if name != "redirect"})
         except Problem as fault:
             if fault.status_code == 401 and user_of(request) is None:
                 raise
             return await self._form(path, request, fields, fault)
         return await self._go_on(path, request, answer, redirect)
-
-    def _values(self, path: str, request: Request, fields: Fields) -> Fields:
-        """What a form has entered, as values: an empty field is none."""
-        found = {name: value for name, value in fields.items() if name not in ("redirect", "action") and value not in ("", None)}
-        if path not in (ADDRESS, ME) or not is_html_form(request):
-            return found
-        attributes = self._api.accounts.table.attributes
-        return {
-            name: _value_of(attributes.get(name), value) if name not in _HIDDEN and name != "username" else value
-            for name, value in found.items()
-        }
 
     async def _go_on(self, path: str, request: Request, answer: Response, redirect: str | None) -> Response:
         if path == ADDRESS and answer.status == 201:
@@ -185,7 +171,7 @@ class AccountForms:
         entered = {name: fields.get(name, "") for name in names if name in fields or _kind(accounts, name) == "checkbox"}
         attributes = accounts.table.attributes
         changes = {
-            name: (value == "true") if _kind(accounts, name) == "checkbox" else None if value == "" else _value_of(attributes[name], value)
+            name: (value == "true") if _kind(accounts, name) == "checkbox" else None if value == "" else value_of(attributes[name], value)
             for name, value in entered.items()
         }
         unknown = {name: value for name, value in fields.items() if name not in names and name not in ("redirect", "action")}
@@ -195,11 +181,6 @@ class AccountForms:
 
 def _see_other(location: str) -> Response:
     return Response(status=303, pairs=[("Location", location), NO_STORE])
-
-
-def _value_of(attribute: Attribute | None, value: Any) -> Any:
-    """What the text of a field stands for. Raises BadValue."""
-    return text_to_value(attribute, value) if isinstance(value, str) else value
 
 
 def _kind(accounts: Accounts, name: str) -> str:

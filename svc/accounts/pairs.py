@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from svc.auth.writes import write
 from svc.errors import Problem
 from svc.store import WriterBusy
 from svc.store.system import ACCOUNT_CHANGE_TABLE, SYSTEM, USER_TABLE
-from svc.store.values.records import decode, decode_payload, encode_payload
+from svc.store.values.records import decode, encode_payload
 
 if TYPE_CHECKING:
     from svc.accounts.parts import AccountParts
@@ -66,8 +66,8 @@ class AccountPairs:
 
     async def note_making(self, table: Table, username: str, login_epoch: str, record: Mapping[str, Any]) -> str:
         """Note that a user of this `login_epoch` and this record are about to be made. The note is on the disk when this returns. Raises Problem."""
-        names = _names(table, record)
-        return await self._note(MAKE, table, username, login_epoch, encode_payload({"names": names, "digest": _digest(record, names)}))
+        digest = _digest(table, table.validator.complete(dict(record), is_new=True))
+        return await self._note(MAKE, table, username, login_epoch, digest)
 
     async def note_removal(self, table: Table, username: str, login_epoch: str) -> str:
         """The same of a user and its record that are about to go."""
@@ -162,7 +162,12 @@ class AccountPairs:
         found = None if table is None else table.get_raw(username, table.database.env.writer())
         if own is not None and found is None and table is not None:
             transaction.delete(system.tables[USER_TABLE], username)
-        elif user is None and found is not None and table is not None and (change["kind"] == REMOVE or _is_same(change["record"], found)):
+        elif (
+            user is None
+            and found is not None
+            and table is not None
+            and (change["kind"] == REMOVE or change["record"] == _digest(table, decode(found)))
+        ):
             transaction.delete(table, username)
         else:
             return
@@ -182,16 +187,7 @@ class AccountPairs:
 _DONE = {MAKE: "made", REMOVE: "removed"}
 
 
-def _names(table: Table, record: Mapping[str, Any]) -> list[str]:
-    """The attributes that are stored as they are given."""
-    return sorted(name for name in record if name not in table.stamps)
-
-
-def _digest(record: Mapping[str, Any], names: Sequence[str]) -> bytes:
-    return blake2b(encode_payload([record.get(name) for name in names]), digest_size=16).digest()
-
-
-def _is_same(noted: bytes, raw: bytes) -> bool:
-    """Whether a stored record has the values that were noted."""
-    values = decode_payload(noted)
-    return bool(_digest(decode(raw), values["names"]) == values["digest"])
+def _digest(table: Table, record: Mapping[str, Any]) -> bytes:
+    """Of what a record has, but for what the store sets when it writes it."""
+    values = {name: record[name] for name in sorted(record) if name not in table.stamps}
+    return blake2b(encode_payload(values), digest_size=16).digest()

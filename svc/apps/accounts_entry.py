@@ -93,6 +93,7 @@ async def load_accounts(context: EntryContext) -> LoadedEntry | None:
     for path, text in _attribute_faults(definition, settings):
         status.fail(f"{await place_of(context, path)}{text}")
     mails = await _mails(context, parts, settings)
+    await _check_pages(context, settings)
     hooks = _hooks(context, settings)
     if status.status == "error" or hooks is None:
         return entry
@@ -204,6 +205,22 @@ async def _providers(
     except (OSError, ValueError) as error:
         context.status.fail(f"the key that logins at providers are sealed with cannot be read or made: {error}")
         return None
+
+
+async def _check_pages(context: EntryContext, settings: AccountSettings) -> None:
+    """Compile the templates of pages, if the application has some of its own."""
+    directory = context.app.directory / settings.pages
+    if not await context.runtime.in_thread(directory.is_dir):
+        return
+    from jinja2 import TemplateError
+
+    from svc.accounts.forms import DIRECTORY
+    from svc.pages.templates import load_templates
+
+    try:
+        await context.runtime.in_thread(load_templates, (directory, DIRECTORY))
+    except (TemplateError, OSError, UnicodeDecodeError) as error:
+        context.status.fail(f"a page of accounts: {_template_place(error)}{error}")
 
 
 def _template_place(error: BaseException) -> str:

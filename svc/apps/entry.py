@@ -118,7 +118,7 @@ class EntryContext:
     """One entry that is being loaded. `key`: its name in config.yaml. `options`: its mapping; empty for `true`. `status`: how it goes.
 
     `code`: modules and `server` of the version of the application's Python code that is being loaded; None without an interface. `beside`: by key, the
-    entries of the same load that have been loaded before.
+    entries of the same load that have been loaded before; empty when it is loaded.
     """
 
     app: ServedApplication

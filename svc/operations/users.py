@@ -258,13 +258,22 @@ async def drop_user(call: Call) -> Any:
             check_change(call, held)
         return record
 
+    accounts = call.node.accounts
+    record = None if accounts is None or not accounts.has_record(username) else accounts.table
+
     def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
         check(txn)
         transaction.delete(users, username)
+        if record is not None:
+            transaction.delete(record, username)
         return lambda: f"{username} successfully deleted"
 
     if call.joined is None:
         check(None)
+        if accounts is not None and record is not None:  # in two databases
+            remove = partial(accounts.remove, username, check)
+            await forgetting_initial_password(call, {username: None}, remove)
+            return f"{username} successfully deleted"
     return await forgetting_initial_password(call, {username: None}, lambda: change_accounts(call, DELETE, work))
 
 

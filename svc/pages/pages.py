@@ -40,6 +40,7 @@ from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, R
 from svc.resources.resource import CreatedRecords, StreamedItems
 from svc.store.values.records import MISSING, decode, projection
 
+NAME_LABEL = "User name"
 _SHOWN_QUERY = 2000  # characters of a query with a fault
 _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 2000
@@ -61,7 +62,8 @@ _NATIVE = _Native()
 
 
 class Pages(ResponseBuilder):
-    """`has_login`: whether one can log in. `endpoints`: the paths at which something answers besides resources."""
+    """`has_login`: whether one can log in. `endpoints`: the paths at which something answers besides resources. `account_links`: what the login page leads to
+    besides, (text, path without the first slash); `name_label`: what one logs in with."""
 
     def __init__(
         self,
@@ -77,6 +79,8 @@ class Pages(ResponseBuilder):
         super().__init__(types, compression, clock, report, options, resources)
         self._templates = Templates(clock.monotonic, executor)
         self.has_login = False
+        self.account_links: tuple[tuple[str, str], ...] = ()
+        self.name_label = NAME_LABEL
         self.endpoints: Mapping[str, Any] = {}
 
     # --- before a resource is asked --------------------------------------------------------------------------------------------------
@@ -319,7 +323,8 @@ class Pages(ResponseBuilder):
         **values: Any,
     ) -> Any:
         """A page that is nothing but a form, `login.html` and the like. `templates`: others than those of the pages."""
-        return self._show(request, name, {"trail": [], "formats": [], **values}, status, pairs, templates)
+        common = {"trail": [], "formats": [], "account_links": self.account_links, "name_label": self.name_label}
+        return self._show(request, name, {**common, **values}, status, pairs, templates)
 
     def statement(self, request: Request, form: StatementForm) -> Any:
         """The form for SQL."""

@@ -30,6 +30,7 @@ from svc.messages import Request, Response
 from svc.pages import Pages
 from svc.pages.frame import ASSETS, FILES
 from svc.pages.links import near_address
+from svc.pages.pages import NAME_LABEL
 from svc.reactor import Reactor
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
@@ -161,6 +162,7 @@ class Rest:
         """From now on the accounts of an application are served at the paths of the endpoints that `make` makes; None: there are none any more."""
         for path in self._account_paths:
             self.serve(path, None)
+        self._pages.account_links, self._pages.name_label = (), NAME_LABEL
         made = {} if make is None else make(self._bodies, self._responses, self._pages)
         self._account_paths = tuple(made)
         for path, endpoint in made.items():

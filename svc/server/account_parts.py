@@ -10,12 +10,14 @@ from svc.accounts.directory import LIMIT_TOPIC
 from svc.accounts.endpoint import AccountsApi, endpoints
 from svc.accounts.forms import DIRECTORY, AccountForms
 from svc.accounts.parts import AccountParts
+from svc.accounts.settings import EMAIL
 from svc.auth.token_keys import keys_directory
 from svc.config import Config
 from svc.http.bodies import Bodies
 from svc.http.responses import ResponseBuilder
 from svc.logs import Logger
 from svc.pages import Pages
+from svc.pages.pages import NAME_LABEL
 from svc.pages.templates import Templates
 from svc.reactor import Reactor
 from svc.rest.login import LoginChoice, LoginEndpoint, local_path
@@ -74,9 +76,8 @@ def _left(parts: AccountParts, identity: str) -> None:
 
 def address_of(config: Config) -> str:
     """What links begin with where the application does not say it: the address of this server in the network."""
-    if config.http.secure_port is not None:
-        return f"https://{config.node.hostname}:{config.http.secure_port}"
-    return f"http://{config.node.hostname}:{config.http.port}"
+    scheme, port = ("https", config.http.secure_port) if config.http.secure_port is not None else ("http", config.http.port)
+    return f"{scheme}://{config.node.hostname}" if port is None else f"{scheme}://{config.node.hostname}:{port}"
 
 
 def account_endpoints(
@@ -88,6 +89,11 @@ def account_endpoints(
         api = AccountsApi(lambda: accounts.parts.current, bodies, responses, reactor.clock)
         templates = Templates(reactor.clock.monotonic, reactor.executor, (pages_directory, DIRECTORY))
         api.forms = AccountForms(api, pages, templates)
+        links = [("Sign up", "accounts")] if accounts.settings.sign_up else []
+        if accounts.mails is not None and accounts.has_addresses:
+            links.append(("Forgot your password?", "accounts/forgot"))
+        pages.account_links = tuple(links)
+        pages.name_label = "Address of mail" if accounts.settings.identity == EMAIL else NAME_LABEL
         return {**endpoints(api), **({} if logins is None else logins.endpoints)}
 
     return make

@@ -71,7 +71,8 @@ class Site:
         return service.outbox
 
     def post(self, path: str, body: Any = None, **options: Any) -> Answer:
-        return self.application.post(f"/accounts{path}", {} if body is None else body, **{"user": None, **options})
+        given = () if "data" in options else ({} if body is None else body,)
+        return self.application.post(f"/accounts{path}", *given, **{"user": None, **options})
 
     def sign_up(self, **fields: Any) -> Answer:
         return self.post("", {"password": PASSWORD, **fields})
