@@ -94,7 +94,13 @@ def account_endpoints(
             links.append(("Forgot your password?", "accounts/forgot"))
         pages.account_links = tuple(links)
         pages.name_label = "Address of mail" if accounts.settings.identity == EMAIL else NAME_LABEL
-        return {**endpoints(api), **({} if logins is None else logins.endpoints)}
+        found: dict[str, Any] = dict(endpoints(api))
+        if logins is not None:
+            from svc.accounts.openid.member_logins import ADDRESS, MemberLogins
+
+            own = MemberLogins(logins.identities, logins.providers, accounts.parts.directory, bodies, responses, pages, templates)
+            found |= {**logins.endpoints, ADDRESS: own}
+        return found
 
     return make
 

@@ -11,12 +11,15 @@ from urllib.parse import urlencode
 
 import pytest
 
+from svc.accounts.forms import DIRECTORY
 from svc.accounts.openid.logins import LoginParts, ProviderLogins, ProviderOptions, open_seal
+from svc.accounts.openid.member_logins import ADDRESS, MemberLogins
 from svc.accounts.settings import AccountSettings
 from svc.auth.users import User, new_login_epoch
 from svc.auth.writes import write
 from svc.errors import Problem
 from svc.messages import HeaderBlock, Request, Response
+from svc.pages.templates import Templates
 from svc.reactor import Reactor
 from svc.resources import Resources
 from svc.rest import Rest
@@ -110,14 +113,20 @@ class Site:
         self.accounts.settings = AccountSettings(**{"role": "member", **settings})
         sessions = self.node.node.sessions
         parts = LoginParts(self.node.directory, sessions, self.reactor, self.rest.login_pages, local_path)
-        issuers = {provider.shown_name: provider.issuer for provider in providers}
+        shown = {provider.shown_name: provider for provider in providers}
 
         def make_fetch(name: str, reactor: Reactor) -> FakeProvider:
-            return self.fakes.setdefault(name, FakeProvider(self.node.clock, issuer=issuers[name]))
+            return self.fakes.setdefault(shown[name].name, FakeProvider(self.node.clock, issuer=shown[name].issuer))
 
         self.logins = ProviderLogins(ProviderOptions(providers, open_seal(self.root / "keys")), self.accounts, parts, make_fetch)
-        for path, endpoint in self.logins.endpoints.items():
-            self.rest.serve(path, endpoint)
+        templates = Templates(self.node.clock.monotonic, None, (DIRECTORY,))
+
+        def make(bodies: Any, responses: Any, pages: Any) -> dict[str, Any]:
+            logins = self.logins
+            own = MemberLogins(logins.identities, logins.providers, self.node.directory, bodies, responses, pages, templates)
+            return {**logins.endpoints, ADDRESS: own}
+
+        self.rest.serve_accounts(make)
         self.rest.login_pages.choices = [LoginChoice(each.login_path, each.shown_name) for each in self.logins.providers]
 
     @property
@@ -162,6 +171,10 @@ class Browser:
 
     def get(self, address: str, **fields: str) -> Response:
         return self.site.node.wait(lambda: self.send(self.request(address, **fields)))  # type: ignore[no-any-return]
+
+    def write(self, method: str, address: str, content: bytes = b"", **fields: str) -> Response:
+        request = self.request(address, method, content, **fields)
+        return self.site.node.wait(lambda: self.send(request))  # type: ignore[no-any-return]
 
     def visit(self, address: str, **fields: str) -> Response:
         """As a browser asks for a page."""
