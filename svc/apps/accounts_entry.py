@@ -6,6 +6,7 @@ that wants some is refused, with the name of the first.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,8 @@ async def _providers(
 
     providers, faults = read_providers(list(settings.providers), link_by_email=settings.link_by_email)
     faults += claim_faults(providers, [attribute.name for attribute in definition.attributes if attribute.stored], definition.name)
+    if find_spec("httpx") is None:
+        faults.append("accounts.providers needs httpx: pip install 'svc[accounts]'")
     for fault in faults:
         context.status.fail(f"{await place_of(context, ('providers',))}{fault}")
     try:
