@@ -49,8 +49,10 @@ class ProviderLogins:
         options: ProviderOptions,
         accounts: AccountsOfApplication,
         parts: LoginParts,
-        make_fetch: Callable[[str, Reactor], Fetch] = HttpFetch,
+        make_fetch: Callable[[str, Reactor], Fetch] | None = None,
     ) -> None:
+        """`make_fetch(provider, reactor)`: None is HTTP."""
+        make_fetch = make_fetch or HttpFetch
         self._reactor = parts.reactor
         self._closing: asyncio.Task[None] | None = None
         self.providers = options.providers
