@@ -60,10 +60,10 @@ class LoginEndpoint:
         """The form once more, with why a login at a provider has failed."""
         return self._login_form(request, redirect, fault, shows_code=True)
 
-    def go_on(self, request: Request, location: str) -> Any:
-        """A page that leads on by itself, for the browser to see a request of this site's own."""
+    def go_on(self, request: Request, title: str, location: str) -> Any:
+        """A page that leads on by itself, so that what comes next is a request of this site's own to the browser."""
         pairs: HeaderPairs = [("Cache-Control", "no-store")]
-        return self._pages.form(request, "logged_in.html", pairs=pairs, title="Logged in", location=location)
+        return self._pages.form(request, "go_on.html", pairs=pairs, title=title, location=location)
 
     def form(self, request: Request) -> Any:
         """GET in a browser: the form. `redirect` of the query: where a login leads."""

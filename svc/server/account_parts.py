@@ -96,10 +96,11 @@ def account_endpoints(
         pages.name_label = "Address of mail" if accounts.settings.identity == EMAIL else NAME_LABEL
         found: dict[str, Any] = dict(endpoints(api))
         if logins is not None:
-            from svc.accounts.openid.member_logins import ADDRESS, MemberLogins
+            from svc.accounts.openid.member_logins import MemberLogins
+            from svc.accounts.openid.settings import LOGINS_PATH
 
             own = MemberLogins(logins.identities, logins.providers, accounts.parts.directory, bodies, responses, pages, templates)
-            found |= {**logins.endpoints, ADDRESS: own}
+            found |= {**logins.endpoints, LOGINS_PATH: own}
         return found
 
     return make

@@ -105,9 +105,9 @@ def log_in(client: httpx.Client, site: Site, name: str, path: str = "/login/exam
     return client.get(way_back(client, site, name, path))
 
 
-def way_back(client: httpx.Client, site: Site, name: str, path: str = "/login/example") -> str:
-    """All steps but the last one: the address by which the provider sends the person back."""
-    response = client.get(site.address + path)
+def way_back(client: httpx.Client, site: Site, name: str, path: str = "/login/example", begun: httpx.Response | None = None) -> str:
+    """All steps but the last one: the address by which the provider sends the person back. `begun`: the answer that has led to it."""
+    response = begun or client.get(site.address + path)
     while True:
         if response.is_redirect:
             address = urljoin(str(response.url), response.headers["location"])
@@ -176,8 +176,11 @@ def test_a_member_adds_a_login(site: Site) -> None:
         body = {"username": "carl", "password": "correct horse"}
         assert client.post(f"{site.address}/accounts", json=body).status_code == 201
         assert client.post(f"{site.address}/login", json=body).status_code == 200
-        response = log_in(client, site, "carl-at-provider", "/login/example?link=true&redirect=/accounts/me")
-        assert response.status_code == 303, response.text
+        begun = client.post(f"{site.address}/login/example")
+        response = client.get(way_back(client, site, "carl-at-provider", begun=begun))
+        assert (response.status_code, response.headers["location"]) == (303, "/accounts/me/logins"), response.text
+        (login,) = client.get(f"{site.address}/accounts/me/logins").json()["logins"]
+        assert login["provider"] == "example" and login["email"] == "carl-at-provider@example.org"
         with new_client() as other:
             log_in(other, site, "carl-at-provider")
             assert me(other, site)["username"] == "carl"
@@ -238,6 +241,11 @@ def test_in_a_browser(site: Site, tmp_path: Path) -> None:
             200
         ]  # a page that leads on, no redirect
         assert "dora@example.org" in page.text("main")
+        page.open(f"{site.address}/accounts/me/logins")
+        assert page.text("tbody th") == "example" and "dora@example.org" in page.text("tbody td")
+        page.click("form.login button")  # adds the same one: the provider knows who it is
+        page.until("location.pathname == '/accounts/me/logins' && document.readyState == 'complete' && document.referrer != ''")
+        assert page.text("tbody th") == "example" and page.text(".who b") == "dora"
         page.open(f"{site.address}/login/example/callback?code=x&state=y&iss={site.issuer}")
         page.until("document.querySelector('.fault') !== null")
         assert "was not begun in this browser" in page.text(".fault") and page.text("p.quiet code") == "400 LOGIN_NOT_BEGUN"

@@ -1,7 +1,7 @@
 """`/login/<provider>` and `/login/<provider>/callback` (spec: rows §2.6).
 
     GET /login/example?redirect=/shop/            302 to the provider, with a cookie that keeps the login (`attempts`)
-    GET /login/example?link=true                  the same for a member who is logged in, whose account the provider is added to
+    POST /login/example                           the same for a member who is logged in, to whose account the provider is added
     GET /login/example/callback?code=...&state=...    303 to where the login leads; a page that goes there, if another site has sent the browser here
 
 The second one exists because a browser calls a request cross-site as long as a redirect chain began at another site, and such a request is nobody's
@@ -20,13 +20,14 @@ from urllib.parse import parse_qsl
 from svc.accounts.openid.attempts import NOT_BEGUN, Attempt, Attempts
 from svc.accounts.openid.fetching import unavailable
 from svc.accounts.openid.provider import ProvenIdentity, Provider
+from svc.accounts.openid.settings import LOGINS_PATH
 from svc.auth.fair_slots import network_of
 from svc.auth.sessions import Sessions
 from svc.auth.users import User, user_of
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, Overloaded, Problem
 from svc.messages import Request, Response
 
-METHODS = ("GET", "OPTIONS")
+METHODS = ("GET", "POST", "OPTIONS")
 STRATEGY = "OpenID"
 """Of the log of logins."""
 
@@ -36,6 +37,7 @@ BAD_ANSWER = "LOGIN_BAD_ANSWER"
 
 MOST_AT_ONCE = 200  # logins of one provider that are being finished
 MOST_OF_NETWORK = 20
+MAX_BODY = 1 << 12  # bytes
 _LONGEST_QUERY = 8192  # characters
 _MOST_FIELDS = 20
 _CODE = re.compile(r"[ -~]{1,4096}")  # RFC 6749 appendix A.11
@@ -54,7 +56,7 @@ class LoginPages(Protocol):
     def refused(self, request: Request, redirect: str, fault: Problem) -> Any:
         """The login page with what was wrong, and its status; an awaitable."""
 
-    def go_on(self, request: Request, location: str) -> Any:
+    def go_on(self, request: Request, title: str, location: str) -> Any:
         """A page that leads the browser on by itself; an awaitable."""
 
 
@@ -101,20 +103,21 @@ class ProviderEndpoint:
         """Raises Problem for clients that are no browsers."""
         settings = self.provider.settings
         request.handler_path = request.pathname[1:]
-        if request.method not in METHODS:
-            raise MethodNotAllowed(f"{request.pathname} is opened in a browser: it takes GET only", METHODS)
+        is_return = request.pathname == settings.callback_path
+        if request.method not in METHODS or (is_return and request.method != "GET"):
+            raise MethodNotAllowed(f"{request.pathname} is opened in a browser, with GET", METHODS[::2] if is_return else METHODS)
         redirect = ""
         try:
             if not self._sessions.enabled:
                 raise ClientError("No session for login")
             parameters = _parameters(request.query)
-            if request.pathname == settings.callback_path:
+            if is_return:
                 request.target, request.query = request.pathname, None  # a code is not for the log
-            if request.pathname == settings.callback_path:
+            if is_return:
                 with self._counted(request):
                     return await self._come_back(request, parameters)
             redirect = self._local_path(parameters.get("redirect")) or ""
-            return await self._begin(request, redirect, parameters)
+            return await (self._begin_adding(request) if request.method == "POST" else self._begin(request, redirect))
         except AccessViolation:
             raise
         except Problem as fault:
@@ -125,27 +128,45 @@ class ProviderEndpoint:
 
     # --- to the provider -------------------------------------------------------------------------------------------------------------------
 
-    async def _begin(self, request: Request, redirect: str, parameters: Mapping[str, str]) -> Response:
+    async def _begin(self, request: Request, redirect: str) -> Response:
         if request.block.fields.get("sec-fetch-mode", "navigate") != "navigate":
             # Else a picture on any page could take the place of the login that its visitor has just begun.
             raise ClientError("A login at a provider is opened as a page", 400, NOT_BEGUN)
-        member = None
-        if parameters.get("link") == "true":
-            member = user_of(request)
-            own = self._sessions.user(request)
-            if member is None or own is None or own.username != member.username:
-                raise AccessViolation
+        location = await self._begun(request, redirect or f"{request.prefix}/", None)
+        return Response(status=302, pairs=[("Location", location), _NO_STORE])
+
+    async def _begin_adding(self, request: Request) -> Response:
+        """Not by GET: a link on another site could lead a member here, by way of the login page, whose browser that site has logged in at the provider as
+        somebody else. A browser gets a page, since a form may lead to this site only."""
+        member = user_of(request)
+        own = self._sessions.user(request)
+        if member is None or own is None or own.username != member.username:
+            raise AccessViolation
+        location = await self._begun(request, f"{request.prefix}{LOGINS_PATH}", member)
+        if self._pages.is_page(request):
+            page: Response = await self._pages.go_on(request, f"Log in at {self.provider.settings.shown_name}", location)
+            return page
+        return Response(status=303, pairs=[("Location", location), _NO_STORE])
+
+    async def _begun(self, request: Request, return_to: str, member: User | None) -> str:
+        """Begin a login, which the browser keeps: the address at the provider. `member`: who adds the provider to the own account."""
         settings = self.provider.settings
-        attempt = self._attempts.begin(
-            settings.name,
-            self._own_address(request) + settings.callback_path,
-            redirect or f"{request.prefix}/",
-            member="" if member is None else member.username,
-            account="" if member is None else member.login_id,
-        )
+        redirect_uri = self._own_address(request) + settings.callback_path
+        if member is None:
+            attempt = self._attempts.begin(settings.name, redirect_uri, return_to)
+        else:
+            attempt = self._attempts.begin(settings.name, redirect_uri, return_to, member=member.username, account=member.login_id)
         location = await self.provider.authorization_address(attempt)
         self._attempts.give(request, attempt)
-        return Response(status=302, pairs=[("Location", location), _NO_STORE])
+        return location
+
+    def receive(self, request: Request) -> None:
+        """A body has nothing to say here, and is short. Raises Problem 411 or 413."""
+        length = request.block.get("content-length")
+        if length is None:
+            raise ClientError(f"{request.method} {request.pathname} needs a Content-Length", 411)
+        if len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY:
+            raise ClientError(f"The body of {request.method} {request.pathname} must not be longer than {MAX_BODY} bytes", 413)
 
     def _own_address(self, request: Request) -> str:
         if self._base:
@@ -170,7 +191,7 @@ class ProviderEndpoint:
         if self._sessions.verifier.events is not None:
             self._sessions.verifier.events.success(request, STRATEGY, user.username)
         if "cross-site" in request.block.fields.get("sec-fetch-site", ""):
-            page: Response = await self._pages.go_on(request, attempt.return_to)
+            page: Response = await self._pages.go_on(request, "Logged in", attempt.return_to)
             return page
         return Response(status=303, pairs=[("Location", attempt.return_to), _NO_STORE])
 

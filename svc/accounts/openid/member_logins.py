@@ -3,7 +3,7 @@
     GET      {"logins": [{"id", "provider", "email", "since"}], "providers": [{"name", "label", "path"}], "password": true}
     DELETE   ?id=...        204; the last way into an account stays
 
-Browsers get a page, which adds logins by the links of `providers`, and removes one by a form.
+`path`: of an address where POST begins to add one. Browsers get a page with forms for both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from svc.accounts.openid.identities import Identities
-from svc.accounts.openid.settings import ProviderSettings
+from svc.accounts.openid.settings import LOGINS_PATH, ProviderSettings
 from svc.auth.users import User, UserDirectory, user_of
 from svc.auth.writes import write
 from svc.errors import AccessViolation, BadBody, ClientError, MethodNotAllowed, Problem, ValidationError
@@ -27,7 +27,6 @@ from svc.pages.cells import shown
 from svc.pages.templates import Templates
 from svc.resources import RequestTarget
 
-ADDRESS = "/accounts/me/logins"
 METHODS = ("GET", "HEAD", "DELETE", "OPTIONS")
 LAST_LOGIN = "LAST_LOGIN"
 MAX_BODY = 1 << 12  # bytes
@@ -61,10 +60,10 @@ class MemberLogins:
 
     async def handle(self, request: Request) -> Response:
         """Raises Problem."""
-        request.handler_path = ADDRESS[1:]
+        request.handler_path = LOGINS_PATH[1:]
         is_page = self._responses.preferences(request).page
         if request.method not in (*METHODS, "POST") or (request.method == "POST" and not is_page):
-            raise MethodNotAllowed(f"{ADDRESS} takes GET and DELETE", METHODS)
+            raise MethodNotAllowed(f"{LOGINS_PATH} takes GET and DELETE", METHODS)
         user = user_of(request)
         if user is None:
             raise AccessViolation
@@ -89,9 +88,7 @@ class MemberLogins:
             "logins": [
                 {"id": row["id"], "provider": row["provider"], "email": row.get("email"), "since": row["__createdtime__"]} for row in rows
             ],
-            "providers": [
-                {"name": each.name, "label": each.shown_name, "path": f"{each.login_path}?link=true"} for each in self._providers
-            ],
+            "providers": [{"name": each.name, "label": each.shown_name, "path": each.login_path} for each in self._providers],
             "password": self._directory.credentials(user.username) is not None,
         }
 
@@ -116,7 +113,7 @@ class MemberLogins:
             await self.unlink(user, data["id"])
         except Problem as fault:
             return await self._page(request, user, fault)
-        return Response(status=303, pairs=[("Location", request.prefix + ADDRESS), _NO_STORE])
+        return Response(status=303, pairs=[("Location", request.prefix + LOGINS_PATH), _NO_STORE])
 
     async def _page(self, request: Request, user: User, fault: Problem | None = None) -> Response:
         page: Response = await self._pages.form(
@@ -126,7 +123,6 @@ class MemberLogins:
             pairs=[_NO_STORE],
             templates=self._templates,
             title="Logins at providers",
-            here=request.prefix + ADDRESS,
             fault="" if fault is None else shown(fault.message),
             **self.of(user),
         )

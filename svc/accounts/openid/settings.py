@@ -25,6 +25,8 @@ from svc.config.origins import hint, nearest
 
 LOGIN_PREFIX = "/login/"
 CALLBACK = "/callback"
+LOGINS_PATH = "/accounts/me/logins"
+"""Where members see the logins that lead to their account."""
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,100}")  # RFC 6749 §3.3

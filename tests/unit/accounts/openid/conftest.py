@@ -13,7 +13,8 @@ import pytest
 
 from svc.accounts.forms import DIRECTORY
 from svc.accounts.openid.logins import LoginParts, ProviderLogins, ProviderOptions, open_seal
-from svc.accounts.openid.member_logins import ADDRESS, MemberLogins
+from svc.accounts.openid.member_logins import MemberLogins
+from svc.accounts.openid.settings import LOGINS_PATH
 from svc.accounts.settings import AccountSettings
 from svc.auth.users import User, new_login_epoch
 from svc.auth.writes import write
@@ -124,7 +125,7 @@ class Site:
         def make(bodies: Any, responses: Any, pages: Any) -> dict[str, Any]:
             logins = self.logins
             own = MemberLogins(logins.identities, logins.providers, self.node.directory, bodies, responses, pages, templates)
-            return {**logins.endpoints, ADDRESS: own}
+            return {**logins.endpoints, LOGINS_PATH: own}
 
         self.rest.serve_accounts(make)
         self.rest.login_pages.choices = [LoginChoice(each.login_path, each.shown_name) for each in self.logins.providers]
@@ -195,6 +196,16 @@ class Browser:
     def log_in(self, address: str = "/login/example", **person: Any) -> Response:
         """All of it."""
         return self.get(self.back(**self.site.fake.log_in(self.begin(address), **person)))
+
+    def begin_adding(self, address: str = "/login/example") -> str:
+        """Where a member is led to who adds a login."""
+        response = self.write("POST", address, content_length="0")
+        assert response.status == 303, response
+        return str(response.headers.get("Location"))
+
+    def add(self, **person: Any) -> Response:
+        """All of it."""
+        return self.get(self.back(**self.site.fake.log_in(self.begin_adding(), **person)))
 
     def who(self) -> str | None:
         """Who is logged in."""

@@ -275,10 +275,12 @@ def test_codes_that_are_none(site: Site, browser: Browser, code: str) -> None:
 
 
 def test_methods(site: Site, browser: Browser) -> None:
-    for method in ("POST", "PUT", "DELETE", "HEAD"):
-        with pytest.raises(Problem) as caught:
-            site.node.wait(lambda method=method: browser.send(browser.request("/login/example", method)))
-        assert caught.value.status_code == 405
+    for address, methods in (("/login/example", ("PUT", "DELETE", "HEAD")), ("/login/example/callback", ("POST", "PUT", "DELETE", "HEAD"))):
+        for method in methods:
+            with pytest.raises(Problem) as caught:
+                browser.write(method, address)
+            assert caught.value.status_code == 405
+            assert caught.value.headers == (("Allow", "GET, OPTIONS" if address.endswith("callback") else "GET, POST, OPTIONS"),)
 
 
 def test_a_picture_on_a_page_begins_nothing(site: Site, browser: Browser) -> None:
@@ -471,38 +473,62 @@ def test_a_member_adds_a_login(site: Site, browser: Browser) -> None:
     ann = site.accounts.add("ann", "ann@example.org")
     browser.password("ann")
     session = browser.cookies["__Host-svc-session"]
-    response = browser.log_in(address="/login/example?link=true&redirect=/accounts/me")
-    assert (response.status, response.headers.get("Location")) == (303, "/accounts/me")
+    response = browser.add()
+    assert (response.status, response.headers.get("Location")) == (303, "/accounts/me/logins")
     assert browser.who() == "ann" and browser.cookies["__Host-svc-session"] == session
     (row,) = site.logins.identities.of_user(ann)
     assert (row["provider"], row["issuer"], row["subject"], row["email"]) == ("example", "https://id.example", "42", "ann@example.org")
     other = Browser(site)
     other.log_in()
     assert other.who() == "ann"
-    browser.log_in(address="/login/example?link=true")  # once more changes nothing
+    browser.add()  # once more changes nothing
     assert len(site.logins.identities.of_user(ann)) == 1
 
 
 def test_nobody_adds_a_login_to_nothing(site: Site, browser: Browser) -> None:
     with pytest.raises(Problem) as caught:
-        browser.get("/login/example?link=true")
+        browser.begin_adding()
     assert caught.value.status_code == 401 and browser.cookies == {}
 
 
-def test_another_site_cannot_add_one(site: Site, browser: Browser) -> None:
+@pytest.mark.parametrize("fields", [{"sec-fetch-site": "cross-site"}, {"origin": "https://evil.shop.example"}, {"origin": "null"}])
+def test_another_site_cannot_add_one(site: Site, browser: Browser, fields: dict[str, str]) -> None:
     """Else its owner's login would lead to the account of whoever visits it."""
     site.accounts.add("ann")
     browser.password("ann")
     with pytest.raises(Problem) as caught:
-        browser.get("/login/example?link=true", **CROSS)
+        browser.write("POST", "/login/example", content_length="0", **fields)
     assert caught.value.status_code == 401 and list(browser.cookies) == ["__Host-svc-session"]
+
+
+def test_a_link_adds_nothing(site: Site, browser: Browser) -> None:
+    ann = site.accounts.add("ann")
+    browser.password("ann")
+    browser.log_in("/login/example?link=true")
+    assert browser.who() != "ann" and site.logins.identities.of_user(ann) == []
+
+
+def test_a_user_who_is_not_logged_in_by_a_session_adds_nothing(site: Site, browser: Browser) -> None:
+    """What a program sends with each request is no browser that could come back."""
+    site.accounts.add("ann")
+    browser.password("ann")
+    request = browser.request("/login/example", "POST", content_length="0")
+    site.accounts.add("bob")
+
+    async def as_bob() -> Response:
+        request.user = site.node.directory.get_user("bob")
+        return await site.logins.endpoints["/login/example"].handle(request)
+
+    with pytest.raises(Problem) as caught:
+        site.node.wait(as_bob)
+    assert caught.value.status_code == 401
 
 
 def test_the_login_of_another_account_is_not_added(site: Site, browser: Browser) -> None:
     Browser(site).log_in()
     site.accounts.add("bob")
     browser.password("bob")
-    location = browser.begin("/login/example?link=true")
+    location = browser.begin_adding()
     with pytest.raises(Problem) as caught:
         browser.get(browser.back(**site.fake.log_in(location)))
     assert (caught.value.status_code, caught.value.code) == (409, "IDENTITY_TAKEN") and browser.who() == "bob"
@@ -512,12 +538,31 @@ def test_a_member_who_has_left_or_changed_meanwhile(site: Site, browser: Browser
     bob = site.accounts.add("bob")
     site.accounts.add("ann")
     browser.password("ann")
-    parameters = site.fake.log_in(browser.begin("/login/example?link=true"))
+    parameters = site.fake.log_in(browser.begin_adding())
     browser.password("bob")
     with pytest.raises(Problem) as caught:
         browser.get(browser.back(**parameters))
     assert caught.value.code == "LOGIN_NOT_BEGUN" and browser.who() == "bob"
     assert site.logins.identities.of_user(bob) == []
+
+
+def test_a_member_whose_password_was_changed_meanwhile(site: Site, browser: Browser) -> None:
+    site.accounts.add("ann")
+    browser.password("ann")
+    parameters = site.fake.log_in(browser.begin_adding())
+    site.node.run("alter_user", username="ann", password="another one")
+    with pytest.raises(Problem) as caught:
+        browser.get(browser.back(**parameters))
+    assert caught.value.code == "LOGIN_NOT_BEGUN"
+
+
+def test_bodies(site: Site, browser: Browser) -> None:
+    endpoint = site.logins.endpoints["/login/example"]
+    for fields, status in (({}, 411), ({"content_length": "5000"}, 413), ({"content_length": "9" * 30}, 413)):
+        with pytest.raises(Problem) as caught:
+            endpoint.receive(browser.request("/login/example", "POST", **fields))
+        assert caught.value.status_code == status
+    endpoint.receive(browser.request("/login/example", "POST", content_length="12"))
 
 
 def test_events(site: Site, browser: Browser) -> None:

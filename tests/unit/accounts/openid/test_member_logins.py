@@ -37,9 +37,9 @@ def test_what_there_is(site: Site, browser: Browser) -> None:
     site.open(provider_settings(label="Example"))
     site.accounts.add("ann")
     browser.password("ann")
-    providers = [{"name": "example", "label": "Example", "path": "/login/example?link=true"}]
+    providers = [{"name": "example", "label": "Example", "path": "/login/example"}]
     assert data_of(browser.get(ADDRESS)) == {"logins": [], "providers": providers, "password": True}
-    browser.log_in("/login/example?link=true")
+    browser.add()
     (login,) = data_of(browser.get(ADDRESS))["logins"]
     assert login["provider"] == "example" and login["email"] == "ann@example.org" and login["since"] > 0
 
@@ -47,7 +47,7 @@ def test_what_there_is(site: Site, browser: Browser) -> None:
 def test_one_is_removed(site: Site, browser: Browser) -> None:
     site.accounts.add("ann")
     browser.password("ann")
-    browser.log_in("/login/example?link=true")
+    browser.add()
     (login,) = data_of(browser.get(ADDRESS))["logins"]
     assert browser.write("DELETE", f"{ADDRESS}?id={login['id']}").status == 204
     assert data_of(browser.get(ADDRESS))["logins"] == []
@@ -64,7 +64,7 @@ def test_the_last_way_in_stays(site: Site, browser: Browser) -> None:
     (login,) = data_of(browser.get(ADDRESS))["logins"]
     assert data_of(browser.get(ADDRESS))["password"] is False
     refused(browser, 409, "LAST_LOGIN", "DELETE", f"{ADDRESS}?id={login['id']}")
-    parameters = site.fakes["other"].log_in(browser.begin("/login/other?link=true"))
+    parameters = site.fakes["other"].log_in(browser.begin_adding("/login/other"))
     browser.get(browser.back("other", **parameters))
     assert browser.write("DELETE", f"{ADDRESS}?id={login['id']}").status == 204
     (login,) = data_of(browser.get(ADDRESS))["logins"]
@@ -74,7 +74,7 @@ def test_the_last_way_in_stays(site: Site, browser: Browser) -> None:
 def test_that_of_somebody_else(site: Site, browser: Browser) -> None:
     site.accounts.add("ann")
     browser.password("ann")
-    browser.log_in("/login/example?link=true")
+    browser.add()
     (login,) = data_of(browser.get(ADDRESS))["logins"]
     site.accounts.add("bob")
     other = Browser(site)
@@ -115,8 +115,11 @@ def test_the_page(site: Site, browser: Browser) -> None:
     browser.password("ann")
     body = page(browser.visit(ADDRESS))
     assert "No login at a provider" in body.text
-    assert body.links["Add a login at Example & Co"] == "../../login/example?link=true&redirect=%2Faccounts%2Fme%2Flogins"
-    browser.log_in("/login/example?link=true", email="<ann>@example.org")
+    assert "Add a login at Example & Co" in body.text and body.find("form", method="post")["action"] == "../../login/example"
+    response = browser.write("POST", "/login/example", content_length="0", accept=BROWSER, origin="https://shop.example")
+    assert response.status == 200 and isinstance(response.body, bytes)
+    assert b'content="0; url=https://id.example/authorize?response_type=code&amp;' in response.body
+    browser.add(email="<ann>@example.org")
     body = page(browser.visit(ADDRESS))
     assert "<ann>@example.org" in body.text
     key = body.find("input", name="id")["value"]

@@ -193,7 +193,7 @@ def test_the_pages(open_providers: Open) -> None:
         site.log_in(browser)
         assert 'href="../accounts/me/logins"' in browser.get("/accounts/me", headers=page).text
         body = browser.get("/accounts/me/logins", headers=page).text
-        assert "ann@example.org" in body and 'href="../../login/example?link=true&amp;redirect=%2Faccounts%2Fme%2Flogins"' in body
+        assert "ann@example.org" in body and 'action="../../login/example"><button>Add a login at Example</button>' in body
 
 
 def test_a_table_without_addresses(open_providers: Open) -> None:
