@@ -198,7 +198,9 @@ async def _providers(
     from svc.accounts.openid.settings import claim_faults, read_providers
 
     providers, faults = read_providers(list(settings.providers), link_by_email=settings.link_by_email)
-    faults += claim_faults(providers, [attribute.name for attribute in definition.attributes if attribute.stored], definition.name)
+    faults += claim_faults(
+        providers, [attribute.name for attribute in definition.attributes if not reserved(definition, attribute)], definition.name
+    )
     if find_spec("httpx") is None:
         faults.append("accounts.providers needs httpx: pip install 'svc[accounts]'")
     for fault in faults:

@@ -187,9 +187,9 @@ def _claims(value: Any, faults: list[str]) -> Mapping[str, str]:
 
 
 def claim_faults(providers: Sequence[ProviderSettings], attributes: Sequence[str], type_name: str) -> list[str]:
-    """What is wrong with `claims` for a type with these attributes. `username` is no attribute where the key has another name."""
+    """What is wrong with `claims`. `attributes`: of the type, those that can be set, besides `username` and `email`."""
     return [
-        f"accounts.providers[{provider.name}]: claims: {type_name} has no attribute {name}{hint(nearest(name, attributes))}"
+        f"accounts.providers[{provider.name}]: claims: {type_name} has no attribute {name} that can be set{hint(nearest(name, attributes))}"
         for provider in providers
         for name in provider.claims
         if name not in attributes and name not in ("username", "email")
