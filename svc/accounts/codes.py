@@ -45,6 +45,7 @@ _BYTES = 16
 _TEXT = 22  # characters of a code
 _NONCE = bytes(12)  # each code is the key of one text
 MAX_ROWS = 100_000  # outstanding; more are refused
+MAX_CONTENT = 16 << 10  # bytes of what a code is for
 _LENGTH = Struct(">I")
 _STEP = 512  # bytes: texts are filled up to a multiple, so that their length tells nothing
 
@@ -76,12 +77,15 @@ class Codes:
         return self._store.databases[SYSTEM].tables[ACCOUNT_CODE_TABLE]
 
     def add(self, transaction: Transaction, code: AccountCode, life: float) -> str:
-        """Add a code to what a transaction writes, for `life` seconds. Returns it, as text. Raises Overloaded when too many are outstanding."""
+        """Add a code to what a transaction writes, for `life` seconds. Returns it, as text. Raises Overloaded when too many are outstanding, and
+        ClientError 413."""
         table = self.table
         if table.entry_count(table.database.snapshot()) >= MAX_ROWS:
             raise Overloaded("Too many requests about accounts at the same time")
         secret = secrets.token_bytes(_BYTES)
         plain = encode_payload({"kind": code.kind, "user": code.username, "login": code.login_id, "content": dict(code.content)})
+        if len(plain) > MAX_CONTENT:
+            raise ClientError(f"What waits for a confirmation has {MAX_CONTENT} bytes at most: leave the rest for later", 413)
         plain = _LENGTH.pack(len(plain)) + plain
         plain += bytes(-len(plain) % _STEP)
         key = _digest(secret)

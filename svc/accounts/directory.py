@@ -29,6 +29,7 @@ from svc.auth.roles import Role
 from svc.auth.users import User, UserDirectory, ending_logins, login_id_of, new_login_epoch
 from svc.errors import NotFound, NotUnique, Problem, RecordExists, ServerError, ValidationError
 from svc.messages import Request
+from svc.query.row_guard import guard_of
 from svc.store import Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
@@ -50,7 +51,7 @@ Decide = Callable[[Transaction, Txn, Txn], None]
 
 NAME_TAKEN, ADDRESS_TAKEN = "NAME_TAKEN", "ADDRESS_TAKEN"
 TOO_MANY_REFERENCES = "TOO_MANY_REFERENCES"
-MAIL_LIMIT, SIGN_UP_LIMIT = "mails", "sign-ups"
+MAIL_LIMIT, NETWORK_LIMIT = "mails", "networks"
 LIMIT_TOPIC = "something that accounts limit was done"
 """Told to other processes: the limit and the key."""
 
@@ -84,7 +85,7 @@ class Accounts:
         now = parts.clock.monotonic
         self._limits = {
             MAIL_LIMIT: HourlyLimit(settings.limits.mails, now),
-            SIGN_UP_LIMIT: HourlyLimit(settings.limits.sign_ups, now),
+            NETWORK_LIMIT: HourlyLimit(settings.limits.sign_ups, now),
         }
 
     # --- who there is ----------------------------------------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ class Accounts:
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             username = self._name_by_address(address, own)
             user = None if username is None else self.parts.directory.user_record(username, txn)
-            known = user is not None and user.get("active") is True
+            known = user is not None and user.get("active") is True and not self._is_super(user["username"])
             code = AccountCode(RESET, user["username"], login_id_of(user)) if known and user is not None else AccountCode(RESET)
             text = self.codes.add(transaction, code, self.settings.lifetimes.reset)
             mail = self._mails.reset(address, text, username or "")
@@ -403,6 +404,11 @@ class Accounts:
             self._tell_changed(transaction, user.username, own)
 
         await self._decide(decide)
+
+    def _is_super(self, username: str) -> bool:
+        """Whether somebody was given all rights: then a mailbox must not be enough for them."""
+        user = self.parts.directory.get_user(username)
+        return user is not None and user.super_user
 
     def _tell_changed(self, transaction: Transaction, username: str, own: Txn) -> None:
         """Tell the account that it has another password."""
@@ -485,7 +491,7 @@ class Accounts:
     # --- the own account ---------------------------------------------------------------------------------------------------------------
 
     async def change(self, user: User, changes: Mapping[str, Any]) -> None:
-        """Set attributes of the own record. Raises ValidationError, NotFound."""
+        """Set attributes of the own record, which rules about rows may refuse. Raises ValidationError, NotFound, RowNotAllowed."""
         table = self.table
         check_names(table, changes, self.settable(user.role), is_new=False)
         checked = table.validator.changes(dict(changes))
@@ -494,7 +500,7 @@ class Accounts:
             if table.get_raw(user.username, own) is None:
                 raise NotFound("There is no record of this account")
             if checked:
-                transaction.patch(table, user.username, dict(checked))
+                transaction.patch(table, user.username, dict(checked), rows=guard_of(user, table))
 
         await self._decide(decide)
 
@@ -552,19 +558,15 @@ class Accounts:
 
     # --- what is done too often ----------------------------------------------------------------------------------------------------------
 
-    def admit_sign_up(self, request: Request) -> None:
-        """Count a sign-up for the network that it comes from. Raises Problem 429."""
-        network, limit = network_of(request.peer), self._limits[SIGN_UP_LIMIT]
-        wait = limit.wait(network)
+    def admit(self, request: Request, what: str) -> None:
+        """Count something for the network that it comes from, such as a sign-up. Raises Problem 429."""
+        key, limit = f"{what} {network_of(request.peer)}", self._limits[NETWORK_LIMIT]
+        wait = limit.wait(key)
         if wait > 0:
-            raise Problem(
-                "Too many sign-ups from your network: try again later",
-                429,
-                "TOO_MANY_SIGN_UPS",
-                headers=(("Retry-After", str(int(wait) + 1)),),
-            )
-        limit.count(network)
-        self._tell(SIGN_UP_LIMIT, network)
+            headers = (("Retry-After", str(int(wait) + 1)),)
+            raise Problem("Too many such requests from your network: try again later", 429, "TOO_MANY_REQUESTS", headers=headers)
+        limit.count(key)
+        self._tell(NETWORK_LIMIT, key)
 
     def _admit_mail(self, address: str) -> bool:
         """Whether one more mail may go to an address that somebody has typed. It is counted whether or not the address is known."""

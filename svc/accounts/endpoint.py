@@ -150,7 +150,7 @@ class AccountsApi:
             raise ClientError("Nobody can sign up here: ask for an account", 403, CLOSED)
         record = {name: value for name, value in fields.items() if name != "password"}
         password = _text(fields, "password")
-        accounts.admit_sign_up(request)
+        accounts.admit(request, "sign-up")
         if accounts.settings.verify:
             await accounts.request_sign_up(record, password, request)
             return _accepted()
@@ -163,6 +163,7 @@ class AccountsApi:
 
     async def forgot(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
         address = _text(fields, "email")
+        accounts.admit(request, "forgot")
         await self.pause(request, f"forgot {address}")
         await accounts.request_reset(address)
         return _accepted()
@@ -175,6 +176,7 @@ class AccountsApi:
     async def email(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
         user = self.user(request)
         self._require_member(accounts, user)
+        accounts.admit(request, "email")
         await self.pause(request, f"email {user.username}")
         await accounts.request_address(user, _text(fields, "email"))
         return _accepted()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from svc.analytics.recorder import IdleRecorder, Recorder
 from svc.api.caching import TableCache
 from svc.api.current import current, end_current, make_current
-from svc.api.mail import Mail
 from svc.api.registry import ResourceRegistry
 from svc.api.resource import Resource
 from svc.api.running import TIMEOUT, RunningHandlers
@@ -163,7 +162,7 @@ class Interface:
         self.running: RunningHandlers = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
         self.app_servers: dict[str, Any] = {}  # ... -> its `server`
-        self.app_mails: dict[str, Mail] = {}  # ... -> its `mail`
+        self.app_directories: dict[str, tuple[str, Path]] = {}  # ... -> its name and its directory
         self.versions: int = 0  # of applications that have been loaded
         self.resources: ResourceRegistry = ResourceRegistry(self)
         self.databases = Databases(self)
@@ -192,7 +191,9 @@ class Interface:
         if name == "resources":
             return getattr(_of_module(self.app_servers, module, None), "resources", self.resources)
         if name == "mail":
-            return _of_module(self.app_mails, module, Mail(self, "", None))
+            from svc.api.mail import Mail  # few applications send any
+
+            return Mail(self, *_of_module(self.app_directories, module, ("", None)))
         if name in ("is_main_thread", "worker_index"):
             return getattr(self.server, name)
         return getattr(self, "content_types" if name == "contentTypes" else name)

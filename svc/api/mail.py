@@ -28,7 +28,7 @@ class Mail:
         self._directory = None if directory is None else directory / DIRECTORY
 
     async def send(self, to: str, template: str, /, **values: object) -> str:
-        """Send a mail to an address, made from a template with these values. Returns its Message-ID.
+        """Send a mail to the address `to`, made from the template of the name `template` with these values. Returns its Message-ID.
 
         Within a transaction it is part of that: the mail is sent when it is committed, and not at all if it is undone. Elsewhere it is in the outbox, on
         disk, when this returns. It is sent afterwards, and again until the server takes it, for a day at most."""

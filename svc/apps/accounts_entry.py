@@ -17,10 +17,12 @@ from svc.accounts.records import reserved
 from svc.accounts.settings import DEFAULT_HOOKS, EMAIL, AccountSettings, SettingsReader
 from svc.apps.config_file import CONFIG_FILE
 from svc.apps.entry import EntryContext, LoadedEntry
+from svc.apps.faults import fault_registrations
 from svc.apps.files import FileSet
 from svc.apps.modules import ModuleFault
 from svc.apps.reading import line_of_path
 from svc.apps.schema_entry import SchemaEntry
+from svc.apps.status import ERROR
 from svc.store.schema import TableDefinition
 from svc.store.system import ensure_account_tables
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from svc.accounts.openid.logins import ProviderOptions
 
 _KEY_TYPES = frozenset(("ID", "String"))
+ADDRESS = "accounts"
 EXAMPLE = "type Person @table @account { username: ID @primaryKey  email: String @unique }"
 
 
@@ -55,13 +58,31 @@ class AccountsEntry(LoadedEntry):
         fault = role_fault(accounts.parts.directory, accounts.settings.role)
         if fault is not None:
             self.context.status.fail(f"{await place_of(self.context, ('role',))}{fault}")
+        else:
+            await self._warn_of_rights(accounts)
+        await self._check_provider_roles(accounts)
+        await accounts.pairs.repair()
+
+    async def _check_provider_roles(self, accounts: Accounts) -> None:
         for provider in () if accounts.providers is None else accounts.providers.providers:
             fault = None if provider.role is None else role_fault(accounts.parts.directory, provider.role)
             if fault is not None:
-                self.context.status.fail(
-                    f"{await place_of(self.context, ('providers',))}accounts.providers[{provider.name}]: role: {fault}"
-                )
-        await accounts.pairs.repair()
+                place = await place_of(self.context, ("providers",))
+                self.context.status.fail(f"{place}accounts.providers[{provider.name}]: role: {fault}")
+
+    async def _warn_of_rights(self, accounts: Accounts) -> None:
+        """Of what lets members go past the addresses of accounts."""
+        role = accounts.parts.directory.role_named(accounts.settings.role)
+        table = accounts.table
+        rights = None if role is None else accounts.parts.directory.role_of(role).rights(table.database.name, table.name)
+        given = [] if rights is None else [right for right in ("insert", "delete") if getattr(rights, right)]
+        if rights is not None and accounts.has_addresses and rights.attribute(EMAIL).update:
+            given.append(f"update {EMAIL}")
+        if given:
+            self.context.status.warn(
+                f"{await place_of(self.context, ('role',))}{accounts.settings.role} may {' and '.join(given)} in {table.name}: members then make or remove"
+                " records without users, or have addresses that nobody has confirmed; they need no right on it for /accounts/me"
+            )
 
     def withdraw(self) -> None:
         super().withdraw()
@@ -71,10 +92,16 @@ class AccountsEntry(LoadedEntry):
 
 
 async def load_accounts(context: EntryContext) -> LoadedEntry | None:
-    runtime, status, app = context.runtime, context.status, context.app
-    if runtime.account_parts is None:
+    if context.runtime.account_parts is None:
         return None
-    parts = runtime.account_parts()
+    entry = await _load(context, context.runtime.account_parts())
+    if context.status.status == ERROR:
+        entry.registrations = fault_registrations([ADDRESS], context.app.name, context.status, entry)
+    return entry
+
+
+async def _load(context: EntryContext, parts: AccountParts) -> AccountsEntry:
+    runtime, status, app = context.runtime, context.status, context.app
     settings = await _settings(context)
     if settings is None:
         return AccountsEntry(context, parts, None)
@@ -96,10 +123,10 @@ async def load_accounts(context: EntryContext) -> LoadedEntry | None:
     mails = await _mails(context, parts, settings)
     await _check_pages(context, settings)
     hooks = _hooks(context, settings)
-    if status.status == "error" or hooks is None:
+    if status.status == ERROR or hooks is None:
         return entry
     providers = await _providers(context, parts, settings, definition) if settings.providers else None
-    if status.status == "error":
+    if status.status == ERROR:
         return entry
     ensure_account_tables(runtime.store)
     entry.accounts = Accounts(parts, settings, app.name, definition.database, definition.name, hooks=hooks, mails=mails)
@@ -136,6 +163,8 @@ def _type_fault(definition: TableDefinition, settings: AccountSettings, parts: A
     key, address = definition.attribute(definition.primary_key), definition.attribute(EMAIL)
     if key is None or key.type not in _KEY_TYPES or key.elements:
         return f"the key of {definition.name} must be an ID or a String: it is the name of the user"
+    if definition.expiration is not None or any(attribute.expires_at for attribute in definition.attributes):
+        return f"records of {definition.name} must not expire: their users would stay"
     if address is not None and (address.type not in _KEY_TYPES or address.elements or not address.stored):
         return f"{EMAIL} of {definition.name} must be a String"
     if address is not None and not address.unique:

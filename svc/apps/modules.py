@@ -24,7 +24,6 @@ from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import svc
-from svc.api.mail import Mail
 from svc.api.resource import Resource
 from svc.api.served import serve
 from svc.api.table_settings import GLOBAL as SETTINGS
@@ -83,7 +82,7 @@ class ApplicationModules:
         interface.app_configs[self.package] = config
         if server is not None:
             self._globals["server"] = interface.app_servers[self.package] = server
-        interface.app_mails[self.package] = Mail(interface, name, self._directory)
+        interface.app_directories[self.package] = name, self._directory
         interface.on_code(self._directory, name)
         self._finder = _ModuleFinder(self)
         self._svc = _InterfaceModule(interface, self.package)
@@ -143,7 +142,7 @@ class ApplicationModules:
         self.loaded.clear()
         interface.app_configs.pop(self.package, None)
         interface.app_servers.pop(self.package, None)
-        interface.app_mails.pop(self.package, None)
+        interface.app_directories.pop(self.package, None)
         if self.forget in interface.on_end:
             interface.on_end.remove(self.forget)
 

@@ -449,7 +449,8 @@ def _attribute_rights(listed: Any, definition: TableDefinition, table: Attribute
 def _system_rights(definition: TableDefinition) -> TableRights:
     """A super user's rights on a table of the system database (rule 8)."""
     if definition.name not in WRITABLE_SYSTEM_TABLES:
-        return _READ_ONLY
+        names = frozenset([attribute.name for attribute in definition.attributes])
+        return _READ_ONLY if names.isdisjoint(USER_SECRETS) else TableRights(read=True, readable=names - USER_SECRETS)
     if definition.name != USER_TABLE:
         return ALL_RIGHTS
     # Secrets can be neither read nor, as clear text, written: passwords are set where they are hashed.

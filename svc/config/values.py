@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from svc.config.addresses import parse_listen_addresses, parse_networks
 from svc.config.hosts import HostPattern, Network, parse_hosts
-from svc.config.mail_address import parse_mailbox
 
 if TYPE_CHECKING:
     from svc.config.setting import Setting
@@ -203,6 +202,12 @@ def _any(value: object, setting: "Setting", root: Path) -> object:
     return value
 
 
+def _mailbox(value: object, setting: "Setting", root: Path) -> tuple[str, str]:
+    from svc.config.mail_address import parse_mailbox  # most configurations have none
+
+    return parse_mailbox(value)
+
+
 def _rotation_size(value: object, setting: "Setting", root: Path) -> int:
     return _rotation(value, setting.name, BYTES, "G, M or K", "10M")
 
@@ -227,7 +232,7 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "hosts": _hosts,
     "addresses": _addresses,
     "networks": _networks,
-    "mailbox": lambda value, setting, root: parse_mailbox(value),
+    "mailbox": _mailbox,
     "duration": _duration,
     "size": lambda value, setting, root: parse_size(value),
     "rotation size": _rotation_size,

@@ -12,7 +12,7 @@ A mail is a row of `system.svc_mail`, written in the transaction that causes it:
     message_id   that, with its brackets
     application  whose code asked for it, "" for svc
     template     that it was made from, "" without one
-    to, subject  as the mail has them; `recipient`: the former in lower case, by which mails to one address are counted
+    to           the address; `recipient`: the same in lower case, by which mails to one address are counted
     body         subject, text and HTML as JSON, sealed (`sealing`); null when the mail was sent
     status       as above
     created      when it was added; `due`: when it is tried next, null if it is not; `ended`: when it was sent or given up; `retried`: since when it
@@ -109,7 +109,6 @@ class Outbox:
             "template": template,
             "to": to,
             "recipient": to.lower(),
-            "subject": mail.subject,
             "body": self._seal.close(body, row),
             "status": WAITING if self._is_sent else KEPT,
             "created": now,

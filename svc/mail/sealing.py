@@ -1,7 +1,7 @@
 """The secret part of a row of the outbox, sealed: texts of mails have links and codes that let in whoever reads them.
 
-What is stored stays in the log of the database for days, and goes into its backups. So the texts are encrypted with a key that lies beside the database, in
-the file `.mail.key` among the keys of the node: AES-256-GCM, with a nonce of 12 bytes in front, and bound to the id of the row.
+What is stored stays in the log of the database for days, and goes into its backups. So the texts are encrypted with a key that lies beside the databases, in
+the file `.keys/.mail.key`: AES-256-GCM, with a nonce of 12 bytes in front, and bound to the id of the row.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Sender:
 
     def begin(self) -> None:
         """From now on mails are sent."""
-        self._siblings.answer(ADDED, lambda _: self._look_soon())
+        self._siblings.answer(ADDED, self._told)
         self._outbox.table.database.on_commit.append(self._committed)
         self._lead = self._siblings.lead(SUBJECT, self._look_soon)
         self._look_soon()
@@ -121,6 +121,22 @@ class Sender:
     def wake(self) -> None:
         """Look now what is due."""
         self._look_soon()
+
+    def try_now(self) -> None:
+        """Ask the server at once, even if it was away a moment ago; the process that sends does."""
+        if self._lead is not None and self._lead.is_held:
+            self._failures, self._not_before = 0, 0.0
+            self._look_soon()
+        else:
+            self._siblings.tell(ADDED, True)
+
+    def _told(self, is_urgent: Any) -> None:
+        """Another process has added a mail; or `try_now` was called there."""
+        if self._lead is not None and self._lead.is_held:
+            if is_urgent is True:
+                self.try_now()
+            else:
+                self._look_soon()
 
     def _committed(self, database: Database, entries: list[LogEntry]) -> None:
         if self._task is not None and self._has_news:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svc.auth.token_keys import keys_directory
+from svc.auth.token_keys import SHARED_DIRECTORY
 from svc.config import Config
 from svc.errors import ConfigError
 from svc.mail.outbox import Outbox
@@ -43,7 +43,7 @@ class MailService:
         self.mailbox = NOBODY if settings is None or settings.sender is None else settings.sender
         self.sender: Sender | None = None
         try:
-            seal = Seal.from_directory(keys_directory(config))
+            seal = Seal.from_directory(config.storage.path / SHARED_DIRECTORY)  # where all find it who have the rows
         except (OSError, ValueError) as error:
             raise ConfigError(f"'mail': the key of the outbox cannot be used: {error}") from error
         has_server = is_sent and settings is not None and settings.host is not None
@@ -70,6 +70,13 @@ class MailService:
             await self.sender.end()
             if self._executor is not None:
                 self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def retry(self, rows: Sequence[str]) -> list[str]:
+        """Try mails again now. Returns the ids of those that wait, or were given up. Raises the Problem that prevents it."""
+        retried = [row for row in dict.fromkeys(rows) if await self.outbox.retry(row)]
+        if self.sender is not None and retried:
+            self.sender.try_now()
+        return retried
 
     async def render(self, template: str, values: Mapping[str, object], *directories: Path | None) -> RenderedMail:
         """As `templates.render`. Jinja is imported, and a template compiled, on a helper thread: that takes up to a tenth of a second."""

@@ -25,6 +25,7 @@ MODULES = (
     "system",
     "status",
     "scheduled_jobs",
+    "mails",
     "log_reading",
     "backups",
     "certificates",

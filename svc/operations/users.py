@@ -403,7 +403,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=drop_user,
         fields=(_USERNAME, REPLICATED, IMPERSONATE),
         returns="A message.",
-        notes=f"The user's sessions and tokens end. {_LAST}",
+        notes=f"The user's sessions and tokens end, and the record of its account, if it has one, is removed with it. {_LAST}",
         example={"username": "ann"},
         example_answer={"message": "ann successfully deleted"},
     ),

@@ -394,6 +394,10 @@ class Instance:
         self.interface.find_mail = self.node.find_mail = self._find_mail
         self._account_parts: AccountParts | None = None
         self._mail: MailService | None = self._make_mail() if self.config.mail is not None else None
+        if self.config.dev and (self._mail is None or self._mail.sender is None):
+            from svc.server.kept_mails import KEPT_MAILS, KeptMailsEndpoint
+
+            self.interfaces.rest.serve(KEPT_MAILS, KeptMailsEndpoint(self._find_mail, self.reactor))
         self._stubs = CurrentStubs(self.reactor.loop, self.reactor.executor, self.logger.warn) if self._options.reloads_code else None
 
     def _make_mail(self) -> MailService:

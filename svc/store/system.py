@@ -270,7 +270,6 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("template", "String"),
         Attribute("to", "String"),
         Attribute("recipient", "String", indexed=True),
-        Attribute("subject", "String"),
         Attribute("body", "Bytes"),
         Attribute("status", "String", indexed=True),
         Attribute("created", "Float"),

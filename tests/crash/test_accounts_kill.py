@@ -1,4 +1,4 @@
-"""kill -9 in the middle of sign-ups and removals: a user and its record are both there, or neither is, whichever database is committed first (spec: rows §2.2)."""
+"""kill -9 in the middle of sign-ups and removals: a user and its record are both there, or neither is, whichever database commits first (rows §2.2)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LATE = (
     "svc.deploying.deployment", "svc.deploying.fetching", "svc.stubs", "svc.tls.certificates", "svc.tracing.provider",
     "svc.connection.http2", "h2", "wsproto", "cryptography", "jwt", "packaging", "psutil", "watchfiles", "jinja2", "opentelemetry",
     "multiprocessing", "importlib.metadata", "urllib.request", "http.client", "svc.sql", "apsw", "pyarrow",
-    "svc.accounts", "svc.apps.accounts_entry", "svc.server.account_parts",
+    "svc.mail", "svc.config.mail", "aiosmtplib", "smtplib", "svc.accounts", "svc.apps.accounts_entry", "svc.server.account_parts",
 )  # fmt: skip
 """What the first answer of a plain application does not need."""
 MOST_OURS, MOST = 600, 945  # modules of svc, and all of them; more than these take noticeably longer

@@ -40,7 +40,7 @@ class TakenMail:
 
 class MailServer:
     """`taken`: in order. `answers`: what is said instead of accepting, the first one at the next `MAIL FROM`, `RCPT TO` or `DATA`, by the name of the command.
-    `on_taken`: called when a mail has been taken, before the client is told."""
+    `on_mail`: called when a mail is announced; `on_taken`: when it has been taken, before the client is told."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class MailServer:
         self.taken: list[TakenMail] = []
         self.logins: list[bool] = []
         self.answers: dict[str, list[str]] = {"MAIL": [], "RCPT": [], "DATA": []}
+        self.on_mail: Callable[[], None] = lambda: None
         self.on_taken: Callable[[TakenMail], None] = lambda mail: None
         self._user = user
         options: dict[str, Any] = {"server_hostname": "mail.example.org"}
@@ -99,6 +100,7 @@ class MailServer:
     # --- hooks of aiosmtpd ------------------------------------------------------------------------------------------------------------------
 
     async def handle_MAIL(self, server: SMTP, session: Any, envelope: Any, address: str, options: list[str]) -> str:
+        self.on_mail()
         if self.answers["MAIL"]:
             return self.answers["MAIL"].pop(0)
         envelope.mail_from = address
@@ -116,8 +118,8 @@ class MailServer:
         mail = TakenMail(
             envelope.mail_from, list(envelope.rcpt_tos), envelope.content, session.ssl is not None, getattr(session, "user", None)
         )
-        self.on_taken(mail)
         self.taken.append(mail)
+        self.on_taken(mail)
         return "250 OK"
 
 

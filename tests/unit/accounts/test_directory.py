@@ -459,3 +459,44 @@ def test_pages_of_foreign_origins_can_do_nothing(verified: Site) -> None:
     assert verified.get("/me").status == 200
     assert verified.get("/me", headers=headers).status == 401
     assert verified.application.delete("/accounts/me", user=None, headers=headers).status == 401
+
+
+def test_a_super_user_gets_no_code(verified: Site) -> None:
+    username = member(verified)
+    verified.application.operation("alter_user", username=username, role="super_user")
+    count = len(verified.mails)
+    assert verified.post("/forgot", {"email": ADDRESS}).status == 202
+    assert len(verified.mails) == count
+    verified.application.operation("alter_user", username=username, role="member")
+
+
+def test_rules_about_rows_apply_to_the_own_record(tmp_path: Path) -> None:
+    schema = SCHEMA.replace("@account", '@account @allow(update: "username==$user.username&$new.karma==$old.karma", delete: "false")')
+    with open_site(tmp_path / "site", "{role: member}", schema=schema) as site:
+        site.sign_up(username="ann", karma=1)
+        site.can_log_in("ann")
+        patch = site.application.patch
+        assert patch("/accounts/me", {"name": "Ann"}, user=None).status == 200
+        refused = patch("/accounts/me", {"karma": 100}, user=None)
+        assert (refused.status, refused.json["code"]) == (403, "ROW_NOT_ALLOWED")
+        assert site.get("/me").json["record"]["karma"] == 1
+        assert site.application.delete("/accounts/me", user=None).status == 204
+        site.check()
+
+
+def test_networks_are_limited(tmp_path: Path) -> None:
+    with open_site(tmp_path / "site", f"{{role: member, identity: email, {URL}, limits: {{signUps: 3}}}}") as site:
+        for path in ("", "/forgot"):
+            answers = [
+                site.post(path, {"email": f"a{number}@example.org", "password": PASSWORD} if not path else {"email": ADDRESS})
+                for number in range(4)
+            ]
+            assert [answer.status for answer in answers] == [202, 202, 202, 429]
+            assert (answers[3].json["code"], answers[3].headers["Retry-After"]) == ("TOO_MANY_REQUESTS", "1201")
+        site.application.clock.advance(1201)
+        assert site.sign_up(email=ADDRESS).status == 202
+
+
+def test_what_waits_for_a_confirmation_is_small(verified: Site) -> None:
+    assert verified.sign_up(email=ADDRESS, name="x" * 20_000).status == 413
+    assert verified.mails == []

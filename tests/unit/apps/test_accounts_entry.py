@@ -122,3 +122,17 @@ def test_templates_with_faults(tmp_path: Path) -> None:
             open_site(tmp_path / name.replace("/", "-"), "{role: member}", {name: text}),
         ):
             pass
+
+
+def test_what_has_failed_says_so_at_its_address(tmp_path: Path) -> None:
+    with app(write_site(tmp_path / "site", "{role: 7}"), check=False) as application:
+        for path in ("/accounts", "/accounts/me"):
+            assert application.post(path, {}, user=None).status == 503
+        assert "role: NAME is needed" in application.get("/accounts").json["detail"]
+
+
+def test_rights_past_the_addresses_are_a_warning(tmp_path: Path) -> None:
+    roles = "member: {data: {Person: {read: true, insert: true, update: true}}}\n"
+    with open_site(tmp_path / "site", "{role: member}", roles=roles) as site:
+        messages = site.application.statuses["accounts"].messages
+        assert any("config.yaml:6: member may insert and update email in Person" in message for message in messages)

@@ -51,9 +51,8 @@ def test_a_row_is_part_of_the_transaction(store: Store, outbox: Outbox) -> None:
     message_id = add(store, outbox)
     (row,) = outbox.iter_with(WAITING)
     assert message_id == row["message_id"] == f"<{row['id']}@example.org>"
-    assert (row["to"], row["subject"], row["application"], row["template"], row["attempts"]) == (
+    assert (row["to"], row["application"], row["template"], row["attempts"]) == (
         "ann@example.org",
-        "Welcome",
         "shop",
         "welcome",
         0,
