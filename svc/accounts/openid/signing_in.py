@@ -28,6 +28,9 @@ from svc.store import Transaction
 INACTIVE = "ACCOUNT_INACTIVE"
 EXISTS = "ACCOUNT_EXISTS"
 CLOSED = "SIGN_UP_CLOSED"
+SIGN_UP = "sign-up"
+"""What is counted: the same as of other sign-ups."""
+
 NO_ADDRESS = "ADDRESS_REQUIRED"
 UNVERIFIED = "ADDRESS_NOT_VERIFIED"
 
@@ -47,7 +50,8 @@ class AccountsOfApplication(Protocol):
 
     def user_by_address(self, address: str) -> User | None: ...
 
-    def admit_sign_up(self, request: Request) -> None: ...
+    def admit(self, request: Request, what: str) -> None:
+        """Count something for the network that it comes from. Raises Problem 429."""
 
     async def sign_up_from_provider(
         self, record: Mapping[str, Any], *, verified: bool, role: str | None, request: Request, also: Callable[[Transaction, str], None]
@@ -135,7 +139,7 @@ class SigningIn:
             raise ClientError(
                 f"The provider {self._settings.shown_name} has not told your address, which an account needs", 403, NO_ADDRESS
             )
-        self._accounts.admit_sign_up(request)
+        self._accounts.admit(request, SIGN_UP)
         try:
             return await self._sign_up(record, identity, is_verified, request)
         except Problem as problem:

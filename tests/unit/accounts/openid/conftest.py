@@ -56,7 +56,7 @@ class FewAccounts:
         assert found is not None
         return found
 
-    def admit_sign_up(self, request: Request) -> None:
+    def admit(self, request: Request, what: str) -> None:
         pass
 
     def user_by_address(self, address: str) -> User | None:

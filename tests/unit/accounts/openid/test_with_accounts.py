@@ -178,6 +178,15 @@ def test_an_account_that_goes(open_providers: Open) -> None:
         site.site.check()
 
 
+def test_sign_ups_of_one_network_are_limited(open_providers: Open) -> None:
+    with open_providers("limits: {signUps: 2},") as site:
+        for number in range(2):
+            assert site.log_in(site.browser(), sub=str(number), email=f"{number}@example.org").status == 303
+        refused = site.log_in(site.browser(), sub="3", email="3@example.org")
+        assert (refused.status, refused.json["code"]) == (429, "TOO_MANY_REQUESTS")
+        assert site.log_in(site.browser(), sub="1").status == 303  # who is known comes in
+
+
 def test_the_role_of_the_provider(open_providers: Open) -> None:
     with open_providers(provider=", role: guest", roles=ROLES + "guest: {}\n") as site:
         browser = site.browser()
