@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from svc.accounts.names import chosen_username
-from svc.accounts.openid.identities import TAKEN, Identities
+from svc.accounts.openid.identities import MOST_PER_ACCOUNT, TAKEN, Identities
 from svc.accounts.openid.provider import ProvenIdentity
 from svc.accounts.openid.settings import ProviderSettings
 from svc.accounts.settings import EMAIL, USERNAME, AccountSettings
@@ -28,11 +28,12 @@ from svc.store import Transaction
 INACTIVE = "ACCOUNT_INACTIVE"
 EXISTS = "ACCOUNT_EXISTS"
 CLOSED = "SIGN_UP_CLOSED"
-SIGN_UP = "sign-up"
-"""What is counted: the same as of other sign-ups."""
-
 NO_ADDRESS = "ADDRESS_REQUIRED"
 UNVERIFIED = "ADDRESS_NOT_VERIFIED"
+TOO_MANY = "TOO_MANY_LOGINS"
+
+SIGN_UP = "sign-up"
+"""What is counted of one network, with sign-ups of another kind."""
 
 _TURNS = 20  # until what another transaction has written is seen
 _RANDOM_BYTES = 6  # of a user name that the provider does not give
@@ -90,13 +91,15 @@ class SigningIn:
             raise
 
     async def link(self, identity: ProvenIdentity, username: str, login_id: str) -> User:
-        """For a member who is logged in. Raises Problem: TAKEN for somebody else's."""
+        """For a member who is logged in. Raises Problem: TAKEN for somebody else's, TOO_MANY."""
         user = self._directory.get_user(username)
         if user is None or not user.active or user.login_id != login_id:
             raise ClientError("The login of this account has ended meanwhile. Log in and begin again", 403, INACTIVE)
         found = self._identities.user(identity.issuer, identity.subject)
         if found is not None and found.username == user.username:
             return user
+        if len(self._identities.of_user(user)) >= MOST_PER_ACCOUNT:
+            raise ClientError(f"An account has at most {MOST_PER_ACCOUNT} logins at providers: remove one first", 409, TOO_MANY)
         transaction = self._directory.store.begin(user.username)
         self._identities.link(transaction, identity, self._settings.name, user.username, user)
         await write(transaction)

@@ -556,6 +556,18 @@ def test_a_member_whose_password_was_changed_meanwhile(site: Site, browser: Brow
     assert caught.value.code == "LOGIN_NOT_BEGUN"
 
 
+def test_a_member_has_so_many_logins(site: Site, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svc.accounts.openid.signing_in.MOST_PER_ACCOUNT", 2)
+    ann = site.accounts.add("ann")
+    browser.password("ann")
+    browser.add(sub="1")
+    browser.add(sub="2")
+    with pytest.raises(Problem) as caught:
+        browser.add(sub="3")
+    assert (caught.value.status_code, caught.value.code) == (409, "TOO_MANY_LOGINS") and len(site.logins.identities.of_user(ann)) == 2
+    browser.add(sub="2")
+
+
 def test_bodies(site: Site, browser: Browser) -> None:
     endpoint = site.logins.endpoints["/login/example"]
     for fields, status in (({}, 411), ({"content_length": "5000"}, 413), ({"content_length": "9" * 30}, 413)):

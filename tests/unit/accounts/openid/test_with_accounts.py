@@ -223,7 +223,10 @@ def test_without_an_entry_login_there_is_a_login_page_too(open_providers: Open) 
     [
         ("name: a, issuer: 'http://id.example', clientId: b", "config.yaml:6: accounts.providers[a]: issuer must be an https address"),
         ("name: a, issuer: 'https://id.example', clientId: b, colour: c", "'colour' is not an option of a provider"),
-        ("name: a, issuer: 'https://id.example', clientId: b, claims: {nam: name}", "Person has no attribute nam that can be set, did you mean 'name'?"),
+        (
+            "name: a, issuer: 'https://id.example', clientId: b, claims: {nam: name}",
+            "Person has no attribute nam that can be set, did you mean 'name'?",
+        ),
         ("name: a, issuer: 'https://id.example', clientId: b, claims: {joined: iat}", "Person has no attribute joined that can be set"),
         ("name: a, issuer: 'https://id.example', clientId: b, role: nobody", "accounts.providers[a]: role: there is no role nobody"),
         ("name: a, issuer: 'https://id.example', clientId: b, role: super_user", "super_user is a role of super users"),
