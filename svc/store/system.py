@@ -33,6 +33,8 @@ SESSION_WILL_TABLE = "svc_session_will"
 TICKET_TABLE = "svc_ticket"
 KEY_TABLE = "svc_key"
 KEY_USE_TABLE = "svc_key_use"
+IDENTITY_TABLE = "svc_identities"
+LOGIN_USE_TABLE = "svc_login_use"
 MAIL_TABLE = "svc_mail"
 ACCOUNT_CODE_TABLE = "svc_account_code"
 ACCOUNT_CHANGE_TABLE = "svc_account_change"
@@ -325,6 +327,20 @@ ACCOUNT_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
+    # Who is whom at providers of OpenID Connect: `svc.accounts.openid.identities`.
+    _table(
+        IDENTITY_TABLE,
+        _key("id"),
+        Attribute("issuer", "String"),
+        Attribute("subject", "String"),
+        Attribute("provider", "String"),
+        Attribute("user", "String", indexed=True),
+        Attribute("account", "String"),
+        Attribute("email", "String"),
+        *_TIMES,
+        sealed=True,
+    ),
+    _table(LOGIN_USE_TABLE, _key("id"), sealed=True, audit=False, replicate=False),
 )
 
 
