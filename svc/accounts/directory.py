@@ -38,6 +38,7 @@ from svc.store.values.records import decode
 from svc.store.writing.commit import wait_committed
 
 if TYPE_CHECKING:
+    from svc.accounts.openid.logins import ProviderOptions
     from svc.accounts.parts import AccountParts
 
 T = TypeVar("T")
@@ -77,6 +78,9 @@ class Accounts:
         self.pairs = AccountPairs(parts)
         self.codes = Codes(parts.store)
         self.mails = mails
+        self.providers: ProviderOptions | None = None
+        self.forgetting: list[Join] = []
+        """What goes with an account besides its record: adds to the transaction that removes it."""
         self._place = database, table
         now = parts.clock.monotonic
         self._limits = {
@@ -526,6 +530,7 @@ class Accounts:
                 raise Problem("The account was changed at the same time", 409, "CONFLICT")
             check(txn)
             transaction.delete(users, username)
+            self._forget(transaction, username)
             if table.get_raw(username, own) is not None:
                 transaction.delete(table, username)
 
@@ -548,12 +553,17 @@ class Accounts:
 
             def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
                 transaction.delete(users, username)
+                self._forget(transaction, username)
 
             await self._decide(decide)
         except BaseException:
             self.parts.start(self.pairs.give_up(note))
             raise
         self.pairs.settle(note)
+
+    def _forget(self, transaction: Transaction, username: str) -> None:
+        for forget in self.forgetting:
+            forget(transaction, username)
 
     # --- what is done too often ----------------------------------------------------------------------------------------------------------
 

@@ -120,6 +120,7 @@ class AccountForms:
             "identity": accounts.settings.identity,
             "verify": accounts.settings.verify,
             "has_addresses": accounts.has_addresses,
+            "has_providers": accounts.providers is not None,
             "has_mail": accounts.mails is not None and accounts.has_addresses,
             "minimum_length": max(accounts.settings.passwords.minimum_length, accounts.parts.minimum_length),
         }

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svc.auth.passwords import DEFAULT_HASH_FUNCTION, DEFAULT_MIN_LENGTH
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class AccountParts:
     """`outbox`: None without a section `mail`. `minimum_length`: of passwords, `authentication.passwordMinLength`. `address`: what links begin with where the
     application names no other, `http://localhost:9926`. `failure_delay`: who asks the same again and again waits. `token_id`: of a token that a request has
-    brought. `identity`, `is_alive`: of this process, and of any, as in `siblings`. `tell(topic, value)`: to the other processes. `warn(text)` logs.
+    brought. `identity`, `is_alive`: of this process, and of any, as in `siblings`. `tell(topic, value)`: to the other processes. `warn(text)` logs. `keys`:
+    the directory of the node's keys.
 
     `current`: the accounts that are in effect; there is one application with accounts at most."""
 
@@ -45,6 +47,7 @@ class AccountParts:
     is_alive: Callable[[str], bool] = lambda identity: False
     tell: Callable[[str, Any], None] = lambda topic, value: None
     warn: Callable[[str], None] = lambda text: None
+    keys: Path = Path("keys")
     current: Accounts | None = None
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 

@@ -6,8 +6,9 @@ that wants some is refused, with the name of the first.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc.accounts.directory import Accounts, role_fault
 from svc.accounts.hooks import SignUpHooks
@@ -24,6 +25,9 @@ from svc.apps.schema_entry import SchemaEntry
 from svc.apps.status import ERROR
 from svc.store.schema import TableDefinition
 from svc.store.system import ensure_account_tables
+
+if TYPE_CHECKING:
+    from svc.accounts.openid.logins import ProviderOptions
 
 _KEY_TYPES = frozenset(("ID", "String"))
 ADDRESS = "accounts"
@@ -60,7 +64,15 @@ class AccountsEntry(LoadedEntry):
             self.context.status.fail(f"{await place_of(self.context, ('role',))}{fault}")
         else:
             await self._warn_of_rights(accounts)
+        await self._check_provider_roles(accounts)
         await accounts.pairs.repair()
+
+    async def _check_provider_roles(self, accounts: Accounts) -> None:
+        for provider in () if accounts.providers is None else accounts.providers.providers:
+            fault = None if provider.role is None else role_fault(accounts.parts.directory, provider.role)
+            if fault is not None:
+                place = await place_of(self.context, ("providers",))
+                self.context.status.fail(f"{place}accounts.providers[{provider.name}]: role: {fault}")
 
     async def _warn_of_rights(self, accounts: Accounts) -> None:
         """Of what lets members go past the addresses of accounts."""
@@ -117,9 +129,13 @@ async def _load(context: EntryContext, parts: AccountParts) -> AccountsEntry:
     hooks = _hooks(context, settings)
     if status.status == ERROR or hooks is None:
         return entry
+    providers = await _providers(context, parts, settings, definition) if settings.providers else None
+    if status.status == ERROR:
+        return entry
     ensure_account_tables(runtime.store)
     entry.finds_hooks = settings.hooks is None and hooks == SignUpHooks()
     entry.accounts = Accounts(parts, settings, app.name, definition.database, definition.name, hooks=hooks, mails=mails)
+    entry.accounts.providers = providers
     return entry
 
 
@@ -206,6 +222,28 @@ async def _mails(context: EntryContext, parts: AccountParts, settings: AccountSe
     except (TemplateFault, TemplateError) as error:
         context.status.fail(f"a mail of accounts: {_template_place(error)}{error}")
     return mails
+
+
+async def _providers(
+    context: EntryContext, parts: AccountParts, settings: AccountSettings, definition: TableDefinition
+) -> ProviderOptions | None:
+    """The providers that one can log in with. None with a fault."""
+    from svc.accounts.openid.logins import ProviderOptions, open_seal
+    from svc.accounts.openid.settings import claim_faults, read_providers
+
+    providers, faults = read_providers(list(settings.providers), link_by_email=settings.link_by_email)
+    faults += claim_faults(
+        providers, [attribute.name for attribute in definition.attributes if not reserved(definition, attribute)], definition.name
+    )
+    if find_spec("httpx") is None:
+        faults.append("accounts.providers needs httpx: pip install 'svc[accounts]'")
+    for fault in faults:
+        context.status.fail(f"{await place_of(context, ('providers',))}{fault}")
+    try:
+        return ProviderOptions(providers, await context.runtime.in_thread(open_seal, parts.keys))
+    except (OSError, ValueError) as error:
+        context.status.fail(f"the key that logins at providers are sealed with cannot be read or made: {error}")
+        return None
 
 
 async def _check_pages(context: EntryContext, settings: AccountSettings) -> None:

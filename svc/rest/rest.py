@@ -169,6 +169,11 @@ class Rest:
             self.serve(path, endpoint)
 
     @property
+    def login_pages(self) -> LoginEndpoint:
+        """The login page, for other ways to log in."""
+        return self._login
+
+    @property
     def shown(self) -> RestOptions:
         """What the applications want of answers."""
         return self._responses.options

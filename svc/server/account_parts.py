@@ -11,6 +11,7 @@ from svc.accounts.endpoint import AccountsApi, endpoints
 from svc.accounts.forms import DIRECTORY, AccountForms
 from svc.accounts.parts import AccountParts
 from svc.accounts.settings import EMAIL
+from svc.auth.token_keys import keys_directory
 from svc.config import Config
 from svc.http.bodies import Bodies
 from svc.http.responses import ResponseBuilder
@@ -19,12 +20,14 @@ from svc.pages import Pages
 from svc.pages.pages import NAME_LABEL
 from svc.pages.templates import Templates
 from svc.reactor import Reactor
+from svc.rest.login import LoginChoice, LoginEndpoint, local_path
 from svc.server.accounts import Accounts as InstanceAccounts
 from svc.siblings import Siblings
 from svc.store import Store
 
 if TYPE_CHECKING:
     from svc.accounts.directory import Accounts
+    from svc.accounts.openid.logins import ProviderLogins
     from svc.mail.service import MailService
 
 
@@ -55,6 +58,7 @@ def make_account_parts(
         is_alive=siblings.is_alive,
         tell=siblings.tell,
         warn=logger.warn,
+        keys=keys_directory(config),
     )
     siblings.answer(LIMIT_TOPIC, partial(_hear, parts))
     siblings.on_left.append(partial(_left, parts))
@@ -79,9 +83,9 @@ def address_of(config: Config) -> str:
 
 
 def account_endpoints(
-    accounts: Accounts, pages_directory: Any, reactor: Reactor
+    accounts: Accounts, pages_directory: Any, reactor: Reactor, logins: ProviderLogins | None
 ) -> Callable[[Bodies, ResponseBuilder, Pages], dict[str, Any]]:
-    """For `Rest.serve_accounts`. `pages_directory`: with templates of the application."""
+    """For `Rest.serve_accounts`. `pages_directory`: with templates of the application. `logins`: with providers, None: there are none."""
 
     def make(bodies: Bodies, responses: ResponseBuilder, pages: Pages) -> dict[str, Any]:
         api = AccountsApi(lambda: accounts.parts.current, bodies, responses, reactor.clock, failure_delay=accounts.parts.failure_delay)
@@ -92,6 +96,26 @@ def account_endpoints(
             links.append(("Forgot your password?", "accounts/forgot"))
         pages.account_links = tuple(links)
         pages.name_label = "Address of mail" if accounts.settings.identity == EMAIL else NAME_LABEL
-        return endpoints(api)
+        found: dict[str, Any] = dict(endpoints(api))
+        if logins is not None:
+            from svc.accounts.openid.member_logins import MemberLogins
+            from svc.accounts.openid.settings import LOGINS_PATH
+
+            own = MemberLogins(logins.identities, logins.providers, accounts.parts.directory, bodies, responses, pages, templates)
+            found |= {**logins.endpoints, LOGINS_PATH: own}
+        return found
 
     return make
+
+
+def provider_logins(accounts: Accounts, instance: InstanceAccounts, reactor: Reactor, pages: LoginEndpoint) -> ProviderLogins | None:
+    """Logins with the providers of an application, which the login page then offers; None: it has none."""
+    if accounts.providers is None:
+        pages.choices = ()
+        return None
+    from svc.accounts.openid.logins import LoginParts, ProviderLogins
+
+    logins = ProviderLogins(accounts.providers, accounts, LoginParts(instance.directory, instance.sessions, reactor, pages, local_path))
+    accounts.forgetting.append(logins.identities.unlink_all)
+    pages.choices = [LoginChoice(provider.login_path, provider.shown_name) for provider in logins.providers]
+    return logins

@@ -46,6 +46,19 @@ def test_a_plain_application_is_served_with_few_modules(tmp_path: Path) -> None:
     assert 200 < len(ours) <= MOST_OURS and len(loaded) <= MOST, (len(ours), len(loaded))
 
 
+def test_accounts_without_providers_know_nothing_of_them() -> None:
+    """And with providers the libraries for them are imported by the first login."""
+    program = "import sys, svc.apps.accounts_entry, svc.server.account_parts{}; print(*sys.modules)"
+    for more, absent in (
+        ("", ("svc.accounts.openid", "httpx", "jwt")),
+        (", svc.accounts.openid.member_logins, svc.accounts.openid.logins", ("httpx", "jwt")),
+    ):
+        done = subprocess.run([sys.executable, "-c", program.format(more)], capture_output=True, text=True, timeout=LIMIT)
+        loaded = done.stdout.split()
+        assert done.returncode == 0, done.stderr
+        assert "svc.accounts.directory" in loaded and [name for name in loaded if name.startswith(absent)] == []
+
+
 def served(place: Path, command: list[str], port: int) -> list[str]:
     """The modules that a server says it has imported until its first answer."""
     with open(place / "imports", "w+b") as said:
