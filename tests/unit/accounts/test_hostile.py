@@ -69,6 +69,7 @@ def encoded(fields: dict[str, Any], is_form: bool) -> bytes:
     method="POST", path="", fields={"username": "ann2", "password": PASSWORD, "name": 10**400}, is_form=False, accept="", logs_in=False
 )
 @example(method="POST", path="/me", fields={"action": ["remove"]}, is_form=False, accept=ACCEPTS[1], logs_in=True)
+@example(method="POST", path="/me", fields={}, is_form=True, accept=ACCEPTS[1], logs_in=False)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_any_request(site: Site, method: str, path: str, fields: dict[str, Any], is_form: bool, accept: str, logs_in: bool) -> None:
     kind = "application/x-www-form-urlencoded" if is_form else "application/json"
