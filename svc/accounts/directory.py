@@ -125,9 +125,13 @@ class Accounts:
         return None if username is None else self.parts.directory.get_user(username)
 
     def alias(self, given: str) -> str | None:
-        """`UserDirectory.find_alias`: the name of the user who logs in by an address."""
-        user = self.user_by_address(given) if self.settings.identity == BY_EMAIL and self.is_there else None
-        return None if user is None else user.username
+        """`UserDirectory.find_alias`: the name of the user who logs in by an address. Of an address that nobody has its one form, so that failed logins with
+        different ones count together there, too."""
+        address = maybe_address(given) if self.settings.identity == BY_EMAIL and self.is_there else None
+        if address is None:
+            return None
+        user = self.user_by_address(address)
+        return address if user is None else user.username
 
     def record_of(self, username: str) -> dict[str, Any] | None:
         """The account's record of a user, as stored; None: the user has none."""
