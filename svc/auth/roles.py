@@ -313,9 +313,10 @@ def _either_written(one: TableRights, other: TableRights, definition: TableDefin
 
 def explained_to(user: HasRole | None, problem: StillReferenced | NotUnique) -> ClientError:
     """The problem with the table and key of the other record that it is about, for a caller who may read these, by the role of the user or by what everyone may
-    read; else as it is."""
-    may_see = rights(user, problem.other).attribute(problem.attribute).read
-    return problem.explained() if may_see and rights(user, problem.table).read else problem
+    read; else as it is. Where rules on rows narrow what may be read of them, it is not known here whether that record is one of those."""
+    other, own = rights(user, problem.other), rights(user, problem.table)
+    may_see = other.attribute(problem.attribute).read and own.read
+    return problem.explained() if may_see and not any(may.rows is not None and may.rows.read for may in (other, own)) else problem
 
 
 def more_than_records(permission: Mapping[str, Any]) -> list[str]:
