@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
@@ -53,6 +53,10 @@ class User:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "super_user", self.role is not None and self.role.super_user)
+
+    def with_claims_of(self, earlier: User) -> User:
+        """This user, as one who has come with the token of `earlier`."""
+        return self if earlier.claims is None else replace(self, claims=earlier.claims)
 
     def get_id(self) -> str:
         return self.username

@@ -38,6 +38,7 @@ from svc.realtime.subscriber_group import Member, SubscriberGroup, event_predica
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.realtime.targets import Target, target_of
+from svc.realtime.viewpoint import viewpoint_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
 from svc.store.slices import SLICE
@@ -131,6 +132,9 @@ class Hub:
         if select is None and not request.raw_events and table.has_enumerable:
             select = enumerable_select(table)
         visible = None
+        viewpoint = None
+        if request.check_rights or request.check_rows:
+            viewpoint = viewpoint_of(user, table, follows=select is not None)
         if request.check_rights:
             may = rights(user, table)
             if not may.read:
@@ -138,7 +142,7 @@ class Hub:
             visible = may.readable
             if request.where is not None or select is not None:
                 select = narrow_query(Query(request.where, select), table, user).select
-        return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions)
+        return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions, viewpoint=viewpoint)
 
     @staticmethod
     def _leave_group(followed: FollowedDatabase, group: SubscriberGroup, request: SubscriptionRequest) -> None:
@@ -153,7 +157,7 @@ class Hub:
         if followed is None:
             position = self._feed.add(database, self._committed)
             followed = self._followed[database] = FollowedDatabase(
-                database, position, self.now, self.loop.call_soon_threadsafe, self._on_delivered
+                database, position, self.now, self.loop.call_soon_threadsafe, self._on_delivered, self._recheck_database
             )
         return followed
 
@@ -268,6 +272,8 @@ class Hub:
     def _read_slice(self) -> None:
         """One slice for the subscriptions in the read queue."""
         self._slice_scheduled = False
+        for followed in list(self._followed.values()):
+            followed.check_rules()
         if self._replays:
             self._read_shared()
         end = self.now() + SLICE
@@ -345,11 +351,15 @@ class Hub:
         self._generation = self._users.generation
         users: dict[str, User | None] = {}
         for followed in list(self._followed.values()):
-            for subscription in list(followed.subscriptions):
-                if subscription.request.check_rights:
-                    self._recheck_one(followed, subscription, users)
+            self._recheck_database(followed, users)
         self._to_recheck = deque(self._watches)
         self._recheck_watches()
+
+    def _recheck_database(self, followed: FollowedDatabase, users: dict[str, User | None] | None = None) -> None:
+        users = {} if users is None else users
+        for subscription in list(followed.subscriptions):
+            if subscription.request.check_rights or subscription.request.check_rows:
+                self._recheck_one(followed, subscription, users)
 
     def _current_user(self, user: User, users: dict[str, User | None]) -> User | None:
         """A user as it is now; None if it is gone, or its logins have ended."""
@@ -357,7 +367,7 @@ class Hub:
         if name not in users:
             users[name] = self._users.get_user(name)
         found = users[name]
-        return None if found is None or not found.active or found.login_id != user.login_id else found
+        return None if found is None or not found.active or found.login_id != user.login_id else found.with_claims_of(user)
 
     @property
     def generation(self) -> int:
