@@ -190,7 +190,9 @@ class App:
             self._find_conflicts(entry, statuses[key])
         self._runtime.on_switched(self, statuses)
         for key, entry in load.loaded.items():
-            await self._start_entry(entry, statuses[key])
+            await _to_status(entry.start(), statuses[key])
+        for key, entry in load.loaded.items():
+            await _to_status(entry.complete(), statuses[key])
         await self._warn_of_unknown(self.config, statuses)
         if load.code is not None and load.keys is None:
             await self._warn_of_packages(statuses)
@@ -218,12 +220,6 @@ class App:
             statuses[PACKAGES] = EntryStatus()
             for message in messages:
                 statuses[PACKAGES].warn(message)
-
-    async def _start_entry(self, entry: LoadedEntry, status: EntryStatus) -> None:
-        try:
-            await entry.start()
-        except Exception as error:
-            status.fail(f"{type(error).__name__}: {error}", traceback_of(error))
 
     async def _refuse_config(self, status: EntryStatus) -> None:
         """The configuration cannot be read: nothing changes; at the first load, what the default files have answers with the reason."""
@@ -398,6 +394,14 @@ async def _accepted(load: EntryLoad, decide: Decide) -> bool:
     except BaseException:
         load.discard()
         raise
+
+
+async def _to_status(starting: Awaitable[None], status: EntryStatus) -> None:
+    """Wait for what an entry does once it is in effect; what that raises is a fault of it."""
+    try:
+        await starting
+    except Exception as error:
+        status.fail(f"{type(error).__name__}: {error}", traceback_of(error))
 
 
 def faults_of(statuses: Mapping[str, EntryStatus]) -> list[str]:

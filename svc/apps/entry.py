@@ -160,6 +160,9 @@ class LoadedEntry:
     is_read_by_code = False
     """Whether the modules of the application have what it defines, and are loaded again with it."""
 
+    ends_load = False
+    """Whether nothing else of the application may be served, since rules about its rows could not be applied."""
+
     def activate(self) -> None:
         """Take effect; registrations have. Must not raise."""
         if self.server is not None:
@@ -170,6 +173,9 @@ class LoadedEntry:
 
     async def start(self) -> None:
         """Do what may wait, once the entry is in effect. Faults go to `context.status`."""
+
+    async def complete(self) -> None:
+        """All entries of the load have been started. Faults go to `context.status`."""
 
     def withdraw(self) -> None:
         """End; registrations have gone. Must not raise."""

@@ -56,6 +56,8 @@ class EntryLoad:
                 entry = await self._load(key, kind, status)
                 if entry is not None:
                     self.loaded[key] = entry
+                    if entry.ends_load:
+                        break
         except BaseException:
             self.discard()
             raise

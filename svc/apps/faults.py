@@ -18,7 +18,8 @@ MAX_SHOWN = 1000  # characters of a reason
 MAX_TEXT = 1 << 20  # bytes of a file that are looked at
 
 _CLASS = re.compile(r"^class[ \t]+([A-Za-z][A-Za-z0-9_]*)[ \t]*\(", re.MULTILINE)
-_TYPE = re.compile(r"\btype[ \t]+([A-Za-z_][A-Za-z0-9_]*)((?:\s*@\w+(?:\([^)]{0,2000}\))?)*)")
+_ARGUMENTS = r'\((?:[^)"]|"(?:[^"\\\n]|\\.){0,2000}+"){0,2000}+\)'  # parentheses in strings are no end
+_TYPE = re.compile(rf"\btype[ \t]+([A-Za-z_][A-Za-z0-9_]*)((?:\s*@\w+(?:{_ARGUMENTS})?)*)")
 _EXPORT = re.compile(r'@export\b(?:\([^)]{0,2000}?\bname\s*:\s*"([^"]*)")?')
 
 
@@ -39,6 +40,8 @@ def schema_addresses(text: str) -> list[str]:
 
     >>> schema_addresses('type A @table @export { x: Int } type B @table @export(name: "shop/b") { y: Oops } type C @table { z: Int }')
     ['A', 'shop/b']
+    >>> schema_addresses('type A @table @allow(read: "x==1|(y==2&z==\\\\"3)\\\\")") @export { x: Int }')
+    ['A']
     """
     found = []
     for match in _TYPE.finditer(text):

@@ -15,8 +15,10 @@ from svc.apps.schema_directives import (
     read_directives,
     vector_index,
 )
+from svc.apps.schema_rules import ALLOW, DeclaredRule, is_rule, read_rules
 from svc.apps.schema_syntax import Directive, FieldDeclaration, SourcePosition, TypeDeclaration
 from svc.errors import SchemaError
+from svc.query.rule_form import ARGUMENTS
 from svc.store.schema import DEFAULT_DATABASE, SCALAR_TYPES, Attribute, Check, Embed, Export, Relationship, TableDefinition, VectorIndex
 from svc.store.values.checks import fault_of_check
 from svc.store.values.computed import fault_of
@@ -30,13 +32,15 @@ _IN_STRUCTURES = frozenset(("hidden", "enumerable", "allow"))  # directives that
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """Something about a schema file that its author should know. `str()` names file, line and column. `unknown`: a name that is not known."""
+    """Something about a schema file that its author should know. `str()` names file, line and column. `unknown`: a name that is not known.
+    `ends_load`: an error after which nothing of the application is applied, since a rule about rows would be missing."""
 
     path: str
     message: str
     position: SourcePosition
     error: bool
     unknown: bool = False
+    ends_load: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}:{self.position.line}:{self.position.column}: {self.message}"
@@ -56,6 +60,8 @@ class DeclaredType:
         self.positions: dict[str, SourcePosition] = {}
         self.default_positions: dict[str, SourcePosition] = {}
         self.sealed = False
+        self.rules: tuple[DeclaredRule, ...] = ()
+        self.account: SourcePosition | None = None  # of `@account`
         self.definition: TableDefinition | None = None
         self._expressions: dict[str, tuple[Expression, SourcePosition]] = {}
         self._checks: list[tuple[str, Expression, SourcePosition]] = []
@@ -69,6 +75,10 @@ class DeclaredType:
         self.rejected = True
         self._faults.append(SchemaFault(self.path, message, position, True))
 
+    def fail_rule(self, message: str, position: SourcePosition) -> None:
+        self.rejected = True
+        self._faults.append(SchemaFault(self.path, message, position, True, ends_load=True))
+
     @property
     def fault_count(self) -> int:
         """How many faults were found so far, in all drafts of the application."""
@@ -76,7 +86,11 @@ class DeclaredType:
 
     def read(self) -> None:
         declaration = self.declaration
-        found = read_directives(declaration.directives, TYPE_DIRECTIVES, FIELD_DIRECTIVES, self)
+        self.rules = read_rules(self.name, declaration.directives, self)
+        others = [directive for directive in declaration.directives if not is_rule(directive)]
+        found = read_directives(others, TYPE_DIRECTIVES, FIELD_DIRECTIVES, self)
+        if "account" in found:
+            self.account = next(directive.position for directive in others if directive.name == "account")
         if self.name in SCALAR_TYPES:
             self.fail(f"{self.name} is a built-in type and cannot be declared", declaration.position)
         if len(self.name) > MAX_NAME:
@@ -96,6 +110,10 @@ class DeclaredType:
             for name in ("export", "splitSegments", "check", "renamedFrom"):
                 if name in found:
                     self.warn(f"@{name} has no effect on {self.name}, which has no @table", declaration.position)
+            for rule in self.rules:
+                self.fail_rule(f"@allow of {self.name} needs @table: rules are for the records of a table", rule.position())
+            if self.account is not None:
+                self.fail_rule(f"@account of {self.name} needs @table: accounts are the records of a table", self.account)
             return
         self._read_table(found, check)
 
@@ -128,6 +146,8 @@ class DeclaredType:
             export=self._export(found["export"]) if "export" in found else None,
             renamed_from=former,
             check=check,
+            allow=tuple([rule.allow for rule in self.rules]),
+            account=self.account is not None,
         )
 
     def _export(self, arguments: Arguments) -> Export:
@@ -150,7 +170,7 @@ class DeclaredType:
 
     def _attribute(self, item: FieldDeclaration) -> Attribute:
         position = item.position
-        found = read_directives(item.directives, FIELD_DIRECTIVES, TYPE_DIRECTIVES, self)
+        found = read_directives(self._without_rules(item), FIELD_DIRECTIVES, TYPE_DIRECTIVES, self)
         if not self.is_table:
             for name in found:
                 if name not in _IN_STRUCTURES:
@@ -203,6 +223,20 @@ class DeclaredType:
             check=check,
             renamed_from=self._former_name(item, found) if "renamedFrom" in found else None,
         )
+
+    def _without_rules(self, item: FieldDeclaration) -> list[Directive]:
+        """The directives of a field, without those that would be a rule if they were on its type."""
+        kept = []
+        for directive in item.directives:
+            misplaced = [name for name in directive.arguments if name in ARGUMENTS] if directive.name == ALLOW else []
+            if misplaced:
+                where = f"{self.name}.{item.name}"
+                self.fail_rule(
+                    f"@allow({misplaced[0]}:) of {where}: rules are for whole records, put it on a type with @table", directive.position
+                )
+            else:
+                kept.append(directive)
+        return kept
 
     def _vector_index(self, item: FieldDeclaration, type_name: str, arguments: Arguments, is_relationship: bool) -> VectorIndex | None:
         """The vector index that `@indexed` declares, None for an ordinary index."""

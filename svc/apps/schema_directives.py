@@ -147,6 +147,8 @@ TYPE_DIRECTIVES: Specification = {
     "hidden": {},
     "splitSegments": {},
     "check": CHECK,
+    "account": {},
+    "allow": {},  # read by `schema_rules`
 }
 
 VECTOR_ARGUMENTS: Mapping[str, tuple[str, Reader]] = {

@@ -6,18 +6,21 @@ is the first: then those that are right are served.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from svc.apps.entry import EntryContext, LoadedEntry
-from svc.apps.faults import fault_registrations, schema_addresses
+from svc.apps.config_file import options_of
+from svc.apps.entry import EntryContext, LoadedEntry, ServedApplication
+from svc.apps.faults import class_addresses, fault_registrations, schema_addresses, text_of
+from svc.apps.files import FileSet
 from svc.apps.reading import read_limited
 from svc.apps.schema_files import SchemaResult, load_schema_files
 from svc.apps.schema_leftovers import LeftoverTask
+from svc.apps.schema_rules import NamedRole, unknown_roles
 from svc.apps.schema_uniqueness import UniqueLater, UniquenessTask, define, without_unique
 from svc.apps.status import EntryStatus
-from svc.auth.roles import roles_with_rights
+from svc.auth.roles import role_names, roles_with_rights
 from svc.errors import SchemaError
 from svc.resources import make_registration, table_resource
 from svc.store import Store, Table
@@ -33,9 +36,10 @@ WITHOUT_REST = {"rest": False, "ws": False, "sse": False}
 
 
 class SchemaEntry(LoadedEntry):
-    """`definitions`: of the tables that it has defined."""
+    """`definitions`: of the tables that it has defined. `roles`: those that rules about rows name."""
 
     definitions: list[TableDefinition]
+    roles: list[NamedRole]
     is_read_by_code = True
     leftovers: LeftoverTask | None = None
     uniqueness: UniquenessTask | None = None
@@ -50,6 +54,15 @@ class SchemaEntry(LoadedEntry):
         if self.uniqueness is not None:
             await self.uniqueness.start()
 
+    async def complete(self) -> None:
+        """Of the roles that are named, the application may have brought some along."""
+        if self.roles:
+            for warning in unknown_roles(self.roles, role_names(self.context.runtime.store.databases)):
+                self.context.status.warn(warning)
+
+    def needs_whole_load(self, names: Sequence[str]) -> bool:
+        return self.ends_load
+
     def withdraw(self) -> None:
         if self.leftovers is not None:
             self.leftovers.cancel()
@@ -61,7 +74,7 @@ class SchemaEntry(LoadedEntry):
 async def load_schema(context: EntryContext) -> LoadedEntry:
     app, status, runtime = context.app, context.status, context.runtime
     entry = SchemaEntry(context)
-    entry.definitions = []
+    entry.definitions, entry.roles = [], []
     try:
         entry.file_set = context.files(DEFAULT_FILES)
         matches = [match for match in await runtime.in_thread(entry.file_set.matches) if not match.is_directory]
@@ -84,6 +97,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
         status.fail(failure)
     if result.errors and app.is_serving:
         return entry
+    entry.ends_load, entry.roles = result.ends_load, result.roles
     options = rest_options(app.config)
     defined: list[Table] = []
     later: list[UniqueLater] = []
@@ -94,6 +108,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
             change, known, table = await define(database, without_unique(definition, late) if late else definition)
         except SchemaError as error:
             status.fail(f"table {definition.database}.{definition.name}: {error}")
+            entry.ends_load = entry.ends_load or bool(definition.allow)
             continue
         entry.definitions.append(definition)
         if definition.renamed_from is not None:
@@ -115,14 +130,46 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
                 entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
             except ValueError as error:
                 status.fail(f"table {definition.database}.{definition.name} is exported as /{path}: {error}")
+    if entry.ends_load:
+        return await _without_rules(entry, files, options)
     entry.leftovers = LeftoverTask(context, defined)
     entry.uniqueness = UniquenessTask(context, later, entry.leftovers)
     if status.status == "error":
         served = {registration.path for registration in entry.registrations}
-        addresses = [rest_prefix(options) + address for _, text in files for address in schema_addresses(text)]
-        addresses = [address for address in addresses if address not in served]
+        addresses = [address for address in _addresses(files, options) if address not in served]
         entry.registrations += fault_registrations(addresses, app.name, status, entry)
     return entry
+
+
+def _addresses(files: Iterable[tuple[str, str]], options: Mapping[str, Any]) -> list[str]:
+    """Of the tables that the files export, as far as can be seen."""
+    return [rest_prefix(options) + address for _, text in files for address in schema_addresses(text)]
+
+
+async def _without_rules(entry: SchemaEntry, files: Iterable[tuple[str, str]], options: Mapping[str, Any]) -> SchemaEntry:
+    """Rules about rows could not be applied: whatever the application serves could show rows that they would hide, so it serves nothing."""
+    context = entry.context
+    context.status.warn("nothing of the application is served: without the rules of its schema, rows would be seen that are to be hidden")
+    addresses = _addresses(files, options) + await context.runtime.in_thread(_code_addresses, context.app, options)
+    entry.registrations = fault_registrations(addresses, context.app.name, context.status, entry)
+    return entry
+
+
+def _code_addresses(app: ServedApplication, options: Mapping[str, Any]) -> list[str]:
+    """Of the classes in the modules of the entry `resources`. Reads files."""
+    if not app.config.get("resources"):
+        return []
+    own = options_of(app.config["resources"])
+    try:
+        matches = FileSet(app.directory, own.get("files", "resources.py"), own.get("urlPath"), app=app.name).matches()
+    except ValueError:
+        return []
+    found: list[str] = []
+    for match in matches:
+        if match.path.suffix == ".py" and not match.is_directory:
+            directory = rest_prefix(options) + match.url_path[1 : match.url_path.rfind("/") + 1]
+            found += class_addresses(text_of(match.path), directory)
+    return found
 
 
 def _warn_of_former_name(store: Store, definition: TableDefinition, known: Table | None, status: EntryStatus) -> None:

@@ -49,6 +49,7 @@ class Resolver:
         for draft in self._drafts:
             if draft.definition is not None:
                 self._complete(draft, draft.definition)
+        self._check_accounts()
         tables = [draft for draft in self._drafts if draft.definition is not None]
         for draft in tables:
             for attribute in draft.attributes:
@@ -61,6 +62,25 @@ class Resolver:
             if draft.definition is not None and not draft.rejected:
                 self._unite(draft, draft.definition, united)
         return list(united.values())
+
+    def _check_accounts(self) -> None:
+        """The accounts of an application are the records of one table, whose keys are usernames."""
+        accounts: dict[tuple[str, str], str] = {}
+        for draft in self._drafts:
+            definition = draft.definition
+            if definition is None or draft.account is None:
+                continue
+            address = (definition.database, definition.name)
+            if accounts and address not in accounts:
+                first = next(iter(accounts.values()))
+                draft.fail_rule(
+                    f"@account of {draft.name}: the accounts of the application are the records of {first} already", draft.account
+                )
+            accounts.setdefault(address, draft.name)
+            key = definition.attribute(definition.primary_key)
+            if key is None or key.type not in ("ID", "String") or key.elements or definition.split_segments:
+                fault = f"the primary key {definition.primary_key} is a username, so its type must be ID or String"
+                draft.fail_rule(f"@account of {draft.name}: {fault}, without @splitSegments", draft.account)
 
     def _check_former_name(self, draft: DeclaredType, definition: TableDefinition, former: str) -> None:
         others = [other.definition for other in self._drafts if other.definition is not None and other.database == draft.database]

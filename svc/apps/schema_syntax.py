@@ -76,6 +76,7 @@ class Directive:
     arguments: dict[str, Value]
     position: SourcePosition
     positions: dict[str, ArgumentPosition] = field(default_factory=dict, compare=False)  # of the arguments
+    repeated: tuple[str, ...] = ()  # names of arguments that are given more than once: the last counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class OtherDefinition:
     kind: str
     name: str
     position: SourcePosition
+    directives: tuple[Directive, ...] = ()
 
 
 Declaration = TypeDeclaration | EnumDeclaration | OtherDefinition
@@ -245,7 +247,8 @@ class _DeclarationReader:
             if kind in ("operation", "fragment"):
                 raise SchemaError("a schema file declares types, it cannot hold queries", position.line, position.column)
             name = getattr(node, "name", None)
-            return OtherDefinition(kind, name.value if name is not None else "", position)
+            directives = self._directives(getattr(node, "directives", None))
+            return OtherDefinition(kind, name.value if name is not None else "", position, directives)
         return TypeDeclaration(
             node.name.value,
             tuple([self._field(field) for field in node.fields or ()]),
@@ -293,9 +296,11 @@ class _DeclarationReader:
     def _directives(self, nodes: tuple[ConstDirectiveNode, ...] | tuple[DirectiveNode, ...] | None) -> tuple[Directive, ...]:
         found = []
         for node in nodes or ():
+            names = [argument.name.value for argument in node.arguments or ()]
             arguments = {argument.name.value: _value(argument.value) for argument in node.arguments or ()}
             positions = {argument.name.value: self._argument_position(argument.value) for argument in node.arguments or ()}
-            found.append(Directive(node.name.value, arguments, self._position(node.loc), positions))
+            repeated = tuple([name for name in arguments if names.count(name) > 1]) if len(names) > len(arguments) else ()
+            found.append(Directive(node.name.value, arguments, self._position(node.loc), positions, repeated))
         return tuple(found)
 
     def _argument_position(self, node: ValueNode) -> ArgumentPosition:

@@ -363,6 +363,15 @@ def roles_with_rights(databases: Mapping[str, Database], database: str, table: s
     return sorted(found)
 
 
+def role_names(databases: Mapping[str, Database]) -> set[str]:
+    """Of the roles that there are."""
+    roles = databases[SYSTEM].tables.get(ROLE_TABLE) if SYSTEM in databases else None
+    if roles is None:
+        return set()
+    names = [decode(raw).get("role") for _, raw in roles.scan(roles.database.snapshot())]
+    return {name for name in names if isinstance(name, str)}
+
+
 def _is_among(database: Any, structure: Any) -> bool:
     return structure is True or (isinstance(structure, (list, tuple)) and database in structure)
 

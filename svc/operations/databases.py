@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from svc.errors import ClientError, NotFound, SchemaError
 from svc.operations.call import Call
-from svc.operations.descriptions import describe_table, describe_tables, rights_of
+from svc.operations.descriptions import describe_table, describe_tables, may_define, rights_of
 from svc.operations.fields import DATABASE, IMPERSONATE, MAX_NAME, REPLICATED, TABLE, Field
 from svc.operations.operation import ANYONE, STRUCTURE, SUPER_USER, Operation, Permission
 from svc.operations.record_writes import CREATED, UPDATED
@@ -36,18 +36,9 @@ def _describe_all(call: Call) -> Generator[None, None, dict[str, Any]]:
     for name, database in sorted(call.node.store.databases.items()):
         if name != SYSTEM:
             tables = yield from describe_tables(call, database)
-            if tables or _covers(call, name):
+            if tables or may_define(call, name):  # who may is told of it though nothing in it concerns them
                 found[name] = tables
     return found
-
-
-def _covers(call: Call, database: str) -> bool:
-    """Whether the caller gets to know of the database though nothing in it concerns them."""
-    if call.is_super_user:
-        return True
-    role = None if call.user is None else call.user.role
-    structure = None if role is None else role.permission.get("structure_user")
-    return structure is True or (isinstance(structure, (list, tuple)) and database in structure)
 
 
 def describe_database(call: Call) -> Any:
@@ -262,9 +253,12 @@ _DESCRIPTION_NOTE = """\\
 | `db_size`, `table_size`, `db_audit_size` | bytes of the database, of the table's records, of the transaction log of the database |
 | `record_count`, `estimated_record_range` | number of records; the range only if very many have expired and are not yet removed, and `exact_count` is not set |
 | `last_updated_record` | time of the newest write, ms since the epoch; absent if there was none, or none is known |
+| these three | absent for others than super users if rules about rows narrow the table, as are `keys` of `leftovers` |
 | `expiration`, `replicate`, `sealed` | only where they differ from the default |
 | `not_unique_yet` | while values are compared after a start: the attributes that are to be `@unique` and are not yet |
 | `moving` | while values move to new names of attributes: `renamed_from`, and the number of `records` that are rewritten |
+| `account` | true if the records are those of the users of an application |
+| `allow` | rules about rows, as declared, for super users and for roles that may make tables: `{roles, read, create, update, delete}` |
 | `leftovers` | what changes of the schema have left in records that does not fit it: when that was `counted`, in how many `records`, whether these were all |
 | `leftovers.found` | `kind` (`removed`, `other_type`, `fails_check`), `attribute`, `type` or check, number of `records`, up to 20 `keys` for readers |
 | `paths` | addresses on the application port, if the table is exported |

@@ -14,7 +14,7 @@ from svc.operations.call import Call
 from svc.store import Database, Table
 from svc.store.leftovers import LeftoverNote, counted, read_note
 from svc.store.record_counts import count_records
-from svc.store.schema import Attribute, Structure
+from svc.store.schema import ACTIONS, Allow, Attribute, Structure
 
 Steps = Generator[None, None, dict[str, Any]]
 
@@ -32,6 +32,15 @@ def sees(may: TableRights) -> bool:
     return may.read or may.insert or may.update or may.delete
 
 
+def may_define(call: Call, database: str) -> bool:
+    """Whether the caller may make tables in the database: a super user, or one with `structure_user`."""
+    if call.is_super_user:
+        return True
+    role = None if call.user is None else call.user.role
+    structure = None if role is None else role.permission.get("structure_user")
+    return structure is True or (isinstance(structure, (list, tuple)) and database in structure)
+
+
 def describe_tables(call: Call, database: Database) -> Steps:
     """Name -> description of the tables that the caller may know of."""
     found: dict[str, Any] = {}
@@ -45,9 +54,10 @@ def describe_tables(call: Call, database: Database) -> Steps:
 def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
     """One description. Every step is on the snapshot of its turn."""
     database, definition = table.database, table.definition
-    for _ in database.last_writes.find(table):
+    is_narrowed = bool(definition.allow) and not call.is_super_user
+    for _ in () if is_narrowed else database.last_writes.find(table):
         yield
-    count, low = yield from count_records(table, exact=call["exact_count"])
+    count, low = (0, 0) if is_narrowed else (yield from count_records(table, exact=call["exact_count"]))
     txn = database.snapshot()
     found: dict[str, Any] = {
         "schema": database.name,
@@ -64,11 +74,12 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
         "db_size": database.env.used_bytes(),
         "table_size": table.size(txn),
         "db_audit_size": database.log.size(txn),
-        "record_count": count,
     }
+    if not is_narrowed:
+        found["record_count"] = count
     if low < count:
         found["estimated_record_range"] = [low, count]
-    last = database.last_writes.of(table)
+    last = None if is_narrowed else database.last_writes.of(table)
     if last is not None:
         found["last_updated_record"] = last
     if definition.expiration is not None:
@@ -79,6 +90,10 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
         found["sealed"] = True
     if definition.check is not None:
         found["check"] = definition.check.expression
+    if definition.account:
+        found["account"] = True
+    if definition.allow and may_define(call, database.name):
+        found["allow"] = [describe_rule(rule) for rule in definition.allow]
     if table.moves is not None and not table.moves.is_done:
         names = {move.new: move.old for move in table.moves.note.moves if sees_attribute(may, move.new)}
         found["moving"] = {"renamed_from": names, "records": table.moves.note.moved}
@@ -86,7 +101,7 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
         found["not_unique_yet"] = unproved
     note = read_note(table, txn)
     if note is not None:
-        found["leftovers"] = _describe_leftovers(table, note, may)
+        found["leftovers"] = _describe_leftovers(table, note, may, shows_keys=not is_narrowed)
     paths = call.node.resources.addresses_of(table)
     if paths:
         found["paths"] = paths
@@ -94,14 +109,14 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
     return found
 
 
-def _describe_leftovers(table: Table, note: LeftoverNote, may: TableRights) -> dict[str, Any]:
+def _describe_leftovers(table: Table, note: LeftoverNote, may: TableRights, *, shows_keys: bool) -> dict[str, Any]:
     """What changes of the definition have left in records, as it was last counted."""
     found = []
     for each in counted(table, note):
         is_read = may.read and (may.readable is None or (each.attribute in may.readable and table.primary_key in may.readable))
         if is_read or (each.attribute and sees_attribute(may, each.attribute)):
             found.append({"kind": each.kind, "attribute": each.attribute, "type": each.type, "records": each.count})
-            if is_read:
+            if is_read and shows_keys:
                 found[-1]["keys"] = list(each.keys)
     return {
         "counted": None if note.count is None else note.counted_ms,
@@ -116,6 +131,12 @@ def sees_attribute(may: TableRights, name: str) -> bool:
         return True
     right = may.attribute(name)
     return right.read or right.insert or right.update
+
+
+def describe_rule(rule: Allow) -> dict[str, Any]:
+    """What an `@allow` says."""
+    shown: dict[str, Any] = {} if rule.roles is None else {"roles": list(rule.roles)}
+    return shown | {action: text for action in ACTIONS if (text := getattr(rule, action)) is not None}
 
 
 def describe_attribute(attribute: Attribute, structures: Mapping[str, Structure], *, builtin: bool = False) -> dict[str, Any]:

@@ -8,11 +8,14 @@ from typing import Any
 from svc.errors import ClientError, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import Field, attribute_name_fault
-from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition, may_be_key
+from svc.query.rule_faults import rule_faults
+from svc.query.rule_form import read_allow
+from svc.store.schema import SCALAR_TYPES, Allow, Attribute, TableDefinition, may_be_key
 from svc.store.values.conversion import is_encodable
 
 RESIDENCE_TEXT = "Clustering does not appear to be enabled. Cannot insert table with property 'residence'."
 DEFAULT_KEY = "id"
+MAX_RULES = 4096  # characters of all rules of a call, which are checked at once: some 5 ms
 _FLAGS = ("indexed", "is_primary_key", "isPrimaryKey", "nullable")
 
 
@@ -30,6 +33,11 @@ CREATE_FIELDS = (
     ),
     Field("expiration", "number", "Seconds after which records expire.", check=_positive),
     Field("audit", "bool", "Whether the log keeps what records were before they were changed; default as configured."),
+    Field(
+        "allow",
+        "objects",
+        "Rules about rows: `{roles, read, create, update, delete}`, as `@allow` of a schema has them. Attributes that they name have to be listed.",
+    ),
     Field("residence", "any", "Of older servers; refused."),
 )
 
@@ -52,7 +60,7 @@ def new_definition(call: Call) -> TableDefinition:
         attributes: tuple[Attribute, ...] = (Attribute(primary_key, primary_key=True), *_TIMES)
     else:
         attributes = _attributes(listed, primary_key)
-    return TableDefinition(
+    definition = TableDefinition(
         call["table"],
         call["database"],
         type_name=call["table"],
@@ -61,7 +69,35 @@ def new_definition(call: Call) -> TableDefinition:
         dynamic=listed is None,
         expiration=call["expiration"],
         audit=call["audit"],
+        allow=_rules(call["allow"]),
     )
+    if definition.allow:
+        _check_rules(call, definition)
+    return definition
+
+
+def _rules(listed: list[Mapping[str, Any]] | None) -> tuple[Allow, ...]:
+    """Raises ValidationError."""
+    size = sum(len(str(part)) for entry in listed or () for part in entry.values())
+    if size > MAX_RULES or len(listed or ()) > MAX_RULES:
+        raise ValidationError(f"'allow' has at most {MAX_RULES} characters; what is longer belongs into a schema file")
+    read = [read_allow(entry) for entry in listed or ()]
+    faults = [f"'allow[{number}]'{message}" for number, (_, found) in enumerate(read) for _, message in found]
+    if faults:
+        raise ValidationError(faults)
+    return tuple([rule for rule, _ in read])
+
+
+def _check_rules(call: Call, definition: TableDefinition) -> None:
+    """Raises ValidationError for rules that cannot be followed in the database as it is."""
+    databases = call.node.store.databases
+    database = databases.get(definition.database)
+    beside = [] if database is None else [table.definition for table in list(database.tables.values())]
+    accounts = [table.definition for each in list(databases.values()) for table in list(each.tables.values()) if table.definition.account]
+    found = rule_faults([*beside, definition], accounts[0] if accounts else None)
+    own = [fault for fault in found if fault.table == definition.name and not fault.is_warning]
+    if own:
+        raise ValidationError([f"'allow[{fault.number}].{fault.action}': {fault.message}" for fault in own])
 
 
 def _attributes(listed: list[Mapping[str, Any]], primary_key: str | None) -> tuple[Attribute, ...]:

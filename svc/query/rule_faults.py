@@ -63,7 +63,7 @@ def rule_faults(definitions: Iterable[TableDefinition], account: TableDefinition
                 text = getattr(allow, action)
                 if text is not None:
                     faults += _faults_of(text, action, number, table, account)
-    return faults or list(_recursions(database))
+    return [*faults, *_recursions(database)]
 
 
 def _faults_of(text: str, action: str, number: int, table: DefinedTable, account: TableDefinition | None) -> Iterator[RuleFault]:
@@ -197,7 +197,11 @@ def _recursions(database: DefinedDatabase) -> Iterator[RuleFault]:
     for table in database.tables.values():
         for number, allow in enumerate(table.definition.allow):
             if allow.read is not None:
-                found = tables_read(parse_rule(allow.read, "read").node, _any(table))
+                try:
+                    rule = parse_rule(allow.read, "read")
+                except QueryError:  # a fault of its own
+                    continue
+                found = tables_read(rule.node, _any(table))
                 leads.setdefault(table.name, set()).update(found)
                 if found:
                     where.setdefault(table.name, number)

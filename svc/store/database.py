@@ -718,7 +718,10 @@ class Database:
             for key, data in cursor.iternext():
                 if not key.startswith(TABLE_PREFIX):
                     break
-                stored = StoredTable.from_bytes(data)
+                try:
+                    stored = StoredTable.from_bytes(data)
+                except SchemaError as error:
+                    raise StoreFailure(f"The database {self.name} cannot be read: {error.message}") from None
                 name = stored.definition.name
                 found[name] = stored
                 note = snapshot.get(moves_key(stored.number), None, self.definitions)

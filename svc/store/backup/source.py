@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import lmdb
 
 from svc.clock import SYSTEM_CLOCK, Clock
-from svc.errors import StoreFailure
+from svc.errors import SchemaError, StoreFailure
 from svc.store.backup.files import write_file
 from svc.store.backup.watch import Watch
 from svc.store.blobs import BLOBS_STORE, Ledger
@@ -173,7 +173,7 @@ def open_private(directory: Path, *, readonly: bool = False, stores: int = MAX_S
 
 
 def stored_tables(txn: Txn, definitions: Handle) -> list[StoredTable]:
-    """Raises StoreFailure for a database of another format."""
+    """Raises StoreFailure for a database of another format, or with a definition of one."""
     if (problem := format_problem(txn.get(FORMAT_KEY, None, definitions))) is not None:
         raise StoreFailure(f"The database cannot be read: {problem}")
     tables = []
@@ -182,7 +182,10 @@ def stored_tables(txn: Txn, definitions: Handle) -> list[StoredTable]:
         for key, data in cursor.iternext():
             if not key.startswith(TABLE_PREFIX):
                 break
-            tables.append(StoredTable.from_bytes(data))
+            try:
+                tables.append(StoredTable.from_bytes(data))
+            except SchemaError as error:
+                raise StoreFailure(f"The database cannot be read: {error.message}") from None
     return tables
 
 

@@ -232,6 +232,40 @@ def test_tables_that_cannot_be(node: OperationsNode, fields: dict[str, Any], tex
     assert node.run("describe_all") in ({}, {"data": {}})
 
 
+OWNED = {
+    "table": "dog",
+    "attributes": [{"name": "id", "type": "ID", "is_primary_key": True}, {"name": "owner", "type": "ID", "indexed": True}],
+}
+
+
+def test_a_table_with_rules_about_rows(node: OperationsNode) -> None:
+    rules = [{"read": "owner==$user.username", "delete": False}, {"roles": ["editor"], "read": "true"}]
+    node.run("create_table", **OWNED, allow=rules)
+    assert node.run("describe_table", table="dog")["allow"] == [{"read": "owner==$user.username", "delete": "false"}, rules[1]]
+    node.run("create_table", table="cat", allow=[])
+    assert "allow" not in node.run("describe_table", table="cat")
+
+
+@pytest.mark.parametrize(
+    ("allow", "text"),
+    [
+        ("owner==1", "'allow' must be an array"),
+        ([{}], "'allow[0]' says nothing: it needs read:, create:, update: or delete:, each a condition, \"true\" or \"false\""),
+        ([{"read": "true"}, {"reed": "true"}], "'allow[1]' has no argument reed, did you mean 'read'?"),
+        ([{"read": "true", "roles": ["\ud800"]}], "'allow[0]': roles must be text without unpaired surrogates"),
+        ([{"read": "owner==\ud800"}], "'allow[0]': read must be text without unpaired surrogates"),
+        ([{"update": "ownr==1"}], "'allow[0].update': ownr is not a defined attribute (did you mean \"owner\"?)"),
+        ([{"read": "owner==$user.team"}], "'allow[0].read': $user.team is an attribute of the account's record, and no type is marked @account: "
+         "there are $user.username, $user.role, $user.claims.<name>"),
+        ([{"read": "owner==" + "x" * 4096}], "'allow' has at most 4096 characters; what is longer belongs into a schema file"),
+        ([{}] * 5000, "'allow' has at most 4096 characters; what is longer belongs into a schema file"),
+    ],
+)  # fmt: skip
+def test_rules_that_cannot_be(node: OperationsNode, allow: Any, text: str) -> None:
+    assert fault(node, "create_table", **OWNED, allow=allow) == (400, text)
+    assert node.run("describe_all") in ({}, {"data": {}})
+
+
 @pytest.mark.parametrize("wrong", ["Strings", 5, ["ID"], {"a": 1}])
 def test_types_that_are_none(node: OperationsNode, wrong: Any) -> None:
     for name in ("type", "elements"):

@@ -13,7 +13,7 @@ from svc.apps.schema_leftovers import DoubtfulTable, count_leftovers
 from svc.auth.users import User
 from svc.store import record_counts
 from svc.store.log import last_writes
-from svc.store.schema import Attribute, Check, Relationship, Structure, TableDefinition
+from svc.store.schema import Allow, Attribute, Check, Relationship, Structure, TableDefinition
 from tests.support.fakes import TickingClock
 from tests.support.operations import OperationsNode
 
@@ -201,3 +201,37 @@ def test_what_changes_of_the_definition_have_left(node: OperationsNode) -> None:
     hidden = {"read": True, "attribute_permissions": [attribute("id", read=True)]}
     user = node.user("other", {"garden": {"tables": {"bed": {**NONE, **hidden}}}})
     assert node.run("describe_table", user, database="garden", table="bed")["leftovers"]["found"] == []
+
+
+def test_rules_about_rows_are_shown_to_those_who_may_make_tables(garden: OperationsNode) -> None:
+    table = garden.store.databases["garden"].tables["plant"]
+    rules = (Allow(read="owner==$user.username", delete="false"), Allow(("editor",), create="true"))
+    table.database.define_table(replace(table.definition, allow=rules, account=True))
+    garden.store.commit_turn()
+    shown = [{"read": "owner==$user.username", "delete": "false"}, {"roles": ["editor"], "create": "true"}]
+
+    def described(user: User) -> dict[str, Any]:
+        found: dict[str, Any] = garden.run("describe_table", user, database="garden", table="plant")
+        return found
+
+    right = {"garden": {"tables": {"plant": {**NONE, "read": True}}}}
+    assert (described(garden.admin)["allow"], described(garden.admin)["account"]) == (shown, True)
+    maker, other = (
+        garden.user("maker", {**right, "structure_user": ["garden"]}),
+        garden.user("other", {**right, "structure_user": ["empty"]}),
+    )
+    assert described(maker)["allow"] == shown
+    assert "allow" not in described(other) and described(other)["account"] is True
+
+
+def test_what_tells_of_rows_is_left_out_where_rules_narrow_them(garden: OperationsNode) -> None:
+    garden.run("insert", database="garden", table="plant", records=[{"id": "secret", "name": "x"}])
+    table = garden.store.databases["garden"].tables["plant"]
+    table.database.define_table(replace(table.definition, attributes=table.definition.attributes[:2], allow=(Allow(read="false"),)))
+    garden.store.commit_turn()
+    garden.wait(lambda: count_leftovers(garden.store, DoubtfulTable(table, table.definition)))
+    ann = garden.user("ann", {"garden": {"tables": {"plant": {**NONE, "read": True}}}})
+    found = garden.run("describe_table", ann, database="garden", table="plant", exact_count=True)
+    assert {"record_count", "last_updated_record", "estimated_record_range"}.isdisjoint(found)
+    assert "secret" not in str(found)
+    assert garden.run("describe_table", database="garden", table="plant")["record_count"] == 1

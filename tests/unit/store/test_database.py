@@ -10,9 +10,10 @@ from svc.clock import FakeClock
 from svc.errors import IndexRebuilding, SchemaError, StoreFailure
 from svc.store import Database, Store, Table
 from svc.store.database import BUILD_AT_ONCE
-from svc.store.definitions import FORMAT_KEY
+from svc.store.definitions import FORMAT_KEY, table_key
 from svc.store.maintenance import Maintenance
 from svc.store.schema import Attribute, Relationship, TableDefinition
+from svc.store.schema_difference import stored_definitions
 from svc.store.values.keys import after, decode_key, index_key
 from svc.store.values.records import decode
 from svc.store.writing.bulk_write import load_records
@@ -278,6 +279,18 @@ def test_a_later_format_is_refused(seats: Table, open_store: Callable[..., Store
     database.env.commit()
     with pytest.raises(StoreFailure, match="its format is 99"):
         open_store()
+
+
+def test_a_later_format_of_a_definition_is_refused(seats: Table, open_store: Callable[..., Store]) -> None:
+    database = seats.database
+    data = seats.stored.to_bytes()
+    database.env.writer().put(table_key(seats.name), data[:4] + b"\x99" + data[5:], db=database.definitions)
+    database.env.touch()
+    database.env.commit()
+    with pytest.raises(StoreFailure, match="The database data cannot be read: the stored table definition has an unknown format"):
+        open_store()
+    with pytest.raises(StoreFailure, match="unknown format"):
+        stored_definitions(database.env.path)
 
 
 def test_the_key_and_relationships_have_no_sorted_index(store: Store) -> None:
