@@ -435,8 +435,10 @@ class Hub:
         request = subscription.request
         user = None if request.user is None else self._current_user(request.user, users)
         if user is None and request.user is not None:
-            subscription.finish(EndReason.NO_LOGIN)
-            return
+            if request.check_rights:
+                subscription.finish(EndReason.NO_LOGIN)
+                return
+            user = request.user  # whom code of an application has let in
         try:
             view = self.view(request, user)
         except AccessViolation:

@@ -57,11 +57,6 @@ class Viewpoint:
         """Whether all records of the table itself are there: it is what relationships lead to that is narrowed."""
         return self.rules.version == self.table.database.tables_version and self.rules.of(self.table.name, "read") is None
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether what it sees of a record changes only with rules, and with related records."""
-        return not (self.needs_account or self.rules.is_volatile)
-
     def view(self, txn: Txn) -> TableView:
         """The table as it is to be seen now. `txn`: a snapshot of its database that has what is to be shown."""
         table = self.table
