@@ -59,8 +59,8 @@ class Sender:
             found = self._directory.get_user(user.username)
             if found is None or not found.active or found.login_id != user.login_id:
                 raise AccessViolation(None)
-            self._user, self._generation = found, self._directory.generation
-            return found
+            self._user, self._generation = found.with_claims_of(user), self._directory.generation
+            return self._user
         return user
 
 
