@@ -22,7 +22,7 @@ class GroupRow(msgspec.Struct, gc=False, array_like=True):
     """`name`: `$share/<group>/<filter>`. `given`: LSN up to which each message was taken by a process, but those in `open`. `members`: numbers of the sessions
     that last, by client id. `taken`: LSNs of those that a process has taken, and that are not acknowledged, by its identity. `weights`: of the processes with
     connected members, how many of them can take messages, as far as is known. `refused`: the identities of the processes none of whose members may read a
-    message, by LSN: of those in `open`.
+    message, by LSN: of those in `open` and `taken`.
     """
 
     name: str
@@ -53,9 +53,10 @@ class GroupRow(msgspec.Struct, gc=False, array_like=True):
         opened = set(self.open)
         for lsn in opened.intersection(lsns):
             self.refused[lsn] = [*(each for each in self.refused.get(lsn, ()) if each != identity), identity]
-        self.refused = {lsn: by for lsn, by in self.refused.items() if lsn in opened}
+        known = opened.union(*self.taken.values())
+        self.refused = {lsn: by for lsn, by in self.refused.items() if lsn in known}
         for lsn, by in list(self.refused.items()):
-            if self.weights.keys() <= set(by):
+            if lsn in opened and self.weights.keys() <= set(by):
                 del self.refused[lsn]
                 opened.discard(lsn)
         self.open = sorted(opened)
