@@ -1,4 +1,4 @@
-"""Rules on rows over REST: reading, counting, joining, writing (spec: rows §1.3, §1.4, §1.7)."""
+"""Rules on rows over REST: reading, counting, joining, writing (spec: rows §1.3, §1.4)."""
 
 from __future__ import annotations
 
