@@ -282,6 +282,11 @@ class App:
         self.entries.clear()
         self.definitions = []
 
+    async def all_loaded(self) -> None:
+        """All applications of the service have been loaded, at its start."""
+        for entry in list(self._loaded.values()):
+            await _to_status(entry.all_loaded(), entry.context.status)
+
     # --- changed files -----------------------------------------------------------------------------------------------------------------
 
     async def change(self, names: Sequence[str], *, reloads_code: bool) -> list[str]:

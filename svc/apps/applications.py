@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -29,13 +30,25 @@ class Applications(Sequence[App]):
         self._lock = asyncio.Lock()
         self._directories: dict[str, Path] = {}  # of all applications, loaded or not yet
         self._reloading: set[asyncio.Task[None]] = set()
+        self._is_starting = False
         self.reloads_code = False
         """Whether an application that asks for a restart is loaded once more. Set by `svc dev`."""
         runtime.directory_of = self._directory_of
         runtime.request_restart = self._request_restart
+        runtime.hides_rules = self._hides_rules
 
     async def load_all(self, components_root: Path | None, extra: Sequence[Path] = ()) -> None:
         """Load the applications below `components_root`, by name, then those in `extra`, which come before one of the same name there."""
+        self._is_starting = True
+        try:
+            await self._load_all(components_root, extra)
+        finally:
+            self._is_starting = False
+        for app in self:
+            app.known = self._definitions_beside(app)
+            await app.all_loaded()
+
+    async def _load_all(self, components_root: Path | None, extra: Sequence[Path]) -> None:
         given = {name_of(directory) for directory in extra}
         self._directories = {name_of(directory): directory for directory in (*component_directories(components_root), *extra)}
         for directory in (*component_directories(components_root), *extra):
@@ -78,6 +91,10 @@ class Applications(Sequence[App]):
     def _directory_of(self, name: str) -> Path | None:
         app = self.get(name)
         return self._directories.get(name) if app is None else app.directory
+
+    def _hides_rules(self, name: str) -> bool:
+        """Whether applications beside this one may have rules about rows that are not known."""
+        return self._is_starting or any(app.name != name and (not app.is_serving or app.has_failed_schema) for app in self._apps)
 
     def _request_restart(self, name: str, key: str) -> None:
         """An entry asks to be loaded once more."""
@@ -180,13 +197,14 @@ class Applications(Sequence[App]):
         return next((app for app in self._apps if app.name == name), None)
 
     def _definitions_beside(self, app: App) -> dict[str, dict[str, TableDefinition]]:
+        """Database -> type name -> definition. Of several declarations of a table, the last one, with the rules about rows that any of them has."""
         known: dict[str, dict[str, TableDefinition]] = {}
-        for definition in self._others:
-            known.setdefault(definition.database, {})[definition.type_name] = definition
-        for other in self._apps:
-            if other is not app:
-                for definition in other.definitions:
-                    known.setdefault(definition.database, {})[definition.type_name] = definition
+        for definition in (*self._others, *[each for other in self._apps if other is not app for each in other.definitions]):
+            types = known.setdefault(definition.database, {})
+            before = types.get(definition.type_name)
+            if before is not None and before.name == definition.name and before.allow and not definition.allow:
+                definition = replace(definition, allow=before.allow)
+            types[definition.type_name] = definition
         return known
 
     def statuses(self) -> dict[str, dict[str, EntryStatus]]:

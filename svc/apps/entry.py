@@ -68,6 +68,7 @@ class Runtime:
     whether the list of a role may hold it, None: it may hold anything. `executor`: threads for what blocks. `components`: the entries of components in
     the configuration of the service. `report(application, level, text)` logs. `lead`: as `Siblings.lead`. `directory_of`: of another
     application, by its name. `scheduler`: None where no jobs run. `request_restart(application, key)`: an entry asks to be loaded once more.
+    `hides_rules(application)`: whether others may have rules about rows that are not known, since they are not loaded yet, or could not be.
     `on_switched(app, statuses)`: a version is in effect, and its entries are about to start. `patience`: how long, in seconds, a load waits for an
     entry that goes on by itself behind the open ports; None: until its end."""
 
@@ -95,6 +96,7 @@ class Runtime:
     ending: set[asyncio.Task[Any]] = field(default_factory=set)
     """What entries that have been withdrawn still do."""
     on_switched: Callable[[ServedApplication, Mapping[str, EntryStatus]], None] = lambda app, statuses: None
+    hides_rules: Callable[[str], bool] = lambda application: False
     patience: float | None = PATIENCE
     report_alone: Callable[[str, str, str], None] | None = None
     """Logs what is no part of a load, which is told of as a whole on the screen of `svc dev`; None: as `report`."""
@@ -176,6 +178,9 @@ class LoadedEntry:
 
     async def complete(self) -> None:
         """All entries of the load have been started. Faults go to `context.status`."""
+
+    async def all_loaded(self) -> None:
+        """All applications of the service have been loaded, at its start. Faults go to `context.status`."""
 
     def withdraw(self) -> None:
         """End; registrations have gone. Must not raise."""

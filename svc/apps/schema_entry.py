@@ -16,6 +16,7 @@ from svc.apps.faults import class_addresses, fault_registrations, schema_address
 from svc.apps.files import FileSet
 from svc.apps.reading import read_limited
 from svc.apps.schema_files import SchemaResult, load_schema_files
+from svc.apps.schema_kept_rules import KeptRules, settle_rules, with_kept_rules
 from svc.apps.schema_leftovers import LeftoverTask
 from svc.apps.schema_rules import NamedRole, unknown_roles
 from svc.apps.schema_uniqueness import UniqueLater, UniquenessTask, define, without_unique
@@ -36,10 +37,12 @@ WITHOUT_REST = {"rest": False, "ws": False, "sse": False}
 
 
 class SchemaEntry(LoadedEntry):
-    """`definitions`: of the tables that it has defined. `roles`: those that rules about rows name."""
+    """`definitions`: of the tables that it has defined, without the rules about rows that other applications declare. `roles`: those that rules name.
+    `kept`: tables that still have rules, though they are declared without."""
 
     definitions: list[TableDefinition]
     roles: list[NamedRole]
+    kept: list[KeptRules]
     is_read_by_code = True
     leftovers: LeftoverTask | None = None
     uniqueness: UniquenessTask | None = None
@@ -60,6 +63,9 @@ class SchemaEntry(LoadedEntry):
             for warning in unknown_roles(self.roles, role_names(self.context.runtime.store.databases)):
                 self.context.status.warn(warning)
 
+    async def all_loaded(self) -> None:
+        await settle_rules(self.kept, self.context)
+
     def needs_whole_load(self, names: Sequence[str]) -> bool:
         return self.ends_load
 
@@ -74,7 +80,7 @@ class SchemaEntry(LoadedEntry):
 async def load_schema(context: EntryContext) -> LoadedEntry:
     app, status, runtime = context.app, context.status, context.runtime
     entry = SchemaEntry(context)
-    entry.definitions, entry.roles = [], []
+    entry.definitions, entry.roles, entry.kept = [], [], []
     try:
         entry.file_set = context.files(DEFAULT_FILES)
         matches = [match for match in await runtime.in_thread(entry.file_set.matches) if not match.is_directory]
@@ -101,16 +107,20 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
     options = rest_options(app.config)
     defined: list[Table] = []
     later: list[UniqueLater] = []
-    for definition in result.definitions:
+    for declared in result.definitions:
+        definition = declared
         try:
             database = runtime.store.open_database(definition.database)
+            definition = with_kept_rules(declared, database, context)
             late = () if app.is_serving else unproved(database, definition)
             change, known, table = await define(database, without_unique(definition, late) if late else definition)
         except SchemaError as error:
             status.fail(f"table {definition.database}.{definition.name}: {error}")
             entry.ends_load = entry.ends_load or bool(definition.allow)
             continue
-        entry.definitions.append(definition)
+        entry.definitions.append(result.as_declared(definition))
+        if definition is not declared:
+            entry.kept.append(KeptRules(table, is_final=bool(late)))
         if definition.renamed_from is not None:
             _warn_of_former_name(runtime.store, definition, known, status)
         for each in change.changes if known is not None else ():
@@ -118,18 +128,7 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
         defined.append(table)
         if late:
             later.append(UniqueLater(table, definition, late))
-        if (app.config.get("rest") or app.config.get("graphql")) and definition.export is not None:
-            path = rest_prefix(options) + definition.export.path
-            resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
-            protocols = dict(definition.export.protocols)
-            if options.get("webSocket") is False:
-                protocols["ws"] = False
-            if not app.config.get("rest"):
-                protocols |= WITHOUT_REST
-            try:
-                entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
-            except ValueError as error:
-                status.fail(f"table {definition.database}.{definition.name} is exported as /{path}: {error}")
+        _register(entry, definition, table, options)
     if entry.ends_load:
         return await _without_rules(entry, files, options)
     entry.leftovers = LeftoverTask(context, defined)
@@ -139,6 +138,24 @@ async def load_schema(context: EntryContext) -> LoadedEntry:
         addresses = [address for address in _addresses(files, options) if address not in served]
         entry.registrations += fault_registrations(addresses, app.name, status, entry)
     return entry
+
+
+def _register(entry: SchemaEntry, definition: TableDefinition, table: Table, options: Mapping[str, Any]) -> None:
+    """Make a resource of the table if it is exported. `options`: of `rest`."""
+    app, status, runtime = entry.context.app, entry.context.status, entry.context.runtime
+    if definition.export is None or not (app.config.get("rest") or app.config.get("graphql")):
+        return
+    path = rest_prefix(options) + definition.export.path
+    resource = table_resource(table, runtime.store, runtime.queries, path=path, realtime=runtime.realtime, **table_options(options))
+    protocols = dict(definition.export.protocols)
+    if options.get("webSocket") is False:
+        protocols["ws"] = False
+    if not app.config.get("rest"):
+        protocols |= WITHOUT_REST
+    try:
+        entry.registrations.append(make_registration(path, resource, protocols, owner=entry))
+    except ValueError as error:
+        status.fail(f"table {definition.database}.{definition.name} is exported as /{path}: {error}")
 
 
 def _addresses(files: Iterable[tuple[str, str]], options: Mapping[str, Any]) -> list[str]:

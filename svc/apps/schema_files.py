@@ -9,7 +9,7 @@ version keeps in the definition but does not act on yet is a warning that names 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from svc.apps.schema_declaration import DeclaredType, SchemaFault
 from svc.apps.schema_enums import EnumTypes
@@ -18,19 +18,26 @@ from svc.apps.schema_rules import NamedRole, is_rule
 from svc.apps.schema_syntax import EnumDeclaration, SourcePosition, TypeDeclaration, parse_schema
 from svc.errors import SchemaError
 from svc.query.rule_form import ROLES
-from svc.store.schema import TableDefinition
+from svc.store.schema import Allow, TableDefinition
 
 
 @dataclass(slots=True)
 class SchemaResult:
     """`definitions`: what may be applied. `faults`: in order of the files' paths and of the phases of reading. `roles`: that rules name.
 
-    `ends_load`: rules about rows could not be applied, so nothing else of the application may be."""
+    `ends_load`: rules about rows could not be applied, so nothing else of the application may be. `own_rules`: of tables, by database and name, the rules
+    that these files declare, and whether they mark it as that of accounts."""
 
     definitions: list[TableDefinition] = field(default_factory=list)
     faults: list[SchemaFault] = field(default_factory=list)
     roles: list[NamedRole] = field(default_factory=list)
     ends_load: bool = False
+    own_rules: dict[tuple[str, str], tuple[tuple[Allow, ...], bool]] = field(default_factory=dict)
+
+    def as_declared(self, definition: TableDefinition) -> TableDefinition:
+        """One of `definitions` without the rules and the mark of accounts that it has from other applications, which may change them."""
+        allow, account = self.own_rules.get((definition.database, definition.name), ((), False))
+        return replace(definition, allow=allow, account=account)
 
     @property
     def warnings(self) -> list[str]:
@@ -76,6 +83,11 @@ def load_schema_files(
                     result.faults.append(SchemaFault(path, message, directive.position, True, ends_load=True))
     enums.read({draft.name for draft in drafts})
     result.definitions += Resolver(drafts, enums, known_types or {}).resolve()
+    for draft in drafts:
+        if draft.definition is not None and (draft.rules or draft.account):
+            address = (draft.database, draft.definition.name)
+            allow, is_account = result.own_rules.get(address, ((), False))
+            result.own_rules[address] = (draft.definition.allow or allow, draft.definition.account or is_account)
     result.roles += [named for draft in drafts for named in _named_roles(draft)]
     if not _lacks_rules(result, drafts) and any(draft.rules for draft in drafts):
         _check_rules(drafts, result.definitions, known_types or {})

@@ -348,6 +348,8 @@ class BulkBatch:
 
     def _applied(self, item: BatchItem, old: Record | None) -> tuple[Record, Record | None] | None:
         """The record after all that is asked for its key, and what of it is new; None if nothing is done."""
+        if old is not None and self.mode == "update" and not self._is_seen(item.stored, old):
+            old = None  # not there for the caller
         record = old
         logged: Record = {}
         later = self._later.get(item.stored)
@@ -393,6 +395,13 @@ class BulkBatch:
             self._failures.append(self._failure(number, error, record, item))
             return False
         return True
+
+    def _is_seen(self, stored: bytes, old: Record) -> bool:
+        """Whether the record is there for the caller."""
+        if self.rows is None:
+            return True
+        assert self._write_set is not None
+        return self.rows.can_see(self.table, self._write_set.txn, stored, encode(old, 0.0, 0, None))
 
     def _check_rows(self, stored: bytes, old: Record | None, record: Record, rows: RowGuard) -> None:
         """Raise ClientError if the rules on rows are against the record in place of `old`."""

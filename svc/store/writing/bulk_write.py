@@ -28,7 +28,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from svc.errors import NotFound, Overloaded, ServerError, ValidationError
 from svc.store.blobs import UnsavedContent, blobs_in, save, save_now
@@ -84,7 +84,14 @@ async def bulk_write(
     Raises the Problem that hinders all further records: no space, a table that was dropped. Batches before it stay, as they do when the caller
     is cancelled; a batch under way is then there as a whole or not at all.
     """
-    return await _BulkWriter(table, mode, user, on_batch, source, largest, decide, rows, trace_id).run(records)
+    return await _BulkWriter(table, mode, user, on_batch, source, largest, _Checks(decide, rows), trace_id).run(records)
+
+
+class _Checks(NamedTuple):
+    """What is asked of each record, see `bulk_write`."""
+
+    decide: Decide | None
+    rows: RowGuard | None
 
 
 class _BulkWriter:
@@ -96,13 +103,11 @@ class _BulkWriter:
         on_batch: OnBatch | None,
         source: str,
         largest: int,
-        decide: Decide | None,
-        rows: RowGuard | None,
+        checks: _Checks,
         trace_id: bytes | None,
     ) -> None:
         self._table = table
-        self._decide = decide
-        self._rows = rows
+        self._checks = checks
         self._database = table.database
         self._store = table.database.store
         self._slices = self._store.slices
@@ -174,7 +179,7 @@ class _BulkWriter:
             yield batch
 
     def _new_batch(self) -> BulkBatch:
-        return BulkBatch(self._table, self._mode, self._source, self._decide, self._rows)
+        return BulkBatch(self._table, self._mode, self._source, self._checks.decide, self._checks.rows)
 
     async def _write(self, batch: BulkBatch) -> None:
         for blob in batch.unsaved:

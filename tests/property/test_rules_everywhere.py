@@ -1,0 +1,300 @@
+"""One set of rules, every door: whatever interface a caller uses, the records that it shows, counts, joins, changes or tells of are those of a brute-force
+filter; while records, related records, roles and rules change and subscriptions are open (spec: rows §1)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import svc.testing
+from svc.errors import Problem
+from tests.support import tracker
+from tests.support.profile import half_by_day
+
+NAMES = ("ann", "bob", "cat", "mod")
+OWNERS = (*NAMES, "dan", None)
+STATES = ("draft", "published", "closed")
+ROLE = dict.fromkeys(("Project", "Issue", "Comment"), tracker.RIGHTS)
+
+
+class Tracker:
+    """The tracker in a whole instance, with a model of its records beside."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.data: dict[str, dict[str, dict[str, Any]]] = {"Project": {}, "Issue": {}, "Comment": {}}
+        self.roles = dict.fromkeys(NAMES, "member") | {"mod": "moderator"}
+        permission = {"data": {"tables": ROLE}}
+        for role in ("member", "moderator"):
+            app.operation("add_role", role=role, permission=permission)
+        for name, role in self.roles.items():
+            app.operation("add_user", username=name, password="blue-heron-7", role=role, active=True)
+
+    @property
+    def now_ms(self) -> float:
+        return float(self.app.clock.seconds * 1000)
+
+    def visible(self, table: str, name: str) -> set[str]:
+        data = {each: list(records.values()) for each, records in self.data.items()}
+        return {record["id"] for record in data[table] if tracker.may_read(table, record, name, data, self.now_ms, self.roles[name])}
+
+    def put(self, table: str, record: dict[str, Any]) -> None:
+        answer = self.app.put(f"/{table}/{record['id']}", {name: value for name, value in record.items() if name != "id"})
+        if answer.status == 409:  # another record has the number
+            return
+        assert answer.status == 204, (answer.status, answer.text)
+        self.data[table][record["id"]] = record
+
+    def delete(self, table: str, key: str) -> None:
+        assert self.app.delete(f"/{table}/{key}").status == 204
+        self.data[table].pop(key, None)
+
+    def reset(self) -> None:
+        for table in self.data:
+            assert self.app.delete(f"/{table}/").status == 204
+            self.data[table] = {}
+        for name in NAMES:
+            self.set_role(name, "moderator" if name == "mod" else "member")
+
+    def set_role(self, name: str, role: str) -> None:
+        if self.roles[name] != role:
+            self.app.operation("alter_user", username=name, role=role)
+            self.roles[name] = role
+
+    def change(self, source: random.Random) -> None:
+        """One change of a record, or of a role."""
+        table = source.choice(["Project", "Issue", "Issue", "Comment"])
+        key = f"{table[0].lower()}{source.randrange(3 if table == 'Project' else 8)}"
+        kind = source.random()
+        if kind < 0.15:
+            self.delete(table, key)
+        elif kind < 0.22:
+            self.set_role(source.choice(NAMES), source.choice(["member", "moderator"]))
+        elif table == "Project":
+            self.put(table, {"id": key, "open": source.random() < 0.4, "members": source.sample(NAMES, source.randrange(3))})
+        elif table == "Comment":
+            until = int(self.now_ms) + source.choice([-1000, 3_600_000])
+            record = {"id": key, "author": source.choice(NAMES), "until": until, "text": "t", "issueId": f"i{source.randrange(8)}"}
+            self.put(table, record)
+        else:
+            record = {
+                "id": key,
+                "owner": source.choice(OWNERS),
+                "public": source.random() < 0.3,
+                "state": source.choice(STATES),
+                "number": source.randrange(20),
+                "weight": source.randrange(3),
+                "projectId": f"p{source.randrange(3)}",
+            }
+            self.put(table, record)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracker]:
+    path = tracker.write_app(tmp_path_factory.mktemp("tracker"))
+    with svc.testing.app(str(path), sql_access="roles") as app:
+        yield Tracker(app)
+
+
+# reading
+
+Door = Callable[[Tracker, str, str], set[str]]
+
+
+def keys(rows: Any) -> set[str]:
+    found = [row["id"] for row in rows]
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+def rest(site: Tracker, table: str, name: str) -> set[str]:
+    found = keys(site.app.get(f"/{table}/", user=name).json)
+    assert site.app.get(f"/{table}/?count()", user=name).json == {"count": len(found)}
+    assert int(site.app.get(f"/{table}/?limit(1)", user=name, headers={"Prefer": "count=exact"}).headers["X-Total-Count"]) == len(found)
+    return found
+
+
+def rest_records(site: Tracker, table: str, name: str) -> set[str]:
+    found = set()
+    for key in site.data[table]:
+        status = site.app.get(f"/{table}/{key}", user=name).status
+        assert status in (200, 404)
+        if status == 200:
+            found.add(key)
+    return found
+
+
+def joined(site: Tracker, table: str, name: str) -> set[str]:
+    """What the other tables lead to."""
+    ways = {"Project": ("Issue", "project", False), "Issue": ("Project", "issues", True), "Comment": ("Issue", "comments", True)}
+    other, relation, many = ways[table]
+    found: set[str] = set()
+    for row in site.app.get(f"/{other}/?select(id,{relation}{{id}})", user=name).json:
+        related = row.get(relation)
+        found |= {each["id"] for each in (related if many else [related] if related else [])}
+    return found
+
+
+def graphql(site: Tracker, table: str, name: str) -> set[str]:
+    answer = site.app.post("/graphql", {"query": f"{{ {table} {{ id }} }}"}, user=name).json
+    assert "errors" not in answer, answer
+    return keys(answer["data"][table])
+
+
+def sql(site: Tracker, table: str, name: str) -> set[str]:
+    answer = site.app.post("/sql", {"sql": f"SELECT id FROM {table}"}, user=name)
+    assert answer.status == 200, answer.text
+    found = keys(answer.json)
+    counted = site.app.post("/sql", {"sql": f"SELECT count(*) AS n FROM {table}"}, user=name).json
+    assert counted == [{"n": len(found)}]
+    return found
+
+
+def operations(site: Tracker, table: str, name: str) -> set[str]:
+    condition = {"search_attribute": "id", "search_type": "greater_than", "search_value": ""}
+    who = {"impersonate": {"username": name}, "schema": "data", "table": table}
+    found = keys(site.app.operation("search_by_conditions", **who, conditions=[condition], get_attributes=["*"]))
+    by_id = site.app.operation("search_by_id", **who, ids=sorted(site.data[table]), get_attributes=["id"])
+    assert keys(by_id) == found
+    return found
+
+
+DOORS: dict[str, Door] = {
+    "rest": rest, "records": rest_records,
+}  # fmt: skip
+
+
+def compare(site: Tracker) -> None:
+    for name in NAMES:
+        for table in site.data:
+            expected = site.visible(table, name)
+            for door, look in DOORS.items():
+                assert look(site, table, name) == expected, (door, table, name, site.roles[name], site.now_ms, site.data[table])
+        reached = {
+            "Project": {site.data["Issue"][key].get("projectId") for key in site.visible("Issue", name)} & site.visible("Project", name),
+            "Issue": {
+                key for key in site.visible("Issue", name) if site.data["Issue"][key].get("projectId") in site.visible("Project", name)
+            },
+            "Comment": {
+                key for key in site.visible("Comment", name) if site.data["Comment"][key].get("issueId") in site.visible("Issue", name)
+            },
+        }
+        for table, expected in reached.items():
+            assert joined(site, table, name) == expected, (table, name)
+
+
+@settings(max_examples=half_by_day(6), deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_door_shows_what_a_filter_finds(site: Tracker, seed: int) -> None:
+    source = random.Random(seed)
+    site.reset()
+    for _ in range(3):
+        for _ in range(8):
+            site.change(source)
+        compare(site)
+    site.app.clock.advance(3601)
+    compare(site)
+
+
+# changing
+
+
+def may_write(site: Tracker, action: str, name: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bool:
+    """The rules of issues once more."""
+    if site.roles[name] == "moderator":
+        return action != "delete" or (before or {}).get("state") != "published"
+    if action == "create":
+        return (after or {}).get("owner") == name
+    assert before is not None
+    if action == "update":
+        return before.get("owner") == name and (after or {}).get("owner") == name
+    return before.get("owner") == name and before.get("state") == "draft"
+
+
+def write_rest(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
+    if action == "delete":
+        return bool(site.app.delete(f"/Issue/{key}", user=name).status == 204)
+    if action == "update":
+        return bool(site.app.patch(f"/Issue/{key}", record, user=name).status == 204)
+    return bool(site.app.put(f"/Issue/{key}", record, user=name).status == 204)
+
+
+def write_operation(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
+    who = {"impersonate": {"username": name}, "schema": "data", "table": "Issue"}
+    try:
+        if action == "delete":
+            return bool(site.app.operation("delete", **who, ids=[key])["deleted_hashes"])
+        if action == "update":
+            return bool(site.app.operation("update", **who, records=[{"id": key, **record}])["update_hashes"])
+        return bool(site.app.operation("insert", **who, records=[{"id": key, **record}])["inserted_hashes"])
+    except Problem as problem:
+        assert problem.status_code in (403, 404), problem.message
+        return False
+
+
+def write_sql(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
+    if action == "delete":
+        text, values = "DELETE FROM Issue WHERE id = ?", [key]
+    elif action == "update":
+        text, values = f"UPDATE Issue SET {', '.join(f'{each} = ?' for each in record)} WHERE id = ?", [*record.values(), key]
+    else:
+        text, values = f"INSERT INTO Issue (id, {', '.join(record)}) VALUES (?{', ?' * len(record)})", [key, *record.values()]
+    answer = site.app.post("/sql", {"sql": text, "parameters": values}, user=name)
+    assert answer.status in (200, 403, 404), answer.text
+    return bool(answer.status == 200 and site.app.get(f"/Issue/{key}").status == (404 if action == "delete" else 200))
+
+
+def write_graphql(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
+    calls = {
+        "delete": ("mutation ($id: ID!) { deleteIssue(id: $id) { id } }", {"id": key}),
+        "update": ("mutation ($id: ID!, $v: IssuePatch!) { patchIssue(id: $id, input: $v) { id } }", {"id": key, "v": record}),
+        "create": ("mutation ($v: IssueInput!) { putIssue(input: $v) { id } }", {"v": {"id": key, **record}}),
+    }
+    text, variables = calls[action]
+    answer = site.app.post("/graphql", {"query": text, "variables": variables}, user=name)
+    return "errors" not in answer.json
+
+
+WRITERS = {"rest": write_rest}
+
+
+@settings(max_examples=half_by_day(10), deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_door_changes_what_the_rules_allow(site: Tracker, seed: int) -> None:
+    source = random.Random(seed)
+    site.reset()
+    for _ in range(10):
+        site.change(source)
+    for _ in range(24):
+        if source.random() < 0.2:
+            site.change(source)
+        name, door = source.choice(NAMES), source.choice(sorted(WRITERS))
+        key = f"i{source.randrange(10)}"
+        before = site.data["Issue"].get(key)
+        seen = key in site.visible("Issue", name)
+        action = "create" if before is None else source.choice(["update", "delete"])
+        record: dict[str, Any] = {"owner": source.choice(NAMES), "state": source.choice(STATES)}
+        if action == "update" and source.random() < 0.5:
+            record = {"weight": source.randrange(5)}
+        after = None if action == "delete" else {**(before or {}), **record, "id": key}
+        expected = (action == "create" or seen) and may_write(site, action, name, before, after)
+        done = WRITERS[door](site, name, action, key, record)
+        stored = site.app.get(f"/Issue/{key}")
+        if expected and after is not None:
+            site.data["Issue"][key] = after
+        elif expected:
+            del site.data["Issue"][key]
+        assert (stored.json if stored.status == 200 else None) == site.data["Issue"].get(key), (door, name, action, key, before, record)
+        if action != "delete" or seen:  # to delete what is not there, or not there for the caller, is no fault
+            assert done is expected, (door, name, action, key, before, record)
+
+
+def test_the_app_is_there(site: Tracker) -> None:
+    assert Path(tracker.__file__).is_file()
+    assert site.app.get("/Issue/").status == 200
