@@ -145,6 +145,7 @@ class TableRights:
 NO_RIGHTS = TableRights()
 ALL_RIGHTS = TableRights(True, True, True, True, all=True)
 OPENED = TableRights(True, True, True, True, all=True)  # by code of an application: all rights on one table, those of the role on others
+ON_ROWS = TableRights(True, True, True, True, all=True)  # of code of an application on the rows that its caller may see and write
 _READ_ONLY = TableRights(read=True)
 
 

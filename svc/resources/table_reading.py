@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from svc.auth.roles import ALL_RIGHTS, OPENED, TableRights
+from svc.auth.roles import ALL_RIGHTS, ON_ROWS, OPENED, TableRights
 from svc.auth.users import user_of
 from svc.awaitables import then
 from svc.messages import Request
@@ -112,7 +112,7 @@ class TableReading(TableBase):
     @classmethod
     def _maybe_plan_by_shape(cls, text: str, target: RequestTarget, request: Request) -> Plan | None:
         table = cls.table
-        if target.prefix is not None or table.has_enumerable or target.rights is OPENED:
+        if target.prefix is not None or table.has_enumerable or target.rights is OPENED or target.rights is ON_ROWS:
             return None
         if target.rights is ALL_RIGHTS:
             return cls.queries.shapes.maybe_plan(text, table, table.database.snapshot(), UNRESTRICTED, cls.allow_full_scan)
@@ -145,7 +145,8 @@ class TableReading(TableBase):
             query = replace(query, select=enumerable_select(table))
         seen: AnyTable = table
         if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
-            query = narrow_query(query, table, user_of(request), cls._opened(target))
+            if target.rights is not ON_ROWS:
+                query = narrow_query(query, table, user_of(request), cls._opened(target))
             seen = cls.seen_by(request, "delete" if request.method == "DELETE" else None)
         scans = cls.allow_full_scan if allow_full_scan is None else allow_full_scan
         plan = plan_query(query, seen, table.database.snapshot(), allow_full_scan=scans, key_prefix=target.prefix)
