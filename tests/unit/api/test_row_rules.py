@@ -1,6 +1,7 @@
 """Rules about rows and code of applications (spec: rows §1.8): `tables.X` is not narrowed; what is exported, and what it calls by `super()`, is."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,17 @@ def filled(app: Application) -> None:
     row_rules.fill(app)
 
 
+@contextmanager
+def without_anonymous(app: Application) -> Iterator[None]:
+    """Nobody has the rights of everybody."""
+    role = next(role for role in app.operation("list_roles") if role["role"] == "anonymous")
+    app.operation("drop_role", id=role["id"])
+    try:
+        yield
+    finally:
+        app.operation("add_role", role="anonymous", permission=role["permission"])
+
+
 def ids(rows: Any) -> list[str]:
     return sorted(row["id"] for row in rows)
 
@@ -254,8 +266,7 @@ def test_deletions(app: Application, name: str) -> None:
 
 
 def test_callers_without_a_role_are_narrowed(app: Application) -> None:
-    app.operation("drop_role", id=next(role["id"] for role in app.operation("list_roles") if role["role"] == "anonymous"))
-    try:
+    with without_anonymous(app):
         assert app.get("/Issue/", user=None).status == 401
         for name in ("Opened", "Both"):
             assert ids(app.get(f"/{name}/", user=None).json) == seen(None)
@@ -263,16 +274,6 @@ def test_callers_without_a_role_are_narrowed(app: Application) -> None:
             assert app.get(f"/{name}/i05", user=None).status == 200
             assert app.patch(f"/{name}/i05", {"votes": 1}, user=None).status == 401
             assert app.patch(f"/{name}/i01", {"votes": 1}, user=None).status == 404
-    finally:
-        app.operation(
-            "add_role",
-            role="anonymous",
-            permission={
-                "data": {
-                    "tables": {"Issue": {"read": True, "insert": False, "update": False, "delete": False, "attribute_permissions": []}}
-                }
-            },
-        )
 
 
 def test_reads_of_a_transaction_see_what_it_has_written(app: Application) -> None:
@@ -338,23 +339,24 @@ def test_rights_of_a_user(app: Application) -> None:
     tables = app.instance.interface.tables
     table = tables.Issue.as_user("nan")
     try:
-        record = app.run(table.get("i05"))
-        assert dict(record) == {"id": "i05", "title": "title 1"} and record.votes is None
-        assert [dict(each) for each in app.run(table.search({"limit": 1}).to_list())] == [{"id": "i00", "title": "title 0"}]
-        with pytest.raises(AccessViolation):
-            app.run(table.search({"conditions": [{"attribute": "votes", "value": 5}]}).to_list())
-        with pytest.raises(AccessViolation):
-            app.run(table.patch("i05", {"title": "x"}))
-        with pytest.raises(AccessViolation):
-            app.run(table.create({"id": "n", "owner": "nan", "votes": 1}))
-        with pytest.raises(AccessViolation):
-            app.run(table.post([{"owner": "nan", "votes": 1}] * 60))
-        assert dict(app.run(table.create({"id": "n", "owner": "nan", "title": "t"}))) == {"id": "n", "title": "t"}
-        with pytest.raises(AccessViolation):
-            app.run(tables.Project.as_user("nan").get("p0"))
-        with pytest.raises(AccessViolation):
-            app.run(record.comments.to_list())
-        assert app.run(_first(record.project)) is None  # what leads to it may not be read
+        with without_anonymous(app):
+            record = app.run(table.get("i05"))
+            assert dict(record) == {"id": "i05", "title": "title 1"} and record.votes is None
+            assert [dict(each) for each in app.run(table.search({"limit": 1}).to_list())] == [{"id": "i00", "title": "title 0"}]
+            with pytest.raises(AccessViolation):
+                app.run(table.search({"conditions": [{"attribute": "votes", "value": 5}]}).to_list())
+            with pytest.raises(AccessViolation):
+                app.run(table.patch("i05", {"title": "x"}))
+            with pytest.raises(AccessViolation):
+                app.run(table.create({"id": "n", "owner": "nan", "votes": 1}))
+            with pytest.raises(AccessViolation):
+                app.run(table.post([{"owner": "nan", "votes": 1}] * 60))
+            assert dict(app.run(table.create({"id": "n", "owner": "nan", "title": "t"}))) == {"id": "n", "title": "t"}
+            with pytest.raises(AccessViolation):
+                app.run(tables.Project.as_user("nan").get("p0"))
+            with pytest.raises(AccessViolation):
+                app.run(record.comments.to_list())
+            assert app.run(_first(record.project)) is None  # what leads to it may not be read
     finally:
         app.operation("drop_user", username="nan")
         app.operation("drop_role", id=role["id"])
