@@ -37,12 +37,26 @@ class TableAsUser:
     records too, and what may not be written is refused, as over any interface. Calls take part in the open transaction, and see what was written in it.
     """
 
-    __slots__ = ("_owner", "user")
+    __slots__ = ("_owner", "_user")
 
-    def __init__(self, owner: type[Table], user: User | None) -> None:
-        """`user` None: an anonymous caller."""
+    def __init__(self, owner: type[Table], user: User | str | None) -> None:
+        """`user`: a user, or the name of one, whose rights are those at each call; None: an anonymous caller. Raises as `user` does, and TypeError."""
+        if user is not None and not isinstance(user, User | str):
+            raise TypeError(f"as_user takes a user, as from server.get_user, or the name of one, not {type(user).__name__}")
         self._owner = owner
-        self.user = user
+        self._user = user
+        _ = self.user
+
+    @property
+    def user(self) -> User | None:
+        """Whose rights count; None: an anonymous caller. Raises ClientError 404 for a name that no active user has."""
+        given = self._user
+        if not isinstance(given, str):
+            return given
+        user: User | None = self._owner._own_interface().server._parts.directory.get_user(given)
+        if user is None or not user.active:
+            raise ClientError(f"There is no active user {given[:100]!r}", 404, "NOT_FOUND")
+        return user
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -162,19 +176,9 @@ class TableAsUser:
         return context
 
     def __repr__(self) -> str:
-        return f"<{self._owner.__name__} as {'an anonymous caller' if self.user is None else self.user.username}>"
-
-
-def user_meant(owner: type[Table], given: User | str | None) -> User | None:
-    """The user that an argument of `as_user` means. Raises ClientError for a name that no active user has, TypeError for anything else."""
-    user: Any = given
-    if isinstance(given, str):
-        user = owner._own_interface().server._parts.directory.get_user(given)
-        if user is None or not user.active:
-            raise ClientError(f"There is no active user {given[:100]!r}", 404, "NOT_FOUND")
-    if user is not None and not isinstance(user, User):
-        raise TypeError(f"as_user takes a user, as from server.get_user, or the name of one, not {type(given).__name__}")
-    return user
+        user = self._user
+        name = "an anonymous caller" if user is None else user if isinstance(user, str) else user.username
+        return f"<{self._owner.__name__} as {name}>"
 
 
 def _plain(data: Any) -> Any:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from svc.api.administration import TableAdministration
-from svc.api.as_user import TableAsUser, user_meant
+from svc.api.as_user import TableAsUser
 from svc.api.caching import name_source, spelled
 from svc.api.calls import Call
 from svc.api.context import AnyContext, Context, context_of, current_context
@@ -134,7 +134,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
 
         `await tables.Issue.as_user("ann").get("7")`, `async for issue in tables.Issue.as_user(user).search({...})`.
         """
-        return TableAsUser(cls, user_meant(cls, user))
+        return TableAsUser(cls, user)
 
     # --- sources -------------------------------------------------------------------------------------------------------------------------
 

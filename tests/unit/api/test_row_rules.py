@@ -1,6 +1,6 @@
 """Rules about rows and code of applications (spec: rows §1.8): `tables.X` is not narrowed; what is exported, and what it calls by `super()`, is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -373,13 +373,14 @@ def test_writes_of_a_user(app: Application) -> None:
     app.run(table.put("i06", {"owner": "ann", "title": "whole"}))
     assert app.run(table.create({"id": "n", "owner": "ann"})).id == "n"
     assert [each.id for each in app.run(table.post([{"id": "n1", "owner": "ann"}, {"id": "n2", "owner": "ann"}]))] == ["n1", "n2"]
-    for call, error in (
+    refused: list[tuple[Callable[[], Any], type[Exception]]] = [
         (lambda: table.patch("i02", {"title": "x"}), NotFound),
         (lambda: table.patch("i05", {"title": "x"}), RowNotAllowed),
         (lambda: table.put("i03", {"owner": "bob"}), RowNotAllowed),
         (lambda: table.create({"owner": "bob"}), RowNotAllowed),
         (lambda: table.delete("i05"), RowNotAllowed),
-    ):
+    ]
+    for call, error in refused:
         with pytest.raises(error):
             app.run(call())
     assert app.run(table.delete("i02"))
@@ -410,7 +411,7 @@ def test_whom_it_may_be(app: Application) -> None:
     with pytest.raises(ClientError, match="no active user 'nobody'"):
         table.as_user("nobody")
     with pytest.raises(TypeError):
-        table.as_user(5)
+        table.as_user(5)  # type: ignore[arg-type]
     assert repr(table.as_user("ann")) == "<Issue as ann>" and repr(table.as_user(None)) == "<Issue as an anonymous caller>"
 
 
