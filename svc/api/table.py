@@ -36,6 +36,7 @@ from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
 from svc.query.plan import Plan
 from svc.query.row_guard import RowGuard
+from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.table_writing import check_deleted, source_of
 from svc.resources.target import id_path
@@ -206,7 +207,10 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
 
     def _get_collection(self, target: RequestTarget) -> Any:
         if target.is_root and not target.query and target.is_plain:
-            return ready(self._served.describe(None if target.rights is None else self._served.visible(target)))
+            if target.rights is None or target.rights is ALL_RIGHTS:
+                return ready(self._served.describe())
+            seen = self._served.seen_by(self.get_context())
+            return ready(self._served.describe(self._served.visible(target), is_whole=not rule_members(seen)))
         return self.search(target)
 
     @classmethod
