@@ -10,8 +10,8 @@ import pytest
 import svc.testing
 from svc.errors import AccessViolation, ClientError, NotFound, RowNotAllowed
 from svc.testing.application import Application
-from tests.support import row_rules
-from tests.support.row_rules import ISSUES, may_read, seen
+from tests.support import issues
+from tests.support.issues import ISSUES, may_read, seen
 
 CODE = """
 from svc import Resource, tables, transaction
@@ -166,8 +166,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     (path / "config.yaml").write_text(
         "rest: true\ngraphqlSchema: {files: schema.graphql}\nroles: {files: roles.yaml}\nresources: {files: resources.py}\n"
     )
-    (path / "schema.graphql").write_text(row_rules.SCHEMA)
-    (path / "roles.yaml").write_text(row_rules.ROLES)
+    (path / "schema.graphql").write_text(issues.SCHEMA)
+    (path / "roles.yaml").write_text(issues.ROLES)
     (path / "resources.py").write_text(CODE)
     with svc.testing.app(path) as app:
         yield app
@@ -175,7 +175,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
 
 @pytest.fixture(autouse=True)
 def filled(app: Application) -> None:
-    row_rules.fill(app)
+    issues.fill(app)
 
 
 @contextmanager

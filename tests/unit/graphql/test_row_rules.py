@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import row_rules
+from tests.support import issues
 from tests.support.graphql import SUPER_USER, Shop, open_shop
-from tests.support.row_rules import COMMENTS, ISSUES, PROJECTS, may_read, may_read_project, seen
+from tests.support.issues import COMMENTS, ISSUES, PROJECTS, may_read, may_read_project, seen
 
 RESOURCES = """
 from svc import tables
@@ -39,14 +39,14 @@ CALLERS = ("ann", "bob", "eve", None, "mod", "ann")
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with open_shop(
-        tmp_path_factory.mktemp("app"), "{extended: true}", schema=row_rules.SCHEMA, resources=RESOURCES, roles=row_rules.ROLES
+        tmp_path_factory.mktemp("app"), "{extended: true}", schema=issues.SCHEMA, resources=RESOURCES, roles=issues.ROLES
     ) as shop:
         yield shop
 
 
 @pytest.fixture(autouse=True)
 def filled(shop: Shop) -> None:
-    row_rules.fill(shop.app)
+    issues.fill(shop.app)
 
 
 def ids(rows: Any) -> list[str]:

@@ -7,9 +7,9 @@ import pytest
 
 import svc.testing
 from svc.testing.application import Application
-from tests.support import row_rules
+from tests.support import issues
 from tests.support.pages import BROWSER
-from tests.support.row_rules import ISSUES, may_read, may_read_project, seen
+from tests.support.issues import ISSUES, may_read, may_read_project, seen
 
 
 @pytest.fixture(scope="module")
@@ -18,10 +18,10 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     (path / "config.yaml").write_text(
         "rest: {includeExpensiveRecordCountEstimates: true}\ngraphqlSchema: {files: schema.graphql}\nroles: {files: roles.yaml}\n"
     )
-    (path / "schema.graphql").write_text(row_rules.SCHEMA)
-    (path / "roles.yaml").write_text(row_rules.ROLES)
+    (path / "schema.graphql").write_text(issues.SCHEMA)
+    (path / "roles.yaml").write_text(issues.ROLES)
     with svc.testing.app(path) as app:
-        row_rules.fill(app)
+        issues.fill(app)
         yield app
 
 
@@ -63,7 +63,7 @@ def test_records(app: Application) -> None:
 
 def test_records_that_lead_to_hidden_ones(app: Application) -> None:
     for user in ("ann", "bob"):
-        for project in row_rules.PROJECTS:
+        for project in issues.PROJECTS:
             status, text = page(app, f"/Project/{project['id']}", user)
             assert status == (200 if may_read_project(project, user) else 404)
             number = sum(issue["projectId"] == project["id"] for issue in ISSUES)
