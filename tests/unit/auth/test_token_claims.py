@@ -82,7 +82,7 @@ def test_users_cannot_give_themselves_claims(app: Application) -> None:
         return app.run(server.operations_interface.operations.perform({**body, **fields}, found, authorize=True))
 
     for user in ("ann", None):
-        with pytest.raises(AccessViolation, match="super user|Must login"):
+        with pytest.raises(AccessViolation, match=r"super user|Must login"):
             ask(user)
     app.operation("add_user", username="root", password=PASSWORD, role="super_user", active=True)
     assert "operation_token" in ask("root") and "operation_token" in ask("ann", claims=None)

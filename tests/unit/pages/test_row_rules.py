@@ -8,8 +8,8 @@ import pytest
 import svc.testing
 from svc.testing.application import Application
 from tests.support import issues
-from tests.support.pages import BROWSER
 from tests.support.issues import ISSUES, may_read, may_read_project, seen
+from tests.support.pages import BROWSER
 
 
 @pytest.fixture(scope="module")
