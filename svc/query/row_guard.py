@@ -72,6 +72,11 @@ class RowGuard:
         if not allowed:
             raise self._refusal(table, "create" if before is None else "update")
 
+    def may_update(self, table: Table, txn: Any, stored: bytes, raw: bytes) -> bool:
+        """Whether the rule about changes holds for a record that may be seen, as it is."""
+        view = self._view(table)
+        return view is None or _allows(view, "update", txn, (stored, raw), {OLD: (stored, raw), NEW: (stored, raw)})
+
     def may_delete(self, table: Table, txn: Any, stored: bytes, raw: bytes) -> bool:
         """Whether the rule about deletions holds for a record that may be seen."""
         view = self._view(table)
