@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from svc.auth.roles import Role, RowConditions, role_of, row_conditions
+from svc.auth.roles import Role, RowConditions, narrowing_role, row_conditions
 from svc.auth.users import User
 from svc.errors import QueryError
 from svc.query.functions import Filter, filter_of
@@ -104,9 +104,7 @@ def view_of(user: User | None, table: AnyTable, also: str | None = None) -> AnyT
     database = table.database
     role = None if user is None else user.role
     if role is None:
-        role = role_of(user, table)
-        if role is None:
-            return table
+        role = narrowing_role(user, table)
     if role.super_user or not role.is_narrowed(database):
         return table
     view = database_view(user, role, database)
