@@ -161,6 +161,19 @@ class Sessions:
         session = request.session
         if not isinstance(session, Session):
             raise ClientError("No session for login")
+        await self._begin(session, user)
+
+    async def begin_proven(self, request: Request, user: User) -> None:
+        """The same for a request that shows by itself that this browser has begun the login, though a page of another site has sent it here: what would be
+        refused to `ForeignSessions` is not."""
+        session = self.of(request)
+        if session is None:
+            raise ClientError("No session for login")
+        request.sessions = self
+        await self._begin(session, user)
+        request.user = user
+
+    async def _begin(self, session: Session, user: User) -> None:
         old = self.record(session.id)
         properties = {**(old or {}), "user": user.username, SESSION_LOGIN: user.login_id}
         await self._make(session, properties, None if old is None else old["id"])

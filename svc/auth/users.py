@@ -7,7 +7,7 @@ something derived from a user keeps the generation beside it and compares: one i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import inf
@@ -145,6 +145,8 @@ class UserDirectory:
         store.databases[SYSTEM].on_commit.append(self._committed)
         store.databases[SYSTEM].guard = self._check_accounts
         store.anonymous_role = self.anonymous_role
+        self.find_alias: Callable[[str], str | None] = lambda name: None
+        """The name of the user who may log in by another one, such as an address; None: nobody may."""
 
     def get_user(self, username: str) -> User | None:
         """The user, active or not; None if there is no such user."""
@@ -200,6 +202,15 @@ class UserDirectory:
             return username
         record = self.user_record(username)
         return canonical_username(username) if record is None else str(record["username"])
+
+    def login_name(self, given: str) -> str:
+        """The name of the user that somebody means who logs in: `stored_name`, or that of the user who has the alias."""
+        name = self.stored_name(given)
+        if self.get_user(name) is None:
+            alias = self.find_alias(given)
+            if alias is not None:
+                return alias
+        return name
 
     def get_role(self, role_id: str) -> Role | None:
         role = self._roles.get(role_id)
@@ -459,6 +470,11 @@ def login_id_of(record: Mapping[str, Any]) -> str:
 def new_login_epoch() -> str:
     """A new `login_epoch` for a record, which ends the sessions and tokens of the user."""
     return uuid4().hex
+
+
+def ending_logins() -> dict[str, Any]:
+    """The attributes of a user that, changed, end all sessions and tokens of the account (spec: security §3)."""
+    return {"login_epoch": new_login_epoch(), "refresh_token": None, "kept_token": None}
 
 
 def is_username(name: str) -> bool:

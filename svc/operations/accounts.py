@@ -16,7 +16,6 @@ from typing import Any
 
 from svc.auth.passwords import verify_password
 from svc.auth.roles import covers
-from svc.auth.users import new_login_epoch
 from svc.awaitables import then
 from svc.errors import Problem
 from svc.operations.call import Call, OpenTransaction
@@ -78,11 +77,6 @@ def _join(call: Call, joined: OpenTransaction, operation: int, work: Work, held:
         return answer()
 
     return then(joined.join(transaction), done)
-
-
-def ending_logins() -> dict[str, Any]:
-    """The attributes of a user that, changed, end all sessions and tokens of the account (spec: security §3)."""
-    return {"login_epoch": new_login_epoch(), "refresh_token": None, "kept_token": None}
 
 
 def own_login(call: Call, username: str) -> tuple[str | None, str | None]:

@@ -26,6 +26,7 @@ MODULES = (
     "system",
     "status",
     "scheduled_jobs",
+    "mails",
     "log_reading",
     "backups",
     "certificates",

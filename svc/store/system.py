@@ -33,12 +33,18 @@ SESSION_WILL_TABLE = "svc_session_will"
 TICKET_TABLE = "svc_ticket"
 KEY_TABLE = "svc_key"
 KEY_USE_TABLE = "svc_key_use"
+IDENTITY_TABLE = "svc_identities"
+LOGIN_USE_TABLE = "svc_login_use"
+MAIL_TABLE = "svc_mail"
+ACCOUNT_CODE_TABLE = "svc_account_code"
+ACCOUNT_CHANGE_TABLE = "svc_account_change"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
 USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
 KEY_SECRETS = frozenset({"secret_hash"})
-SECRETS = {USER_TABLE: USER_SECRETS, KEY_TABLE: KEY_SECRETS}
+MAIL_SECRETS = frozenset({"body"})  # the texts of mails, which have codes in them
+SECRETS = {USER_TABLE: USER_SECRETS, KEY_TABLE: KEY_SECRETS, MAIL_TABLE: MAIL_SECRETS}
 """Of the tables of the system database."""
 
 
@@ -278,7 +284,70 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
+    # `mail.outbox` says what each attribute is. Times in ms.
+    _table(
+        MAIL_TABLE,
+        _key("id"),
+        Attribute("message_id", "String"),
+        Attribute("application", "String"),
+        Attribute("template", "String"),
+        Attribute("to", "String"),
+        Attribute("recipient", "String", indexed=True),
+        Attribute("body", "Bytes"),
+        Attribute("status", "String", indexed=True),
+        Attribute("created", "Float"),
+        Attribute("due", "Float", indexed=True),
+        Attribute("attempts", "Int"),
+        Attribute("ended", "Float"),
+        Attribute("retried", "Float"),
+        Attribute("error", "String"),
+        audit=False,
+        replicate=False,
+    ),
 )
+
+
+# Where an application has accounts: `accounts.codes` and `accounts.pairs` say what each attribute is.
+ACCOUNT_TABLES: tuple[TableDefinition, ...] = (
+    _table(
+        ACCOUNT_CODE_TABLE,
+        _key("id"),
+        Attribute("sealed", "Bytes"),
+        audit=False,
+    ),
+    _table(
+        ACCOUNT_CHANGE_TABLE,
+        _key("id"),
+        Attribute("kind", "String"),
+        Attribute("username", "String"),
+        Attribute("login_epoch", "String"),
+        Attribute("table", "String"),
+        Attribute("record", "Bytes"),
+        Attribute("owner", "String"),
+        audit=False,
+        replicate=False,
+    ),
+    # Who is whom at providers of OpenID Connect: `svc.accounts.openid.identities`.
+    _table(
+        IDENTITY_TABLE,
+        _key("id"),
+        Attribute("issuer", "String"),
+        Attribute("subject", "String"),
+        Attribute("provider", "String"),
+        Attribute("user", "String", indexed=True),
+        Attribute("account", "String"),
+        Attribute("email", "String"),
+        *_TIMES,
+        sealed=True,
+    ),
+    _table(LOGIN_USE_TABLE, _key("id"), sealed=True, audit=False, replicate=False),
+)
+
+
+def ensure_account_tables(store: Store) -> None:
+    """Bring the tables that accounts need to the definitions above. Idempotent. Commits."""
+    for definition in ACCOUNT_TABLES:
+        store.databases[SYSTEM].define_table(definition)
 
 
 def ensure_system(store: Store) -> Database:
