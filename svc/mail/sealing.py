@@ -20,7 +20,7 @@ _KEY_BYTES = 32
 _NONCE_BYTES = 12
 
 
-class SealBroken(Exception):
+class SealBroken(ValueError):
     """What is to be opened was sealed with another key, for another row, or is damaged."""
 
 
@@ -31,9 +31,9 @@ class Seal:
         self._cipher = AESGCM(key)
 
     @classmethod
-    def from_directory(cls, directory: Path) -> Seal:
-        """The key that lies there, made if there is none. Blocks. Raises OSError, and ValueError for a file that is no key."""
-        path = directory / KEY_FILE
+    def from_directory(cls, directory: Path, file: str = KEY_FILE) -> Seal:
+        """The key that lies there in this file, made if there is none. Blocks. Raises OSError, and ValueError for a file that is no key."""
+        path = directory / file
         try:
             key = path.read_bytes()
         except FileNotFoundError:
@@ -47,7 +47,7 @@ class Seal:
         return cls(key)
 
     def close(self, content: bytes, row: str) -> bytes:
-        """`content` as it is stored in the row of this id."""
+        """`content` as it is stored in the row of this id. `row` may be any other text that says what it is for."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, content, row.encode())
 

@@ -17,6 +17,7 @@ from svc.operations.status_board import CHANGES, RECORDS, StatusBoard
 from svc.store.system import DEPLOYMENT_TABLE, SYSTEM
 
 if TYPE_CHECKING:
+    from svc.accounts.directory import Accounts
     from svc.analytics import Analytics
     from svc.analytics.exposition import Family
     from svc.api.statements import Statements
@@ -138,6 +139,12 @@ class Node:
     def main_pid(self) -> int:
         """Of the process that signals are for: the parent of this one, or this one."""
         return os.getpid() if self.status.restarts is None else os.getppid()
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """Those of the application that has some; None: no application has."""
+        entries = [app.loaded("accounts") for app in self.apps]
+        return next((accounts for entry in entries if (accounts := getattr(entry, "accounts", None)) is not None), None)
 
     @cached_property
     def searches(self) -> SearchCache:

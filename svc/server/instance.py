@@ -68,6 +68,7 @@ from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
 
 if TYPE_CHECKING:
+    from svc.accounts.parts import AccountParts
     from svc.mail.service import MailService
     from svc.server.replicating import Replicating
 
@@ -387,9 +388,11 @@ class Instance:
             self._on_application_loaded,
             answer_graphql=lambda request: self.interfaces.graphql.handle(request),
             serve_graphql=lambda socket, request: self.interfaces.graphql.serve_socket(socket, request),
+            account_parts=self._find_account_parts,
         )
         self.node.apps, self.node.scheduler = self.applications, self.scheduler
         self.interface.find_mail = self.node.find_mail = self._find_mail
+        self._account_parts: AccountParts | None = None
         self._mail: MailService | None = self._make_mail() if self.config.mail is not None else None
         if self.config.dev and (self._mail is None or self._mail.sender is None):
             from svc.server.kept_mails import KEPT_MAILS, KeptMailsEndpoint
@@ -409,6 +412,16 @@ class Instance:
         if self._mail is None and (self.config.dev or not self._options.opens_ports):
             self._mail = self._make_mail()
         return self._mail
+
+    def _find_account_parts(self) -> AccountParts:
+        """Made for the first application that has accounts."""
+        if self._account_parts is None:
+            from svc.server.account_parts import make_account_parts
+
+            self._account_parts = make_account_parts(
+                self.config, self.store, self.reactor, self.accounts, self.siblings, self._find_mail(), self.logger
+            )
+        return self._account_parts
 
     def _make_application_server(self) -> ApplicationServer:
         config = self.config
