@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from svc.auth.session_cookie import COOKIE, HOST_COOKIE, SHOWN_ID, cookie_id
-from svc.auth.users import User, UserDirectory
+from svc.auth.users import User, UserDirectory, check_no_key
 from svc.auth.verifier import Verifier
 from svc.auth.writes import MUST_EXIST, write
 from svc.clock import AHEAD, Clock
@@ -157,6 +157,7 @@ class Sessions:
 
     async def begin(self, request: Request, user: User) -> None:
         """Begin a session of this user with the properties of the one before, under a new id, so that it cannot have been planted (session fixation)."""
+        check_no_key(user, "sessions")
         session = request.session
         if not isinstance(session, Session):
             raise ClientError("No session for login")
@@ -187,6 +188,7 @@ class Sessions:
             user = properties["user"]
             if not isinstance(user, User):
                 user = self._directory.get_user(user) if isinstance(user, str) else None
+            check_no_key(user, "sessions")
             if user is not None:
                 properties["user"] = user.username
             properties[SESSION_LOGIN] = None if user is None else user.login_id

@@ -10,7 +10,7 @@ are kept: a further one is refused if its network has most of them, else it repl
 A verified credential is remembered with the stored hash it matched. When any user or role changes, it is not forgotten but compared with the store
 again: the same hash means the same password, and only the rights are read again. Thus a change takes effect with the next request, and one changed
 user among thousands does not make all others pay for a password hash. Tokens are remembered here too: for them the user has to be there and active,
-and still the account that they were made for.
+and still the account that they were made for; and API keys, which have to be there still.
 """
 
 from __future__ import annotations
@@ -380,7 +380,8 @@ class Verifier:
                 self._delays.failed(attempt)
 
     def _refresh(self, verified: VerifiedCredential) -> bool:
-        user = self.directory.get_user(verified.username)
+        is_key = verified.user.key is not None
+        user = self.directory.current(verified.user) if is_key else self.directory.get_user(verified.username)
         if user is None or not user.active:
             return False
         if verified.token is not None and not user.admits_token(*verified.token):

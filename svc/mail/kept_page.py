@@ -82,7 +82,7 @@ class KeptMails:
         wants_page = "text/html" in request.block.fields.get("accept", "")
         row = asked.get("id", [""])[0]
         if not row:
-            mails = list(islice(self._mails(), MOST))
+            mails = list(self._mails())
             return self._page(request, "mails.html", "Mails", mails=mails) if wants_page else _json(mails)
         shown, mail = self._find(row)
         if asked.get("part") == ["html"]:
@@ -95,10 +95,10 @@ class KeptMails:
         return self._page(request, "mail.html", mail.subject, mail=shown, parts=parts, has_html=mail.html is not None)
 
     def _mails(self) -> Iterator[dict[str, Any]]:
-        for record in self._outbox.iter_with(KEPT, newest_first=True):
+        for row in [record["id"] for record in islice(self._outbox.iter_with(KEPT, newest_first=True), MOST)]:
             try:
-                yield _shown(record, self._outbox.mail_of(record))
-            except SealBroken:
+                yield self._find(row)[0]
+            except NotFound:
                 continue
 
     def _find(self, row: str) -> tuple[dict[str, Any], OutgoingMail]:

@@ -13,7 +13,7 @@ A mail is a row of `system.svc_mail`, written in the transaction that causes it:
     application  whose code asked for it, "" for svc
     template     that it was made from, "" without one
     to           the address; `recipient`: the same in lower case, by which mails to one address are counted
-    body         subject, text and HTML as JSON, sealed (`sealing`); null when the mail was sent
+    body         subject, text and HTML as JSON, compressed (Zstandard) and sealed (`sealing`); null when the mail was sent
     status       as above
     created      when it was added; `due`: when it is tried next, null if it is not; `ended`: when it was sent or given up; `retried`: since when it
                  is tried once more. All ms since the epoch
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from zstandard import ZstdCompressor, ZstdDecompressor
 
 from svc.auth.writes import write
 from svc.clock import Clock
@@ -35,7 +36,7 @@ from svc.errors import ClientError, Overloaded, PreconditionFailed, Problem
 from svc.mail.sealing import Seal, SealBroken
 from svc.store.system import MAIL_TABLE, SYSTEM
 from svc.store.values.keys import index_key
-from svc.store.values.records import decode
+from svc.store.values.records import decode, projection
 
 if TYPE_CHECKING:
     from svc.store import Store, Table, Transaction
@@ -46,12 +47,22 @@ WAITING, SENT, GIVEN_UP, KEPT = "waiting", "sent", "given_up", "kept"
 MAX_SUBJECT = 500  # characters
 MAX_BODY = 1 << 20  # bytes of text and HTML together
 MAX_ROWS = 100_000  # in the table; further mails are refused
+MAX_BYTES = 1 << 30  # of the table; the same
+MOST_RECENT = 10_000  # recipients that are remembered
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 SENT_MS = HOUR_MS  # that rows of sent mails stay, so that those to one address can be counted
 GIVEN_UP_MS = 30 * DAY_MS
 KEPT_MS = DAY_MS  # of `svc dev`
+SHOWN = (
+    "id", "message_id", "application", "template", "to", "status", "created", "due", "attempts", "ended", "retried", "error",
+)  # fmt: skip
+"""What can be read of a row without its texts."""
 MAX_ERROR = 1000  # characters of what a server has said
+
+
+_shown = projection(SHOWN, default=None)
+_created = projection(("created",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,7 @@ class Outbox:
         self._clock = clock
         self._domain = domain
         self._is_sent = is_sent
+        self._recent: dict[str, float] = {}  # recipient -> when a mail to it was added here last, monotonic; the latest last
 
     @property
     def table(self) -> Table:
@@ -98,7 +110,8 @@ class Outbox:
         if len(body) > MAX_BODY:
             raise ClientError(f"A mail has {MAX_BODY} bytes at most, its text and HTML together", 413)
         table = self.table
-        if table.entry_count(table.database.snapshot()) >= MAX_ROWS:
+        snapshot = table.database.snapshot()
+        if table.entry_count(snapshot) >= MAX_ROWS or table.size(snapshot) >= MAX_BYTES:
             raise Overloaded("Too many mails wait to be sent")
         row, now = self._store.uuids.new(), self.now_ms()
         message_id = f"<{row}@{self._domain}>"
@@ -109,7 +122,7 @@ class Outbox:
             "template": template,
             "to": to,
             "recipient": to.lower(),
-            "body": self._seal.close(body, row),
+            "body": self._seal.close(ZstdCompressor().compress(body), row),
             "status": WAITING if self._is_sent else KEPT,
             "created": now,
             "due": now if self._is_sent else None,
@@ -125,22 +138,35 @@ class Outbox:
         return self._store.begin(user)
 
     def check_rate(self, address: str, most: int, transaction: Transaction) -> None:
-        """Raise Problem 429 `TOO_MANY_MAILS` if `most` mails to an address were added within an hour, those of this transaction among them."""
-        table, txn = self.table, self.table.database.snapshot()
-        recipient = checked_address(address).lower()
-        found = sum(record.get("recipient") == recipient for record in transaction.records_for(table))
-        key, since = index_key(recipient), self.now_ms() - HOUR_MS
-        if found >= most:
+        """Raise Problem 429 `TOO_MANY_MAILS` if `most` mails to an address were added within an hour, those of this transaction among them. Where others
+        may be added at the same time, the transaction finds out when it is applied."""
+        recipient, table = checked_address(address).lower(), self.table
+        own = _count_own(transaction, table, recipient)
+        if own + self._count(recipient, most, table.database.snapshot()) >= most:
             raise _too_many(most)
+        now = self._clock.monotonic()
+        before = self._recent.pop(recipient, None)
+        self._recent[recipient] = now
+        if len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+        if before is not None and now - before < HOUR_MS / 1000:
+
+            def check(txn: Txn) -> None:
+                if _count_own(transaction, table, recipient) + self._count(recipient, most, txn) > most:
+                    raise _too_many(most)
+
+            transaction.recheck(0, table.database, check)
+
+    def _count(self, recipient: str, most: int, txn: Txn) -> int:
+        """How many mails to a recipient were added within an hour; no more than `most` are counted."""
+        table, key, since, found = self.table, index_key(recipient), self.now_ms() - HOUR_MS, 0
         for _, stored in table.indexes["recipient"].scan(txn, key, key + b"\0", reverse=True):  # newest first: ids grow with time
             raw = table.get_by(stored, txn)
-            if raw is None:
-                continue
-            if decode(raw)["created"] < since:
-                break
-            found += 1
-            if found >= most:
-                raise _too_many(most)
+            if raw is not None:
+                if _created(raw)[0] < since or found == most:
+                    break
+                found += 1
+        return found
 
     # --- what becomes of a mail: on the disk when these return; they raise the Problem that prevents it -------------------------------------
 
@@ -215,18 +241,17 @@ class Outbox:
         sealed = record.get("body")
         if not isinstance(sealed, bytes):
             raise SealBroken
-        body = msgspec.json.decode(self._seal.open(sealed, record["id"]))
+        body = msgspec.json.decode(ZstdDecompressor().decompress(self._seal.open(sealed, record["id"])))
         return OutgoingMail(record["to"], body["subject"], body["text"], body["html"])
 
-    def iter_with(self, status: str, txn: Txn | None = None, *, newest_first: bool = False) -> Iterator[dict[str, Any]]:
-        """The rows of this status, oldest first."""
+    def iter_with(self, status: str, *, newest_first: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows of this status without their texts, oldest first: as of now, and within the turn."""
         table = self.table
-        txn = table.database.snapshot() if txn is None else txn
-        key = index_key(status)
+        txn, key = table.database.snapshot(), index_key(status)
         for _, stored in table.indexes["status"].scan(txn, key, key + b"\0", reverse=newest_first):
             raw = table.get_by(stored, txn)
             if raw is not None:
-                yield decode(raw)
+                yield dict(zip(SHOWN, _shown(raw), strict=True))
 
 
 def checked_address(address: object) -> str:
@@ -235,6 +260,10 @@ def checked_address(address: object) -> str:
         return parse_address(address)
     except ValueError as error:
         raise ClientError(f"The address {error}", code="BAD_ADDRESS") from None
+
+
+def _count_own(transaction: Transaction, table: Table, recipient: str) -> int:
+    return sum(record.get("recipient") == recipient for record in transaction.records_for(table))
 
 
 def _too_many(most: int) -> Problem:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from svc.auth.token_keys import SHARED_DIRECTORY
 from svc.config import Config
 from svc.errors import ConfigError
-from svc.mail.outbox import Outbox
+from svc.mail.outbox import KEPT, Outbox, OutgoingMail
 from svc.mail.sealing import Seal
 from svc.reactor import Reactor
 from svc.store import Store
@@ -42,6 +42,7 @@ class MailService:
         self.hourly_limit = 20 if settings is None else settings.hourly_limit
         self.mailbox = NOBODY if settings is None or settings.sender is None else settings.sender
         self.sender: Sender | None = None
+        self._compiled: set[tuple[str, tuple[Path | None, ...]]] = set()  # as many as there are templates
         try:
             seal = Seal.from_directory(config.storage.path / SHARED_DIRECTORY)  # where all find it who have the rows
         except (OSError, ValueError) as error:
@@ -71,6 +72,11 @@ class MailService:
             if self._executor is not None:
                 self._executor.shutdown(wait=False, cancel_futures=True)
 
+    def kept(self) -> list[OutgoingMail]:
+        """The mails that were kept instead of sent, oldest first."""
+        rows = [self.outbox.record(shown["id"]) for shown in self.outbox.iter_with(KEPT)]
+        return [self.outbox.mail_of(row) for row in rows if row is not None]
+
     async def retry(self, rows: Sequence[str]) -> list[str]:
         """Try mails again now. Returns the ids of those that wait, or were given up. Raises the Problem that prevents it."""
         retried = [row for row in dict.fromkeys(rows) if await self.outbox.retry(row)]
@@ -80,7 +86,9 @@ class MailService:
 
     async def render(self, template: str, values: Mapping[str, object], *directories: Path | None) -> RenderedMail:
         """As `templates.render`. Jinja is imported, and a template compiled, on a helper thread: that takes up to a tenth of a second."""
-        await self._reactor.loop.run_in_executor(self._reactor.executor, _compile, template, directories)
+        if (template, directories) not in self._compiled:
+            await self._reactor.loop.run_in_executor(self._reactor.executor, _compile, template, directories)
+            self._compiled.add((template, directories))
         from svc.mail.templates import render
 
         return render(template, values, *directories)

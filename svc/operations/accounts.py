@@ -83,7 +83,7 @@ def own_login(call: Call, username: str) -> tuple[str | None, str | None]:
     """Ids of the session or of the token by which this user makes the call: it outlives the change of the own password. (None, None) for another
     user's, and for what was sent with the password itself or a certificate."""
     request, caller = call.request, call.caller
-    if request is None or caller is None or caller.username != username or call.user is not caller:
+    if request is None or caller is None or caller.username != username or call.user is not caller or caller.key is not None:
         return None, None
     scheme, _, token = request.block.fields.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":

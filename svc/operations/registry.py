@@ -21,6 +21,7 @@ MODULES = (
     "roles",
     "grants",
     "tokens",
+    "api_keys",
     "configuration",
     "system",
     "status",

@@ -20,6 +20,7 @@ from svc.operations.accounts import (
     forgetting_initial_password,
     own_login,
 )
+from svc.operations.api_keys import remove_keys_of
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
@@ -216,6 +217,8 @@ async def alter_user(call: Call) -> Any:
         if session_id is not None:
             sessions = users.database.tables[SESSION_TABLE]
             transaction.update(sessions, session_id, {SESSION_LOGIN: login_id_of({**record, **changes})})
+        if active is False:
+            remove_keys_of(call, transaction, txn, username)
         return lambda: {
             "message": "updated 1 of 1 records",
             "new_attributes": [],
@@ -264,6 +267,7 @@ async def drop_user(call: Call) -> Any:
     def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
         check(txn)
         transaction.delete(users, username)
+        remove_keys_of(call, transaction, txn, username)
         if record is not None:
             transaction.delete(record, username)
         return lambda: f"{username} successfully deleted"
@@ -403,7 +407,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=drop_user,
         fields=(_USERNAME, REPLICATED, IMPERSONATE),
         returns="A message.",
-        notes=f"The user's sessions and tokens end, and the record of its account, if it has one, is removed with it. {_LAST}",
+        notes=f"The user's sessions, tokens and API keys end, and the record of its account, if it has one, is removed with it. {_LAST}",
         example={"username": "ann"},
         example_answer={"message": "ann successfully deleted"},
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,13 @@ def test_no_more_than_twenty_an_hour_to_one_address(client: httpx.Client, mails:
     assert codes == [200] * 20 + [429]
     assert order(client, "x", "OFTEN@example.org").json()["code"] == "TOO_MANY_MAILS"
     assert len(wait_for_mail(mails, "often@example.org", 20)) == 20
+
+
+def test_nor_at_the_same_time(client: httpx.Client, mails: MailServer) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        codes = Counter(pool.map(lambda number: order(client, f"c{number}", "burst@example.org").status_code, range(60)))
+    assert codes == {200: 20, 429: 40}
+    assert len(wait_for_mail(mails, "burst@example.org", 20)) == 20
 
 
 def test_defects_of_an_application(client: httpx.Client) -> None:

@@ -45,7 +45,7 @@ NEW_RIGHTS = "What may be read has changed"
 
 
 class Users(Protocol):
-    def get_user(self, username: str) -> User | None: ...
+    def current(self, user: User) -> User | None: ...
 
     def refresh(self) -> None:
         """Read what other processes have changed."""
@@ -364,8 +364,8 @@ class LiveQueries:
         subscription.rights_generation = self.rights_generation
         user = subscription.user
         if user is not None and self._users is not None:
-            current = self._users.get_user(user.username)
-            if current is None or not current.active or current.login_id != user.login_id:
+            current = self._users.current(user)
+            if current is None:
                 subscription.finish(EndReason.NO_LOGIN)  # the user is gone, or its logins have ended
                 return
             subscription.user = current

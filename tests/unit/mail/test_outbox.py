@@ -58,8 +58,10 @@ def test_a_row_is_part_of_the_transaction(store: Store, outbox: Outbox) -> None:
         0,
     )
     assert row["due"] == row["created"] == outbox.now_ms()
-    assert outbox.mail_of(row) == MAIL
-    assert outbox.record(row["id"]) == row and outbox.record("other") is None
+    assert "body" not in row
+    record = outbox.record(row["id"])
+    assert record is not None and record.items() >= {name: value for name, value in row.items() if value is not None}.items()
+    assert outbox.mail_of(record) == MAIL and outbox.record("other") is None
 
 
 def test_nothing_on_the_disk_has_the_texts(store: Store, outbox: Outbox, tmp_path: Path) -> None:
@@ -69,7 +71,9 @@ def test_nothing_on_the_disk_has_the_texts(store: Store, outbox: Outbox, tmp_pat
 
 def test_texts_are_bound_to_their_row_and_key(store: Store, outbox: Outbox, clock: FakeClock) -> None:
     add(store, outbox)
-    (row,) = outbox.iter_with(WAITING)
+    (shown,) = outbox.iter_with(WAITING)
+    row = outbox.record(shown["id"])
+    assert row is not None
     for broken in (row | {"id": "other"}, row | {"body": None}, row | {"body": b"short"}):
         with pytest.raises(SealBroken):
             outbox.mail_of(broken)
@@ -101,6 +105,12 @@ def test_what_is_no_subject_is_refused(store: Store, outbox: Outbox, subject: st
     assert raised.value.code == "BAD_SUBJECT"
 
 
+def test_what_cannot_be_sent_is_refused(store: Store, outbox: Outbox) -> None:
+    with pytest.raises(ClientError) as raised:
+        outbox.add(OutgoingMail("ann@example.org", "", "\ud800"), store.begin())
+    assert (raised.value.status_code, raised.value.code) == (400, "BAD_MAIL")
+
+
 def test_a_large_mail_is_refused(store: Store, outbox: Outbox) -> None:
     with pytest.raises(ClientError) as raised:
         outbox.add(OutgoingMail("ann@example.org", "", "x" * (MAX_BODY // 2), "y" * (MAX_BODY // 2)), store.begin())
@@ -111,6 +121,11 @@ def test_a_full_outbox_refuses(store: Store, outbox: Outbox, monkeypatch: pytest
     monkeypatch.setattr(module, "MAX_ROWS", 2)
     add(store, outbox)
     add(store, outbox)
+    with pytest.raises(Overloaded):
+        outbox.add(MAIL, store.begin())
+    monkeypatch.setattr(module, "MAX_ROWS", 3)
+    outbox.add(MAIL, store.begin())
+    monkeypatch.setattr(module, "MAX_BYTES", 4096)
     with pytest.raises(Overloaded):
         outbox.add(MAIL, store.begin())
 
@@ -134,6 +149,28 @@ def test_mails_of_the_same_transaction_are_counted(store: Store, outbox: Outbox)
         outbox.add(MAIL, transaction)
     with pytest.raises(Problem):
         outbox.check_rate("ann@example.org", 2, transaction)
+
+
+def test_mails_that_are_added_at_the_same_time_are_counted(store: Store, outbox: Outbox) -> None:
+    transactions = [store.begin() for _ in range(4)]
+    for transaction in transactions:
+        outbox.check_rate("ann@example.org", 2, transaction)
+        outbox.add(MAIL, transaction)
+    for transaction in transactions[:2]:
+        transaction.apply()
+    for transaction in transactions[2:]:
+        with pytest.raises(Problem) as raised:
+            transaction.apply()
+        assert raised.value.code == "TOO_MANY_MAILS"
+    store.commit_turn()
+    assert len(list(outbox.iter_with(WAITING))) == 2
+
+
+def test_few_recipients_are_remembered(store: Store, outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_RECENT", 3)
+    for number in range(10):
+        outbox.check_rate(f"{number}@example.org", 2, store.begin())
+    assert list(outbox._recent) == ["7@example.org", "8@example.org", "9@example.org"]
 
 
 def test_what_a_transaction_says_of_other_records_does_not_expire_a_mail(store: Store, outbox: Outbox, clock: FakeClock) -> None:

@@ -76,6 +76,7 @@ def test_the_example_is_taken(node: OperationsNode, row) -> None:  # type: ignor
         "delete_ssh_key": ("add_ssh_key", None),
         "get_ssh_known_hosts": None,
         "remove_node": ("add_node", None),
+        "revoke_key": ("create_key", None),
     }.get(row.name)
     if prepared is not None:
         name, fields = prepared
