@@ -90,7 +90,7 @@ class Finder:
         self._state = state
         self._txn = state.source.txn(view.table)
         self._count = count
-        self.seen = SeenRecords(state.source.row_filter(view), self._txn) if view.is_narrowed else None
+        self.seen = SeenRecords(state.source.row_filter(view), self._txn, count) if view.is_narrowed else None
 
     def find(self, run: PlanRun, args: Sequence[Any]) -> Iterator[Found]:
         """`args`: of the cursor."""
