@@ -204,6 +204,12 @@ def test_plans_do_not_tell_how_many_records_there_are(read_only: Scene) -> None:
     assert [plan for plan in told if "about" in plan] == []
 
 
+def test_a_rule_that_always_holds_narrows_nothing(read_only: Scene) -> None:
+    moderator = read_only.user("ann", "moderator")
+    plan = read_only.full.ask("SELECT COUNT(*) FROM rules.Issue", user=moderator, explain=True)["plan"]
+    assert plan == read_only.full.ask("SELECT COUNT(*) FROM rules.Issue", explain=True)["plan"] and "count of records" in plan
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     scene = Scene(tmp_path_factory.mktemp("large"), 3000)
@@ -217,6 +223,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     [
         "SELECT * FROM rules.Issue",  # on a thread: more rows than a turn takes
         "SELECT id FROM rules.Issue ORDER BY points DESC, id",
+        "SELECT id FROM rules.Issue ORDER BY id",
+        "SELECT id FROM rules.Issue ORDER BY id DESC",
         "SELECT a.id, b.id FROM rules.Issue a JOIN rules.Issue b ON b.id = a.id",
         "SELECT i.id, p.id FROM rules.Issue i LEFT JOIN rules.Project p ON p.id = i.projectId",
     ],
