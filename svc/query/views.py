@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from svc.auth.roles import Role, RowConditions, role_of, row_conditions
+from svc.auth.roles import Role, RowConditions, narrowing_role, row_conditions
 from svc.auth.users import User
 from svc.errors import QueryError
 from svc.query.functions import Filter, filter_of
@@ -104,9 +104,7 @@ def view_of(user: User | None, table: AnyTable, also: str | None = None) -> AnyT
     database = table.database
     role = None if user is None else user.role
     if role is None:
-        role = role_of(user, table)
-        if role is None:
-            return table
+        role = narrowing_role(user, table)
     if role.super_user or not role.is_narrowed(database):
         return table
     view = database_view(user, role, database)
@@ -153,6 +151,12 @@ class DatabaseView:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.database, name)
+
+    def prepare(self) -> None:
+        """Make all that reading needs of the caller, which is read on the loop: from now on other threads may read, too."""
+        for name in self.rules.tables:
+            if name in self.database.tables:
+                self.tables[name].prepare()
 
     def table(self, table: Table, actions: tuple[str, ...] = READ) -> TableView:
         """`actions`: those whose rules are conditions of its queries."""
@@ -240,10 +244,15 @@ class TableView:
 
     def holds(self, action: str, stored: bytes, raw: bytes, txn: Any) -> bool:
         """Whether the rule about an action holds for a record, as the transaction `txn` sees what it refers to."""
+        test = self.test_of(action)
+        return test if isinstance(test, bool) else bool(test([(stored, raw)], Lookups(txn)))
+
+    def test_of(self, action: str) -> Filter | bool:
+        """The test of the rule about an action, as `node`."""
         test = self._tests.get(action)
         if test is None:
             test = self._tests[action] = self.compiled(self.node(action))
-        return test if isinstance(test, bool) else bool(test([(stored, raw)], Lookups(txn)))
+        return test
 
     def test(self, node: FilterNode | bool, stored: bytes, raw: bytes, txn: Any) -> bool:
         """Whether a condition holds for a record, as `holds`."""
@@ -296,6 +305,11 @@ class RelatedView(TableView):
         if database.rules.of(table.name, "read") is not None:
             self.get_by, self.get_many, self.get_many_plain = self._get_by, self._get_many, self._get_many_plain
             self.scan, self.expired = self._scan, self._expired
+
+    def prepare(self) -> None:
+        """See `DatabaseView.prepare`."""
+        if self._may_see is None:
+            self._may_see = self.compiled(self.node("read"))
 
     def _seen(self, pairs: list[Pair], txn: Any) -> list[Pair]:
         test = self._may_see

@@ -349,25 +349,15 @@ class Hub:
     def recheck(self) -> None:
         """End the subscriptions of users who may not read any more, and give the others the view that they may have now."""
         self._generation = self._users.generation
-        users: dict[str, User | None] = {}
         for followed in list(self._followed.values()):
-            self._recheck_database(followed, users)
+            self._recheck_database(followed)
         self._to_recheck = deque(self._watches)
         self._recheck_watches()
 
-    def _recheck_database(self, followed: FollowedDatabase, users: dict[str, User | None] | None = None) -> None:
-        users = {} if users is None else users
+    def _recheck_database(self, followed: FollowedDatabase) -> None:
         for subscription in list(followed.subscriptions):
             if subscription.request.check_rights or subscription.request.check_rows:
-                self._recheck_one(followed, subscription, users)
-
-    def _current_user(self, user: User, users: dict[str, User | None]) -> User | None:
-        """A user as it is now; None if it is gone, or its logins have ended."""
-        name = user.username
-        if name not in users:
-            users[name] = self._users.get_user(name)
-        found = users[name]
-        return None if found is None or not found.active or found.login_id != user.login_id else found.with_claims_of(user)
+                self._recheck_one(followed, subscription)
 
     @property
     def generation(self) -> int:
@@ -388,14 +378,14 @@ class Hub:
         if not self._followed and not self._watches:
             self._stop_watching()
 
-    def _recheck_watch(self, watch: RightsWatch, users: dict[str, User | None] | None = None) -> None:
+    def _recheck_watch(self, watch: RightsWatch) -> None:
         if watch.is_over or watch.has_ended():
             self.unwatch(watch)
             return
         if watch.is_asking:  # when the answer is there, it is asked for once more
             return
         generation = watch.generation = self._users.generation
-        user = None if watch.user is None else self._current_user(watch.user, {} if users is None else users)
+        user = None if watch.user is None else self._users.current(watch.user)
         if user is None and watch.user is not None:
             watch.finish(EndReason.NO_LOGIN)
             self.unwatch(watch)
@@ -418,9 +408,8 @@ class Hub:
     def _recheck_watches(self) -> None:
         """Ask code of applications, for the length of a slice; the rest in the next turn."""
         end = self.now() + SLICE
-        users: dict[str, User | None] = {}
         while self._to_recheck:
-            self._recheck_watch(self._to_recheck.popleft(), users)
+            self._recheck_watch(self._to_recheck.popleft())
             if self._to_recheck and self.now() >= end:
                 if not self._recheck_scheduled:
                     self._recheck_scheduled = True
@@ -431,9 +420,9 @@ class Hub:
         self._recheck_scheduled = False
         self._recheck_watches()
 
-    def _recheck_one(self, followed: FollowedDatabase, subscription: Subscription, users: dict[str, User | None]) -> None:
+    def _recheck_one(self, followed: FollowedDatabase, subscription: Subscription) -> None:
         request = subscription.request
-        user = None if request.user is None else self._current_user(request.user, users)
+        user = None if request.user is None else self._users.current(request.user)
         if user is None and request.user is not None:
             if request.check_rights:
                 subscription.finish(EndReason.NO_LOGIN)

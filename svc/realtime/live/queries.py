@@ -47,7 +47,7 @@ NEW_RIGHTS = "What may be read has changed"
 
 
 class Users(Protocol):
-    def get_user(self, username: str) -> User | None: ...
+    def current(self, user: User) -> User | None: ...
 
     def refresh(self) -> None:
         """Read what other processes have changed."""
@@ -385,9 +385,9 @@ class LiveQueries:
         subscription.rights_generation = self.rights_generation
         user = subscription.user
         if user is not None and self._users is not None:
-            current = self._users.get_user(user.username)
-            if current is not None and current.active and current.login_id == user.login_id:
-                subscription.user = current.with_claims_of(user)
+            current = self._users.current(user)
+            if current is not None:
+                subscription.user = current
             elif subscription.checks_rights:
                 subscription.finish(EndReason.NO_LOGIN)  # the user is gone, or its logins have ended
                 return
