@@ -59,8 +59,8 @@ class Sender:
             found = self._directory.current(user)
             if found is None:
                 raise AccessViolation(None)
-            self._user, self._generation = found.with_claims_of(user), self._directory.generation
-            return self._user
+            self._user, self._generation = found, self._directory.generation
+            return found
         return user
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from svc.auth.roles import Role, role_of
+from svc.auth.roles import Role, narrowing_role
 from svc.auth.users import User
 from svc.query.tables import AnyTable
 from svc.query.viewer import Viewer, account_tables, names_account
@@ -110,8 +110,8 @@ def _values(user: User | None, role: Role, table: Table, names: Collection[str])
 def viewpoint_of(user: User | None, table: Table, *, follows: bool) -> Viewpoint | None:
     """Whose eyes a subscriber sees `table` with; None: all of its records, as they are. `follows`: rules about other tables count too, for relationships may
     lead there."""
-    role = role_of(user, table)
-    if role is None or role.super_user or not role.is_narrowed(table.database):
+    role = narrowing_role(user, table)
+    if role.super_user or not role.is_narrowed(table.database):
         return None
     viewpoint = Viewpoint(user, role, table)
     if viewpoint.rules.of(table.name, "read") is None and not follows:

@@ -81,8 +81,9 @@ class FakeUsers:
     def __init__(self) -> None:
         self.users: dict[str, User] = {}
 
-    def get_user(self, username: str) -> User | None:
-        return self.users.get(username)
+    def current(self, user: User) -> User | None:
+        found = self.users.get(user.username)
+        return None if found is None else found.with_claims_of(user)
 
     def refresh(self) -> None:
         pass
