@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import svc.testing
+from svc.api.context import Context, entered
 from svc.errors import AccessViolation, ClientError, NotFound, RowNotAllowed
 from svc.testing.application import Application
 from tests.support import issues
@@ -526,3 +527,21 @@ def test_a_source_hears_of_nothing_that_a_rule_is_against(cached: Application, i
     assert cached.put("/Cached/new", {"owner": "ann"}, user="ann").status == 204
     assert heard[-2:] == [("put", "c2"), ("put", "new")]
     assert cached.delete("/Cached/c0", user="ann").status == 204
+
+
+async def _asked(tables: Any, context: Context) -> Any:
+    with entered(context):
+        found = [each.id async for each in tables.Issue.search({"check_permission": True})]
+        get = [each.id async for each in tables.Issue.get({"limit": 100, "check_permission": True})]
+        context.state.authorize = True
+        return found, get, [each.id async for each in tables.Issue.search()], await tables.Issue.get("i02"), await tables.Issue.get("i00")
+
+
+def test_code_that_asks_for_rights_is_narrowed(app: Application) -> None:
+    tables = app.instance.interface.tables
+    user = app.instance.server.accounts.directory.get_user("ann")
+    found, get, searched, hidden, shown = app.run(_asked(tables, Context(user)))
+    assert sorted(found) == sorted(get) == sorted(searched) == seen("ann")
+    assert hidden is None and shown.id == "i00"
+    nobody = Context(app.instance.server.accounts.directory.get_user("eve"))
+    assert sorted(app.run(_asked(tables, nobody))[0]) == seen("eve")
