@@ -18,6 +18,7 @@ from svc.api.as_user import TableAsUser
 from svc.api.context import Context
 from svc.api.instances import Instance
 from svc.api.interface import Databases, Tables
+from svc.api.mail import Mail
 from svc.api.mqtt import MqttEvents, MqttServer
 from svc.api.records import Record
 from svc.api.registry import ResourceRegistry
@@ -48,6 +49,7 @@ exactly what they do.
 OF_INSTANCE = {
     "transaction": "Several writes that are one: `await transaction(function)`, or `async with transaction() as txn`.",
     "sql": "Statements in SQL over all tables: `await sql(text, parameters)`.",
+    "mail": "Mails from the templates of the application: `await mail.send(to, template, **values)`.",
     "tables": "The tables of the default database.",
     "databases": "All databases, by name.",
     "auth": "`await auth(username, password=None)`: the user of that name, None if there is none; with a password only if it is theirs, else ClientError 401.",
@@ -97,8 +99,8 @@ SECTIONS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
     "Answers and errors": (("Response", "Abort", "ClientError", "ServerError", "AccessViolation", "ValidationError"), ()),
     "Files": (("Blob", "create_blob"), ()),
     "The server": (
-        ("server", "auth", "content_types", "contentTypes", "logger", "config", "run_in_thread", "is_main_thread", "worker_index"),
-        (Server, ServerReplication, MqttServer, MqttEvents, MqttSession, MqttSocket, ContentTypes, Logger),
+        ("server", "auth", "content_types", "contentTypes", "logger", "config", "mail", "run_in_thread", "is_main_thread", "worker_index"),
+        (Server, ServerReplication, MqttServer, MqttEvents, MqttSession, MqttSocket, Mail, ContentTypes, Logger),
     ),
 }
 
@@ -122,6 +124,7 @@ TITLES: dict[type, str] = {
     MqttEvents: "`server.mqtt.events`",
     MqttSession: "Sessions of MQTT",
     MqttSocket: "Connections of MQTT",
+    Mail: "`mail`",
     ContentTypes: "`content_types`",
     Logger: "`logger`",
     RecordCount: "Counts",

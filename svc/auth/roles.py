@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import AccessViolation, NamedTable, Problem
 from svc.store.schema import Allow, TableDefinition
-from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
+from svc.store.system import ROLE_TABLE, SECRETS, SYSTEM, USER_TABLE
 from svc.store.values.records import decode
 
 if TYPE_CHECKING:
@@ -450,16 +450,21 @@ def _attribute_rights(listed: Any, definition: TableDefinition, table: Attribute
 
 def _system_rights(definition: TableDefinition) -> TableRights:
     """A super user's rights on a table of the system database (rule 8)."""
+    secrets = SECRETS.get(definition.name)
     if definition.name not in WRITABLE_SYSTEM_TABLES:
-        return _READ_ONLY
-    if definition.name != USER_TABLE:
+        return (
+            _READ_ONLY
+            if secrets is None
+            else TableRights(read=True, readable=frozenset(each.name for each in definition.attributes) - secrets)
+        )
+    if secrets is None:
         return ALL_RIGHTS
     # Secrets can be neither read nor, as clear text, written: passwords are set where they are hashed.
     attributes = {
-        attribute.name: AttributeRights() if attribute.name in USER_SECRETS else AttributeRights(True, True, True)
+        attribute.name: AttributeRights() if attribute.name in secrets else AttributeRights(True, True, True)
         for attribute in definition.attributes
     }
-    return TableRights(True, True, True, True, attributes, readable=frozenset(attributes) - USER_SECRETS, managed=_managed(definition))
+    return TableRights(True, True, True, True, attributes, readable=frozenset(attributes) - secrets, managed=_managed(definition))
 
 
 def _managed(definition: TableDefinition) -> frozenset[str]:

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from svc.auth.token_keys import RSA_BITS, TokenKeys, keys_directory
-from svc.auth.users import User, UserDirectory
+from svc.auth.users import User, UserDirectory, check_no_key
 from svc.auth.writes import store_user_changes
 from svc.clock import Clock
 from svc.config import Config
@@ -107,8 +107,10 @@ class Tokens:
     ) -> dict[str, str]:
         """A pair of tokens; an earlier refresh token of the user is worth nothing any more. It is on the disk when this returns.
 
-        `expires_in`: life of the operation token, seconds or text such as `12h`. Raises Problem: 400 for a bad one, 500 without keys.
+        `expires_in`: life of the operation token, seconds or text such as `12h`. Raises Problem: 400 for a bad one, 403 if
+        an API key asks, 500 without keys.
         """
+        check_no_key(user, "tokens")
         life = self._operation_life if expires_in is None else read_life(expires_in)
         extra = {name: value for name, value in (("role", role), ("claims", claims)) if value is not None}
         operation_token, refresh_token = await self._on_helper(

@@ -247,6 +247,19 @@ COMMANDS = (
         flags=("insecure", "json"),
     ),
     Command(
+        "key",
+        "svc key create NAME | list | revoke NAME",
+        "Make an API key for a program, list them, or revoke one.",
+        _of("svc.cli.keys", "key_command"),
+        "svc key create NAME role=R expires=90d    a key with a role of its own; without expires= it counts until it is revoked\n"
+        "svc key create NAME user=U                with the rights of a user; it ends with the user\n"
+        "svc key list                              name, prefix, role or user, when it expires, when it was used last\n"
+        "svc key revoke NAME                       or its prefix, svc_ and ten letters or digits. What it has opened ends at once\n\n"
+        "The key is shown once, and stored as a hash. It is sent as Authorization: Bearer KEY. target=URL: at another server, as for operations.",
+        flags=("insecure", "json"),
+        choices=("create", "list", "revoke"),
+    ),
+    Command(
         "backup",
         "svc backup all | restore DIRECTORY",
         "Back up the whole installation into a new directory, or make it again from one.",

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from svc.auth.tokens import read_life
-from svc.auth.users import User
+from svc.auth.users import User, check_no_key
 from svc.errors import AccessViolation, ClientError, Problem
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
@@ -48,6 +48,7 @@ async def _who(call: Call) -> User:
     if username is None and password is None:
         if call.caller is None:
             raise AccessViolation(None)
+        check_no_key(call.caller, "tokens")
         return _stored(call, call.caller.username)
     if password is None and username is not None and call.request is None and call.body.get("bypass_auth") is True:
         return _stored(call, username)

@@ -940,6 +940,17 @@ class StatementCall(Coroutine[Any, Any, Any]):
     def close(self) -> None: ...
     def __aiter__(self) -> AsyncIterator[dict[str, Any]]: ...
 
+class Mail:
+    """Mails from the templates of the application, in its directory `mails`: `welcome.txt`, whose first line is `Subject: ...`, and if there is one
+    `welcome.html`.
+    """
+    async def send(self, to: str, template: str, /, **values: object) -> str:
+        """Send a mail to the address `to`, made from the template of the name `template` with these values. Returns its Message-ID.
+
+        Within a transaction it is part of that: the mail is sent when it is committed, and not at all if it is undone. Elsewhere it is in the outbox, on
+        disk, when this returns. It is sent afterwards, and again until the server takes it, for a day at most.
+        """
+
 class SqlFunction:
     """`await sql(text, parameters)` runs a statement: the rows of a query as a list of dicts with Python values, or what another statement has done, such as
     `{"message": "updated 4 of 4 records", ...}`. `parameters`: a list for `?`, a mapping for `:name`. `async for row in sql(...)` reads any number of rows, one

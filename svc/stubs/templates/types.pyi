@@ -626,6 +626,9 @@ class StatementCall(Coroutine[Any, Any, Any]):
     def close(self) -> None: ...
     def __aiter__(self) -> AsyncIterator[dict[str, Any]]: ...
 
+class Mail:
+    """svc.api.mail.Mail: send"""
+
 class SqlFunction:
     """svc.api.statements.SqlFunction: __call__"""
 

@@ -1,7 +1,7 @@
 """Code that is right: no checker has anything to say about it, and it runs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from svc import (
     get_user,
     is_main_thread,
     logger,
+    mail,
     resources,
     run_in_thread,
     server,
@@ -235,6 +236,8 @@ async def others() -> None:
     current = get_user()
     print(user, None if current is None else current.username, config.get("x"), worker_index, is_main_thread, get_context(), resources)
     logger.info("x", 3)
+    send: Callable[[str, str], Awaitable[str]] = mail.send
+    print(send)
     length: int = await run_in_thread(len, "abc")
     print(length, Response(data={"a": 1}, status=202).headers.get("x"), await server.get_user("x"))
 

@@ -26,7 +26,9 @@ def test_what_a_user_sees(tmp_path: Path) -> None:
             name, given = search_of(list(words))
             body = {"operation": name, **read_arguments(given, rows_by_name()[name]).body}
             server = app.instance.server
-            found = app.run(server.operations_interface.operations.perform(body, server.accounts.directory.get_user("root"), authorize=True))
+            found = app.run(
+                server.operations_interface.operations.perform(body, server.accounts.directory.get_user("root"), authorize=True)
+            )
             return sorted(row["id"] for row in found)
 
         assert shown("Issue") == [issue["id"] for issue in ISSUES]
