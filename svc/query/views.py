@@ -200,6 +200,11 @@ class DatabaseView:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.database, name)
 
+    @property
+    def tables_version(self) -> int:
+        """Asked by each plan that is used again."""
+        return self.database.tables_version
+
     def table(self, table: Table, actions: tuple[str, ...] = READ) -> TableView:
         """`actions`: those whose rules are conditions of its queries."""
         place = table.name, actions
