@@ -54,9 +54,9 @@ RULES: dict[str, list[str | None]] = {
 TABLES = ("Product", "Brand")
 
 
-def set_rule(beside: Beside, table: str, rule: str | None, **others: str) -> None:
+def set_rule(beside: Beside, table: str, rule: str | None) -> None:
     found = beside.node.store.databases["data"].tables[table]
-    allow = () if rule is None and not others else (Allow(read=rule, **others),)
+    allow = () if rule is None else (Allow(read=rule),)
     found.database.define_table(replace(found.definition, allow=allow))
     beside.node.settle()
 
