@@ -45,7 +45,7 @@ class RowGuard:
         role = narrowing_role(self._user, table)
         if role.super_user or not role.is_narrowed(table.database):
             return None
-        view = database_view(self._user, role, table.database)
+        view = database_view(self._user, role, table.database, table.name)
         return view.table(table) if table.name in view.rules.tables else None
 
     def can_see(self, table: Table, txn: Any, stored: bytes, raw: bytes) -> bool:

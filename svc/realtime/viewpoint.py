@@ -71,7 +71,7 @@ class Viewpoint:
             return seen
         account = self._account(txn) if self.needs_account else None
         self._seen_at = database.clock.wall()
-        self._seen = seen = database_view(self._user, self._role, database, account).table(table)
+        self._seen = seen = database_view(self._user, self._role, database, table.name, account=account).table(table)
         return seen
 
     def may_see(self, stored: bytes, raw: bytes, txn: Txn) -> bool:
