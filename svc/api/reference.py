@@ -14,6 +14,7 @@ from typing import Any
 
 import svc
 from svc.api.administration import HistoryEntry, RecordCount
+from svc.api.as_user import TableAsUser
 from svc.api.context import Context
 from svc.api.instances import Instance
 from svc.api.interface import Databases, Tables
@@ -91,7 +92,7 @@ HIDDEN = {"collect", "planned", "ready", "with_thread", "load_as_instance", "pai
 
 # Title of a section -> exported names, and classes of what they give.
 SECTIONS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
-    "Tables": (("tables", "databases", "sql"), (Tables, Databases, Table, SqlFunction, RecordCount, HistoryEntry)),
+    "Tables": (("tables", "databases", "sql"), (Tables, Databases, Table, TableAsUser, SqlFunction, RecordCount, HistoryEntry)),
     "Records and results": ((), (Record, Instance, Results, Subscription)),
     "Resources": (("Resource", "RequestTarget", "resources"), (ResourceRegistry,)),
     "The running call": (("get_context", "get_user", "get_response", "transaction"), (Context, TransactionFunction, Transaction)),
@@ -107,6 +108,7 @@ TITLES: dict[type, str] = {
     Tables: "A database",
     Databases: "All databases",
     Table: "Classes of tables",
+    TableAsUser: "A table as a user",
     SqlFunction: "`sql`",
     Record: "Records that were read",
     Instance: "Instances and updatables",

@@ -20,6 +20,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -390,7 +391,8 @@ class Verifier:
             credentials = self.directory.credentials(verified.username)
             if credentials is None or credentials.password != verified.stored:
                 return False
-        verified.user = user
+        claims = verified.user.claims
+        verified.user = user if claims is None else replace(user, claims=claims)
         verified.generation = self.directory.generation
         return True
 

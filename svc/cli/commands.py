@@ -213,6 +213,16 @@ COMMANDS = (
     ),
     Command("logout", "svc logout [URL]", "Forget the tokens for one server, or all.", _of("svc.cli.login", "logout")),
     Command(
+        "get",
+        "svc get TABLE[/ID] | 'TABLE?QUERY' [as=USER]",
+        "Show records of a table: all, one, or those of a query; as=USER: what that user sees of them.",
+        _of("svc.cli.reading", "get"),
+        "TABLE is a table of the database data, or DATABASE.TABLE. QUERY is one of the REST interface: svc get 'Issue?state==open&limit(5)' as=ann\n"
+        "as=USER: by the rights of the user's role and the rules about rows (@allow). Without it all records are shown.\n"
+        "target=URL: of another server, as for operations.",
+        flags=("json", "insecure"),
+    ),
+    Command(
         "grant",
         "svc grant ROLE RIGHT[,RIGHT] TABLE[.ATTRIBUTE]",
         "Give a role rights on a table or an attribute: read, insert, update, delete. Makes the role if there is none.",

@@ -13,7 +13,7 @@ from svc.operations.fields import DATABASE, IMPERSONATE, MAX_NAME, REPLICATED, T
 from svc.operations.operation import ANYONE, STRUCTURE, SUPER_USER, Operation, Permission
 from svc.operations.record_writes import CREATED, UPDATED
 from svc.operations.system_records import is_system, refuse_system
-from svc.operations.table_fields import CREATE_FIELDS, new_definition
+from svc.operations.table_fields import CREATE_FIELDS, new_definition, refuse_if_ruled
 from svc.store import Database, WriterBusy, table_drops
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.slices import SLICE
@@ -178,6 +178,7 @@ def drop_attribute(call: Call) -> Any:
     for other in table.definition.attributes:
         if other.relationship is not None and other.relationship.from_ == name:
             raise ClientError(f"Attribute '{name}' is the foreign key of the relationship '{other.name}'")
+    refuse_if_ruled(call, table, name)
     return _dropped_attribute(call)
 
 
@@ -252,6 +253,8 @@ _DESCRIPTION_NOTE = """\\
 | `attributes` | `{attribute, type, elements, indexed, is_primary_key, nullable, computed, ...}`, without what does not apply |
 | `db_size`, `table_size`, `db_audit_size` | bytes of the database, of the table's records, of the transaction log of the database |
 | `record_count`, `estimated_record_range` | number of records; the range only if very many have expired and are not yet removed, and `exact_count` is not set |
+| | where rules on rows narrow what the caller may read: absent, or with `exact_count` the number of those; and no sizes of table and log, no |
+| | `last_updated_record`, no `leftovers` |
 | `last_updated_record` | time of the newest write, ms since the epoch; absent if there was none, or none is known |
 | these three | absent for others than super users if rules about rows narrow the table, as are `keys` of `leftovers` |
 | `expiration`, `replicate`, `sealed` | only where they differ from the default |
@@ -388,7 +391,7 @@ A table that is made this way has no address on the application port.""",
         returns="A message.",
         notes="""\\
 Of a dynamic table the values are removed from every record. Of a declared one only the definition and the index go: records keep the values as
-undeclared properties.""",
+undeclared properties. 409 while a rule about rows names the attribute.""",
         example={"database": "dev", "table": "dog", "attribute": "color"},
         example_answer={"message": "successfully deleted attribute 'color'"},
     ),

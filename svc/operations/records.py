@@ -161,6 +161,7 @@ class _Deletes:
         self.table = call.table
         self.ids: list[Any] = call["ids"]
         self.transaction = call.begin()
+        self._rows = call.row_guard
         self.keys: list[Key | None] = []  # of `ids`; None: it cannot be one
 
     def collect(self) -> Iterator[None]:
@@ -169,7 +170,7 @@ class _Deletes:
             key: Key | None
             try:
                 key = key_of(given)
-                delete(table, key)
+                delete(table, key, rows=self._rows)
             except (ValidationError, BadValue):
                 key = None
             self.keys.append(key)

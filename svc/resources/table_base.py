@@ -17,7 +17,6 @@ from svc.query.views import TableView, view_of
 from svc.resources.resource import WRITE_CONDITIONS, Resource
 from svc.resources.target import RequestTarget, whole_text
 from svc.store import Store, Table
-from svc.store.values.keys import encode_primary, storage_key
 from svc.store.values.validation import key_from_text
 from svc.store.writing.transaction import LONG_WRITES
 
@@ -127,6 +126,8 @@ class TableBase(Resource):
         may = target.rights = rights(user, cls.table)
         if may.all:
             return
+        if may.rows is not None:
+            request.is_narrowed = True
         if not _is_allowed(may, verb, target):
             raise AccessViolation(user, right=_needed(verb, target) if may.any else "", resource=may.table)
         if data is not None and verb in WRITTEN and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):
@@ -162,9 +163,7 @@ class TableBase(Resource):
     def may_see(cls, raw: bytes, request: Request) -> bool:
         """Whether a record is there for the caller."""
         view = cls.seen_by(request)
-        return type(view) is not TableView or view.holds(
-            "read", storage_key(encode_primary(cls.table.key_of(raw))), raw, cls.table.database.snapshot()
-        )
+        return type(view) is not TableView or view.holds("read", b"", raw, cls.table.database.snapshot())
 
     @classmethod
     def guard(cls, target: RequestTarget, request: HasUser) -> RowGuard | None:

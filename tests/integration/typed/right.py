@@ -240,3 +240,16 @@ async def others() -> None:
     print(send)
     length: int = await run_in_thread(len, "abc")
     print(length, Response(data={"a": 1}, status=202).headers.get("x"), await server.get_user("x"))
+
+
+async def seen_by(name: str) -> None:
+    table = tables.Product.as_user(name)
+    product = await table.get("pen")
+    stock: int | None = None if product is None else product.stock
+    async for each in table.search({"conditions": [{"attribute": "price", "comparator": "lt", "value": 3}]}):
+        price: float | None = each.price
+        print(price, stock)
+    made = await table.create({"name": "Cap", "stock": 1})
+    text: str = made.name
+    await table.patch("pen", {"stock": 2})
+    print(text, await table.delete("pen"), table.user)
