@@ -23,7 +23,7 @@ from svc.query.shaped_plan import UNRESTRICTED, Reader
 from svc.query.tables import AnyTable, is_volatile
 from svc.resources import PlannedQuery
 from svc.store import Table
-from svc.store.system import RAW_ANALYTICS_TABLE, SYSTEM, USER_TABLE
+from svc.store.system import RAW_ANALYTICS_TABLE, SECRETS, SYSTEM
 
 WINDOW_MS = 10_000
 
@@ -144,7 +144,7 @@ def _reader(call: Call, table: Table) -> tuple[Reader, frozenset[str] | None]:
     """
     user, may = call.user, call.rights
     if not call.authorized:
-        if table.name != USER_TABLE or table.database.name != SYSTEM:
+        if table.name not in SECRETS or table.database.name != SYSTEM:
             return UNRESTRICTED, None
         # Its secrets are never shown.
         user = _super_user(call.node)

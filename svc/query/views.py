@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from svc.auth.roles import Role, RowConditions, role_of, row_conditions
+from svc.auth.roles import Role, RowConditions, narrowing_role, row_conditions
 from svc.auth.users import User
 from svc.errors import QueryError
 from svc.query.functions import Filter, filter_of
@@ -31,14 +31,14 @@ from svc.query.row_rules import NOW, Rule, joined, parse_rule
 from svc.query.rule_faults import circles, tables_read
 from svc.query.steps import batches
 from svc.query.tables import AnyTable
-from svc.query.viewer import Viewer
+from svc.query.viewer import OF_USER, Viewer
 from svc.store import Database, Table
 from svc.store.schema import ACTIONS, Attribute
 
 logger = logging.getLogger("svc.query")
 
 MOST_VIEWERS = 1024  # of one role, after which what is kept of them is forgotten
-STABLE = frozenset(("username", "role"))
+STABLE = OF_USER
 AT_ONCE = 64  # records of a scan that are tested together
 READ: tuple[str, ...] = ("read",)
 Pair = tuple[bytes, bytes]
@@ -104,23 +104,27 @@ def view_of(user: User | None, table: AnyTable, also: str | None = None) -> AnyT
     database = table.database
     role = None if user is None else user.role
     if role is None:
-        role = role_of(user, table)
-        if role is None:
-            return table
+        role = narrowing_role(user, table)
     if role.super_user or not role.is_narrowed(database):
         return table
     view = database_view(user, role, database)
     return view.table(cast(Table, table), READ if also is None else ("read", also))
 
 
-def database_view(user: User | None, role: Role, database: Database) -> DatabaseView:
-    """The database as the caller may see it."""
+def rules_of(role: Role, database: Database) -> DatabaseRules:
+    """The rules for a role, as they are now."""
     kept = role.viewers
     rules = kept.get(database.name)
     if rules is None or rules.version != database.tables_version or rules.database is not database:
         kept.clear()
         rules = kept[database.name] = DatabaseRules(role, database)
-    viewer = Viewer(user, role, database.store)  # type: ignore[arg-type]
+    return cast(DatabaseRules, rules)
+
+
+def database_view(user: User | None, role: Role, database: Database, account: Mapping[str, Any] | None = None) -> DatabaseView:
+    """The database as the caller may see it. `account`: see `Viewer`."""
+    kept, rules = role.viewers, rules_of(role, database)
+    viewer = Viewer(user, role, database.store, account)  # type: ignore[arg-type]
     if rules.is_volatile:
         return DatabaseView(database, rules, viewer)
     key = database.name, viewer.key(rules.values)

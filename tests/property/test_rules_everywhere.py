@@ -173,7 +173,7 @@ def operations(site: Tracker, table: str, name: str) -> set[str]:
 
 
 DOORS: dict[str, Door] = {
-    "rest": rest, "records": rest_records,
+    "rest": rest, "records": rest_records, "graphql": graphql,
     "sql": sql, "operations": operations,
 }  # fmt: skip
 
