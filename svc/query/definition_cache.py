@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 from svc.query.tables import AnyTable, is_volatile
+from svc.store.schema import TableDefinition
 
 MOST = 512  # entries, after which a cache is cleared
 MOST_PARTS = 20_000  # of all entries
@@ -34,11 +36,19 @@ class Definitions:
             self._version = version
         return True
 
+    def differ_in_rules(self, table: AnyTable) -> bool:
+        """Whether they are still those of `table`, but for rules on rows."""
+        return self._table is table and _without_rules(self._parts) == _without_rules(self._current())
+
     def _current(self) -> list[object]:
         table = self._table
         if not self._is_related:
             return [table.definition, table.computed]
         return [part for other in list(table.database.tables.values()) for part in (other, other.definition, other.computed)]
+
+
+def _without_rules(parts: list[object]) -> list[object]:
+    return [replace(part, allow=()) if isinstance(part, TableDefinition) else part for part in parts]
 
 
 class DefinitionCache:

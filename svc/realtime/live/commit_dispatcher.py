@@ -102,6 +102,30 @@ class CommitDispatcher:
             _followed_table(followed, chain[-1].target).related.setdefault(result, []).append(chain)
         return followed.position
 
+    def follow_anew(self, result: LiveResult) -> None:
+        """The same for a result whose conditions may lead to other tables than before, or one that is not followed yet."""
+        followed = self._followed.get(result.table.database)
+        if followed is None:
+            self.add(result)
+            return
+        spec = result.spec
+        for table in followed.tables.values():
+            table.index.remove(result)
+            table.related.pop(result, None)
+        _followed_table(followed, spec.table).index.add(result, spec.predicate)
+        for chain in spec.chains:
+            _followed_table(followed, chain[-1].target).related.setdefault(result, []).append(chain)
+        for name, table in list(followed.tables.items()):
+            if table.is_empty:
+                del followed.tables[name]
+
+    def know_definitions(self, table: Table) -> None:
+        """What reads this table goes by its definitions as they are now."""
+        followed = self._followed.get(table.database)
+        known = None if followed is None else followed.tables.get(table.name)
+        if known is not None and known.table is table:
+            known.definitions = Definitions(table)
+
     def find_anew(self, result: LiveResult) -> None:
         """Its conditions are others than before, on the same tables."""
         followed = self._followed.get(result.table.database)

@@ -30,6 +30,7 @@ from svc.realtime.live.materialized_result import MaterializedResult
 from svc.realtime.live.query_spec import STATELESS, LiveQuerySpec
 from svc.realtime.live.recomputed_result import RecomputedResult, ResultWorkers, TurnScheduler
 from svc.realtime.live.result import LiveResult, StatelessResult
+from svc.realtime.live.result_moves import ResultMoves
 from svc.realtime.live.subscription import LiveSubscription
 from svc.realtime.live.viewer_changes import ViewerChanges
 from svc.realtime.viewpoint import Viewpoint, viewpoint_of
@@ -41,6 +42,8 @@ MAX_RESULTS = 20_000  # different live queries
 MAX_ROWS = 2_000_000  # whose keys are kept for all results together, about 300 bytes each
 SWEEP = 1.0  # seconds between two checks of definitions
 RECHECK = 60.0  # seconds between two checks of rights (spec: realtime §1, rule 7)
+
+MOVING = 0.005  # seconds within which subscribers go on by other rules: the others begin anew
 
 NEW_SHAPE = "The table or its attributes have changed"
 NEW_RIGHTS = "What may be read has changed"
@@ -65,6 +68,7 @@ class LiveQueries:
         self._workers = ResultWorkers(self._scheduler)
         self._viewers = ViewerChanges(store, feed, self._scheduler)
         self._dispatcher = CommitDispatcher(feed, self._scheduler, self._definition_changed)
+        self._moves = ResultMoves(self, self._dispatcher, self._viewers)
         self.position = self._dispatcher.position
         self.newest = self._dispatcher.newest
         self.update = self._workers.update
@@ -115,7 +119,7 @@ class LiveQueries:
             checks_rows=check_rights or check_rows,
         )
         subscription.rights_generation = self.rights_generation
-        self._attach(subscription, *self._result_key(subscription))
+        self._attach(subscription, *self.result_key(subscription))
         self._subscriptions[subscription] = None
         if self._sweeper is None:
             self._checked_at = self.now()
@@ -161,7 +165,7 @@ class LiveQueries:
 
     # -- results
 
-    def _result_key(self, subscription: LiveSubscription) -> tuple[Any, Query, Viewpoint | None]:
+    def result_key(self, subscription: LiveSubscription) -> tuple[Any, Query, Viewpoint | None]:
         """(key of the result, query narrowed to what the user may read, whose eyes records are seen with). Equal keys share one result. Raises
         AccessViolation, QueryError."""
         query, table, user = subscription.query, subscription.table, subscription.user
@@ -227,9 +231,9 @@ class LiveQueries:
     def subscriber_left(self, result: LiveResult) -> None:
         """A subscriber of a result has ended: close the result if it was the last one."""
         if not result.subscribers:
-            self._close_result(result)
+            self.close_result(result)
 
-    def _close_result(self, result: LiveResult) -> None:
+    def close_result(self, result: LiveResult) -> None:
         if self._results.get(result.key) is result:
             del self._results[result.key]
         result.close()
@@ -253,6 +257,13 @@ class LiveQueries:
             database = self.store.databases.get(SYSTEM)
             if database is not None:
                 self._feed.remove(database, self._accounts_changed)
+
+    def keep_result(self, result: LiveResult, key: Any) -> None:
+        """A result goes on under another key, or, if that has a result, without one: for its subscribers alone."""
+        if self._results.get(result.key) is result:
+            del self._results[result.key]
+        result.key = key if key not in self._results else (key, object())
+        self._results[result.key] = result
 
     def conditions_changed(self, result: LiveResult) -> None:
         """Rules on rows have made other conditions of a result."""
@@ -284,7 +295,30 @@ class LiveQueries:
         self._replace_results(self._dispatcher.readers_of_same(table))
 
     def _definition_changed(self, table: Table) -> None:
-        self._replace_results(self._dispatcher.readers(table))
+        outdated = []
+        end = self.now() + MOVING
+        for result in self._dispatcher.readers(table):
+            definitions = result.spec.definitions
+            if definitions.hold(result.table):
+                continue  # it has changed with those of another table
+            if self.now() >= end or not (definitions.differ_in_rules(result.table) and self._rules_changed(result, end)):
+                outdated.append(result)
+        self._dispatcher.know_definitions(table)
+        self._replace_results(outdated)
+
+    def _rules_changed(self, result: LiveResult, end: float) -> bool:
+        """Let the subscribers of a result go on by the rules of now. False: not all of them can, before the clock is at `end`."""
+        for subscription in list(result.subscribers):
+            if subscription.result is not result or result.spec.definitions.hold(result.table):
+                continue  # it has moved with another one
+            if not subscription.checks_rows or self.now() >= end:
+                return False
+            try:
+                if not self._moves.move(subscription, self.result_key(subscription)):
+                    return False
+            except Problem:
+                return False
+        return True
 
     def _replace_results(self, results: list[LiveResult]) -> None:
         """Close these results. Their subscribers get other ones, in slices."""
@@ -320,7 +354,7 @@ class LiveQueries:
             for subscription in list(result.subscribers):
                 self._detach(subscription, NEW_SHAPE)
                 yield
-            self._close_result(result)
+            self.close_result(result)
             yield
         for subscription in list(self._awaiting_index):
             if subscription in self._awaiting_index:
@@ -334,7 +368,7 @@ class LiveQueries:
             if table.database.tables.get(table.name) is not table:
                 subscription.finish(EndReason.DROPPED)
                 return
-            self._attach(subscription, *self._result_key(subscription))
+            self._attach(subscription, *self.result_key(subscription))
         except AccessViolation:
             subscription.finish(EndReason.REVOKED)
             return
@@ -392,15 +426,15 @@ class LiveQueries:
                 subscription.finish(EndReason.NO_LOGIN)  # the user is gone, or its logins have ended
                 return
         try:
-            key = self._result_key(subscription)[0]
+            target = self.result_key(subscription)
         except AccessViolation:
             subscription.finish(EndReason.NO_LOGIN if user is None else EndReason.REVOKED)
             return
         except Problem:
             return  # a definition has changed: `_sweep` sees that
-        if key != subscription.key:
+        if target[0] != subscription.key and not self._moves.move(subscription, target):
             old = cast("LiveResult | None", subscription.result)
             self._detach(subscription, NEW_RIGHTS)
             self._reattach(subscription)
             if old is not None and not old.subscribers:
-                self._close_result(old)
+                self.close_result(old)

@@ -356,6 +356,81 @@ def test_another_role_is_another_result(world: World) -> None:
     assert client.source.ended is None
 
 
+ROLE_TESTS = [("id!=none", True), ("sort(id)", True), ("sort(n)&limit(3)", True), ("select(id,project{id})", True), ("count()", False)]
+
+
+@pytest.mark.parametrize(("text", "is_told"), ROLE_TESTS)
+@pytest.mark.parametrize("roles", [("plain", "joined"), ("joined", "free"), ("free", "plain"), ("kind", "plain"), ("timely", "joined")])
+def test_another_role_brings_rows_in_and_out(world: World, text: str, is_told: bool, roles: tuple[str, str]) -> None:
+    before, after = roles
+    world.put("Project", id="p", members=["ann"])
+    world.put("Issue", id="1", owner="ann", n=1)
+    world.put("Issue", id="2", public=True, n=2)
+    world.put("Issue", id="3", projectId="p", n=3)
+    user = world.user("ann", before)
+    client = world.follow(text, user)
+    other = world.follow(text, world.user("bob", before))
+    for role in (after, before, after):
+        world.clients[0] = (client, text, world.user("ann", role))
+        world.live.live.rights_generation += 1
+        world.live.live._check_soon()
+        world.check()
+        world.put("Issue", id="4", owner="ann", n=len(role))
+        world.check()
+    assert (client.resets == []) is (is_told and before != "timely"), "a result by the time that is shared is not taken apart"
+    assert other.resets == []
+
+
+@pytest.mark.parametrize("text", ["id!=none", "sort(id)", "sort(n)&limit(3)"])
+def test_other_rules_bring_rows_in_and_out(world: World, text: str) -> None:
+    clients = [world.follow(text, world.user(name, role)) for name, role in (("ann", "plain"), ("bob", "plain"), ("cat", "free"))]
+    world.put("Project", id="p", members=["ann"])
+    world.put("Issue", id="1", owner="ann")
+    world.put("Issue", id="2", public=True)
+    world.put("Issue", id="3", projectId="p")
+    world.check()
+    for allow in (
+        (Allow(None, read="project.members==$user.username"),),
+        (Allow(("plain",), read="true"), Allow(("free",), read="public==true")),
+        (),
+        (Allow(None, read="false"),),
+    ):
+        world.database.define_table(replace(ISSUE, allow=allow))
+        world.pass_time(1)
+        world.check()
+        world.put("Issue", id="4", owner="ann", public=True)
+        world.put("Issue", id="4", owner="bob", public=False)
+        world.check()
+    assert all(client.resets == [] for client in clients)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_clients_have_what_the_query_finds_while_roles_and_rules_change(world: World, seed: int) -> None:
+    source = random.Random(seed)
+    rules = (ISSUE.allow, (), (Allow(None, read="owner==$user.username"),), (Allow(("plain", "joined"), read="kind==$user.kind"),))
+    for name in NAMES:
+        for _ in range(3):
+            world.follow(source.choice(QUERIES), world.user(name, "plain"), strict=False)
+    for _ in range(25):
+        kind = source.random()
+        if kind < 0.15:
+            name = source.choice(NAMES)
+            user = world.user(name, source.choice([*ROLES, "free"]))
+            world.clients = [(client, text, user if each.username == name else each) for client, text, each in world.clients]
+            world.live.live.rights_generation += 1
+            if source.random() < 0.5:
+                world.live.live._check_soon()
+        elif kind < 0.25:
+            world.database.define_table(replace(ISSUE, allow=source.choice(rules)))
+        for _ in range(source.choice([0, 1, 3])):
+            random_change(world, source)
+        world.live.commit()
+        if source.random() < 0.6:
+            world.live.live._check_soon()
+            world.pass_time(1)
+            world.check()
+
+
 def test_claims_stay_with_a_subscription(world: World) -> None:
     world.database.define_table(replace(ISSUE, allow=(Allow(None, read="kind==$user.claims.kind"),)))
     client = world.follow("id!=none", world.user("ann", "plain", kind="r"))
