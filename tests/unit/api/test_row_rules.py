@@ -575,7 +575,7 @@ async def _followed(table: Any, change: Any) -> list[Any]:
 
 
 def test_a_user_follows_what_it_may_read(app: Application) -> None:
-    tables = app.instance.interface.tables
+    tables: Any = app.instance.interface.tables
 
     async def change() -> None:
         await tables.Issue.put("n1", {"owner": "bob"})
