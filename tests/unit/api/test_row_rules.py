@@ -545,3 +545,41 @@ def test_code_that_asks_for_rights_is_narrowed(app: Application) -> None:
     assert hidden is None and shown.id == "i00"
     nobody = Context(app.instance.server.accounts.directory.get_user("eve"))
     assert sorted(app.run(_asked(tables, nobody))[0]) == seen("eve")
+
+
+# --- followers --------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", ["ann", None])
+def test_those_whom_code_lets_in_follow_what_they_may_read(app: Application, user: str | None) -> None:
+    with without_anonymous(app):
+        rows = app.live("/Opened/", user=user)
+        events = app.events("/Opened/", user=user)
+        assert sorted(row["id"] for row in rows) == seen(user)
+        assert sorted(event["id"] for event in events) == seen(user)
+        before = len(events)
+        assert app.put("/Issue/n1", {"owner": "bob", "projectId": "p2"}).status == 204
+        assert app.put("/Issue/n2", {"owner": "bob", "public": True}).status == 204
+        assert sorted(row["id"] for row in rows) == sorted([*seen(user), "n2"])
+        assert [event["id"] for event in events[before:]] == ["n2"]
+        rows.close()
+        events.close()
+
+
+async def _followed(table: Any, change: Any) -> list[Any]:
+    subscription = await table.subscribe(omit_current=True)
+    await change()
+    found = [(await anext(subscription)).id]
+    await subscription.aclose()
+    return found
+
+
+def test_a_user_follows_what_it_may_read(app: Application) -> None:
+    tables: Any = app.instance.interface.tables
+
+    async def change() -> None:
+        await tables.Issue.put("n1", {"owner": "bob"})
+        await tables.Issue.put("n2", {"owner": "ann"})
+
+    assert app.run(_followed(tables.Issue.as_user("ann"), change)) == ["n2"]
+    assert app.run(_followed(tables.Issue.as_user("mod"), change)) == ["n1"]
