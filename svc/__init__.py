@@ -27,7 +27,7 @@ _CLASSES = {
     "run_in_thread": "svc.api.threads",
 }
 OF_INSTANCE = (
-    "tables", "databases", "auth", "sql", "logger", "server", "content_types", "contentTypes", "resources", "config", "is_main_thread", "worker_index",
+    "tables", "databases", "auth", "sql", "logger", "server", "content_types", "contentTypes", "resources", "config", "mail", "is_main_thread", "worker_index",
 )  # fmt: skip
 
 __all__ = [*sorted({*_CLASSES, *OF_INSTANCE})]  # pyright: ignore

@@ -23,6 +23,7 @@ tables: Any
 databases: Any
 auth: Any
 sql: Any
+mail: Any
 logger: Any
 server: Any
 content_types: Any

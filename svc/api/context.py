@@ -24,6 +24,7 @@ class Context(ContextMembers):
         "_added_headers",
         "_last_modified",
         "_state",
+        "is_narrowed",
         "native_body",
         "pending_commit",
         "precondition",
@@ -40,6 +41,7 @@ class Context(ContextMembers):
         self.pending_commit: AppliedWrites | None = None
         self.precondition: WritePrecondition | None = None
         self.native_body = True
+        self.is_narrowed = False  # as `Request.is_narrowed`
         self.restore: Any = None
         self._added_headers: Headers | None = None
         self._state = CallState()
@@ -49,7 +51,7 @@ class Context(ContextMembers):
         """A context of its own for what `context` asks: for the same user, in the same trace."""
         if context is None:
             return Context()
-        own = Context(context.user, context.trace_id)
+        own = (UserContext if type(context) is UserContext else Context)(context.user, context.trace_id)
         own.trace_as(context)
         return own
 
@@ -70,6 +72,12 @@ class Context(ContextMembers):
         if self._added_headers is None:
             self._added_headers = Headers()
         return self._added_headers
+
+
+class UserContext(Context):
+    """The context of calls of code that see and write what its user would: what is read in it is what the user may read, related records too."""
+
+    __slots__ = ()
 
 
 AnyContext = Request | Context

@@ -39,6 +39,7 @@ class CurrentInterface(Protocol):
     server: Any
     on_dropped: Callable[[CodeType, int], bool]
     lead: Callable[..., Lead]
+    find_mail: Callable[[], Any]
 
     @property
     def threads(self) -> Threads: ...

@@ -15,12 +15,14 @@ from svc.api.transactions import Transaction, open_transaction, run_in_transacti
 from svc.awaitables import AlreadyThere, Ready
 from svc.errors import ClientError
 from svc.store.values.conversion import check_key
+from svc.store.values.keys import encode_primary, storage_key
 from svc.store.values.records import decode, expiry_of, version_of
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import merge
 
 if TYPE_CHECKING:
     from svc.messages import Caller
+    from svc.query.row_guard import RowGuard
     from svc.store import Table
 
 NOT_LOADED: Any = object()
@@ -43,6 +45,9 @@ class Instance(AlreadyThere):
     _values: dict[str, Any] | None = None  # decoded, with all changes
     _changes: dict[str, Any] | None = None
     _is_saving = False
+    _rows: RowGuard | None = (
+        None  # what the rules on rows say of what the caller may do with the record; None: nothing, or it is not bound for a caller
+    )
 
     def __init__(self, id: Any = None, context: AnyContext | None = None) -> None:
         own = self.__dict__
@@ -94,8 +99,26 @@ class Instance(AlreadyThere):
             else:
                 transaction = open_transaction(own["_context"] or current_context())
                 raw = table.get_raw(key) if transaction is None else transaction.get_raw(table, key)
+                if raw is not None and self._rows is not None and not self._is_there(raw, transaction):
+                    raw = None
             own["_raw"] = raw
         return raw
+
+    def _is_there(self, raw: bytes, transaction: Transaction | None) -> bool:
+        """Whether the record is there for the caller, as what is read in the transaction says."""
+        table, rows = self._table, self._rows
+        assert table is not None
+        if rows is None:
+            return True
+        txn = table.database.snapshot() if transaction is None else transaction.reading(table.database)
+        return rows.can_see(table, txn, storage_key(encode_primary(table.key_of(raw))), raw)
+
+    def _narrow(self, rows: RowGuard) -> None:
+        """From now on the record is there only if the caller may read it, and is written as the caller may write it."""
+        own = self.__dict__
+        own["_rows"] = rows
+        if not own.get("_changes"):
+            own["_raw"], own["_values"] = NOT_LOADED, None
 
     def _current(self) -> dict[str, Any]:
         """The properties, with all changes."""
@@ -279,7 +302,7 @@ class Instance(AlreadyThere):
         bounds: dict[str, tuple[float | None, float | None]] = self.__dict__.pop("_bounds", {})
         if not removed:
             keep_bounds = partial(_keep_bounds, bounds, table.name) if bounds else None
-            transaction.writes.patch(table, key, checked, transaction.precondition(table, key), decide=keep_bounds)
+            transaction.writes.patch(table, key, checked, transaction.precondition(table, key), decide=keep_bounds, rows=self._rows)
             return None
 
         def decide(record: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -291,7 +314,7 @@ class Instance(AlreadyThere):
             table.validator.merged(result, [name for name, value in checked.items() if type(value) is Add])
             return result
 
-        transaction.writes.put(table, key, {}, transaction.precondition(table, key), decide=decide)
+        transaction.writes.put(table, key, {}, transaction.precondition(table, key), decide=decide, rows=self._rows)
         return None
 
     def _is_of(self, table: Table, key: Any) -> bool:

@@ -151,6 +151,8 @@ class Interface:
         self.recorder: Recorder = IdleRecorder()
         self.lead: Callable[..., Lead] = lead_alone
         """As `Siblings.lead`."""
+        self.find_mail: Callable[[], Any] = lambda: None
+        """The `mail.service.MailService` of the instance; None: mail is not configured."""
         self.caches: set[TableCache] = set()  # of tables with a source
         self.Resource = Resource
         self.transaction = TransactionFunction(lambda: self)
@@ -160,6 +162,7 @@ class Interface:
         self.running: RunningHandlers = RunningHandlers(store.clock, handler_timeout)
         self.app_configs: dict[str, Mapping[str, Any]] = {}  # package of the modules of an application -> its configuration
         self.app_servers: dict[str, Any] = {}  # ... -> its `server`
+        self.app_directories: dict[str, tuple[str, Path]] = {}  # ... -> its name and its directory
         self.versions: int = 0  # of applications that have been loaded
         self.resources: ResourceRegistry = ResourceRegistry(self)
         self.databases = Databases(self)
@@ -187,6 +190,10 @@ class Interface:
             return _of_module(self.app_servers, module, self.server)
         if name == "resources":
             return getattr(_of_module(self.app_servers, module, None), "resources", self.resources)
+        if name == "mail":
+            from svc.api.mail import Mail  # few applications send any
+
+            return Mail(self, *_of_module(self.app_directories, module, ("", None)))
         if name in ("is_main_thread", "worker_index"):
             return getattr(self.server, name)
         return getattr(self, "content_types" if name == "contentTypes" else name)

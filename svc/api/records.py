@@ -112,6 +112,16 @@ class Record(Mapping[str, Any]):
 _set = object.__setattr__
 
 
+def record_for(
+    table: Table, raw: bytes | None, context: AnyContext | None, visible: frozenset[str] | None, values: dict[str, Any] | None = None
+) -> Record:
+    """A record of which only the `visible` attributes may be seen, None: all. `raw`, or its `values`."""
+    if visible is None:
+        return Record(table, raw, values, context)
+    whole = Record(table, raw, values, context)._decoded()
+    return Record(table, None, {name: value for name, value in whole.items() if name in visible}, context)
+
+
 def missing(table: Table, name: str, values: Mapping[str, Any], context: AnyContext | None) -> Any:
     """The value of an attribute that a record does not hold: computed, related records, or None if it is declared. Raises KeyError."""
     attribute = table.attributes.get(name)

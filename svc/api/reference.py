@@ -14,9 +14,11 @@ from typing import Any
 
 import svc
 from svc.api.administration import HistoryEntry, RecordCount
+from svc.api.as_user import TableAsUser
 from svc.api.context import Context
 from svc.api.instances import Instance
 from svc.api.interface import Databases, Tables
+from svc.api.mail import Mail
 from svc.api.mqtt import MqttEvents, MqttServer
 from svc.api.records import Record
 from svc.api.registry import ResourceRegistry
@@ -47,6 +49,7 @@ exactly what they do.
 OF_INSTANCE = {
     "transaction": "Several writes that are one: `await transaction(function)`, or `async with transaction() as txn`.",
     "sql": "Statements in SQL over all tables: `await sql(text, parameters)`.",
+    "mail": "Mails from the templates of the application: `await mail.send(to, template, **values)`.",
     "tables": "The tables of the default database.",
     "databases": "All databases, by name.",
     "auth": "`await auth(username, password=None)`: the user of that name, None if there is none; with a password only if it is theirs, else ClientError 401.",
@@ -89,15 +92,15 @@ HIDDEN = {"collect", "planned", "ready", "with_thread", "load_as_instance", "pai
 
 # Title of a section -> exported names, and classes of what they give.
 SECTIONS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
-    "Tables": (("tables", "databases", "sql"), (Tables, Databases, Table, SqlFunction, RecordCount, HistoryEntry)),
+    "Tables": (("tables", "databases", "sql"), (Tables, Databases, Table, TableAsUser, SqlFunction, RecordCount, HistoryEntry)),
     "Records and results": ((), (Record, Instance, Results, Subscription)),
     "Resources": (("Resource", "RequestTarget", "resources"), (ResourceRegistry,)),
     "The running call": (("get_context", "get_user", "get_response", "transaction"), (Context, TransactionFunction, Transaction)),
     "Answers and errors": (("Response", "Abort", "ClientError", "ServerError", "AccessViolation", "ValidationError"), ()),
     "Files": (("Blob", "create_blob"), ()),
     "The server": (
-        ("server", "auth", "content_types", "contentTypes", "logger", "config", "run_in_thread", "is_main_thread", "worker_index"),
-        (Server, ServerReplication, MqttServer, MqttEvents, MqttSession, MqttSocket, ContentTypes, Logger),
+        ("server", "auth", "content_types", "contentTypes", "logger", "config", "mail", "run_in_thread", "is_main_thread", "worker_index"),
+        (Server, ServerReplication, MqttServer, MqttEvents, MqttSession, MqttSocket, Mail, ContentTypes, Logger),
     ),
 }
 
@@ -105,6 +108,7 @@ TITLES: dict[type, str] = {
     Tables: "A database",
     Databases: "All databases",
     Table: "Classes of tables",
+    TableAsUser: "A table as a user",
     SqlFunction: "`sql`",
     Record: "Records that were read",
     Instance: "Instances and updatables",
@@ -120,6 +124,7 @@ TITLES: dict[type, str] = {
     MqttEvents: "`server.mqtt.events`",
     MqttSession: "Sessions of MQTT",
     MqttSocket: "Connections of MQTT",
+    Mail: "`mail`",
     ContentTypes: "`content_types`",
     Logger: "`logger`",
     RecordCount: "Counts",

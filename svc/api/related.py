@@ -6,11 +6,15 @@ from collections.abc import AsyncIterator, Generator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from svc.api.context import AnyContext
+from svc.api.context import AnyContext, UserContext
 from svc.api.results import Items, Results
+from svc.auth.roles import rights
+from svc.auth.users import user_of
+from svc.errors import AccessViolation
 from svc.query import plan_query
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query
 from svc.query.resolve import is_many, related_table
+from svc.query.views import view_of
 from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.schema import Attribute
@@ -52,6 +56,13 @@ def related(table: Table, attribute: Attribute, values: Mapping[str, Any], conte
     where = conditions[0] if len(conditions) == 1 else Group("or", tuple(conditions))
 
     def plan() -> PlannedQuery:
+        if type(context) is UserContext:  # of a record that was read as a user: so are those that it leads to
+            user = user_of(context)
+            may = rights(user, target)
+            if not may.read:
+                raise AccessViolation(user, right="read", resource=may.table)
+            query = plan_query(Query(where), view_of(user, target), target.database.snapshot(), allow_full_scan=True)
+            return PlannedQuery(target, query, may.readable)
         return PlannedQuery(target, plan_query(Query(where), target, target.database.snapshot(), allow_full_scan=True))
 
     caching = target.caching

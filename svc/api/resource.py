@@ -80,6 +80,11 @@ class Resource(Instance):
             known: Resource | None = transaction.instances.get((cls, key))
             instance = transaction.instances[(cls, key)] = cls(key, context) if known is None else known
         instance.__dict__["_target"] = target
+        if target.rights is not None and context is not None and instance._rows is None and cls._served is not None:
+            rows = cls._served.guard(target, context)
+            if rows is not None:
+                context.is_narrowed = True
+                instance._narrow(rows)
         return instance
 
     def _load_first(self, verb: str) -> Any:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import ReferenceType, ref
 
 from svc.api.calls import each
-from svc.api.context import AnyContext
+from svc.api.context import AnyContext, UserContext
 from svc.api.frozen import freeze
-from svc.api.records import Record
+from svc.api.records import Record, record_for
 from svc.api.thread_guard import here, refuse_helper
 from svc.api.transactions import open_transaction
 from svc.awaitables import AlreadyThere, is_waiting, settled, then
@@ -251,6 +251,8 @@ class Results(Items[_T_co]):
     def _item(self, row: Any) -> Any:
         """A row as application code sees it."""
         if type(row) is bytes:
+            if type(self._context) is UserContext:
+                return record_for(self.planned.table, row, self._context, self.planned.visible)
             return Record(self.planned.table, row, None, self._context)
         return Record(self.planned.table, None, row, self._context) if type(row) is dict else freeze(row)
 

@@ -200,7 +200,8 @@ def subscribe_to_table(
     if realtime is None:
         raise MethodNotAllowed(f"{served.__name__} has no events here", ("OPTIONS",))
     table = served.table
-    checked = target.rights is not None and target.rights is not ALL_RIGHTS and target.rights is not OPENED
+    narrowed = target.rights is not None and target.rights is not ALL_RIGHTS  # by rules on rows
+    checked = narrowed and target.rights is not OPENED
     user: Any = None if context is None else context.user
     assert user is None or isinstance(user, User)
     request = context if isinstance(context, Request) and context.state.target is target else None
@@ -216,7 +217,9 @@ def subscribe_to_table(
     if query.live:
         if key is not None or options.keys() - {"listener"}:
             raise ClientError("A live query is of a collection, and has none of the options of a subscription but listener")
-        source: Any = realtime.live.subscribe(query, table, user, key_prefix=prefix, allow_full_scan=allow_full_scan, check_rights=checked)
+        source: Any = realtime.live.subscribe(
+            query, table, user, key_prefix=prefix, allow_full_scan=allow_full_scan, check_rights=checked, check_rows=narrowed
+        )
         if request is not None and "last-event-id" in request.block.fields:
             source.reset_reason = RECONNECTED
     else:
@@ -237,6 +240,7 @@ def subscribe_to_table(
             supports_transactions=bool(options.get("supports_transactions")),
             raw_events=bool(options.get("raw_events")),
             check_rights=checked,
+            check_rows=narrowed,
             allow_full_scan=allow_full_scan,
         )
         source = realtime.subscribe(wanted)

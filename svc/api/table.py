@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from svc.api.administration import TableAdministration
+from svc.api.as_user import TableAsUser
 from svc.api.caching import name_source, spelled
 from svc.api.calls import Call
 from svc.api.context import AnyContext, Context, context_of, current_context
@@ -24,7 +25,8 @@ from svc.api.subscriptions import Subscription, subscribe_to_table
 from svc.api.target import RequestTarget, as_target, target_with
 from svc.api.transactions import Transaction, open_transaction
 from svc.api.verbs import split_arguments
-from svc.auth.roles import ALL_RIGHTS
+from svc.auth.roles import ALL_RIGHTS, ON_ROWS, TableRights
+from svc.auth.users import User
 from svc.awaitables import Ready, is_waiting, ready, then
 from svc.content.list_faults import ListFaults, named
 from svc.errors import AccessViolation, BadBody, ClientError, RecordExists
@@ -34,6 +36,7 @@ from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
 from svc.query.plan import Plan
 from svc.query.row_guard import RowGuard
+from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.table_writing import check_deleted, source_of
 from svc.resources.target import id_path
@@ -41,6 +44,7 @@ from svc.store import Table as StoredTable
 from svc.store.slices import run_now
 from svc.store.snapshots import HeldSnapshot
 from svc.store.values.conversion import EMPTY_KEYS, check_key
+from svc.store.values.keys import encode_primary, storage_key
 from svc.store.values.records import version_of
 from svc.store.writing.transaction import LONG_WRITES
 from svc.store.writing.write_set import RemovalReason
@@ -122,6 +126,17 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
     Query = ClassProperty(lambda cls: dict)
     Condition = ClassProperty(lambda cls: dict)
 
+    # --- as a user -------------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def as_user(cls, user: User | str | None) -> TableAsUser:
+        """The table as `user` sees and writes it: by the rights of the user's role and the rules about rows. `user`: a user, as from `server.get_user`, or the
+        name of one; None: an anonymous caller. Raises ClientError for a name that no active user has.
+
+        `await tables.Issue.as_user("ann").get("7")`, `async for issue in tables.Issue.as_user(user).search({...})`.
+        """
+        return TableAsUser(cls, user)
+
     # --- sources -------------------------------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -166,6 +181,9 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
                 return Ready(None)
             return Ready(self)
         found = as_target(target, cls._table)
+        if found.rights is None:
+            rights = self._rights_of_code()
+            found.rights = None if rights is ALL_RIGHTS else rights
         if found.id is None:
             return self._get_collection(found)
         return ready(cls._read(found, own["_context"] or current_context()))
@@ -178,9 +196,21 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
             bound = own["_target"] = as_target(own["_id"], self._table)
         return bound is not None and (target is None or target is bound or not isinstance(target, RequestTarget))
 
+    def _rights_of_code(self) -> TableRights:
+        """What code may do that calls a verb with a target of its own: everything; as `super()` in a handler that a caller has called, of the rows that
+        the caller may see and write (spec: rows §1.8)."""
+        bound: RequestTarget | None = self.__dict__.get("_target")
+        if bound is None or bound.rights is None or "_is_complete" in type(self).__dict__:
+            return ALL_RIGHTS
+        context = self.get_context()
+        return ALL_RIGHTS if context is None or self._served.guard(bound, context) is None else ON_ROWS
+
     def _get_collection(self, target: RequestTarget) -> Any:
         if target.is_root and not target.query and target.is_plain:
-            return ready(self._served.describe(None if target.rights is None else self._served.visible(target)))
+            if target.rights is None or target.rights is ALL_RIGHTS:
+                return ready(self._served.describe())
+            seen = self._served.seen_by(self.get_context())
+            return ready(self._served.describe(self._served.visible(target), is_whole=not rule_members(seen)))
         return self.search(target)
 
     @classmethod
@@ -202,11 +232,26 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
     @classmethod
     def _shown(cls, raw: bytes, key: Any, target: RequestTarget, context: AnyContext | None, selects: bool) -> Any:
         if target.rights is not None:
-            _note_version(context, version_of(raw))
+            if not cls._is_seen(raw, target, context):
+                return None
+            if target.rights is not ON_ROWS:
+                _note_version(context, version_of(raw))
             selects = selects and (
                 context is None or context.state.target is not target
             )  # the protocol selects from what its request addresses
         return cls._select(target, key, context) if selects else FoundRecord(cls._table, raw, context)
+
+    @classmethod
+    def _is_seen(cls, raw: bytes, target: RequestTarget, context: AnyContext | None) -> bool:
+        """Whether a record is there for the caller whose rights count: as what is read in the transaction says."""
+        rows = None if context is None else cls._served.guard(target, context)
+        if rows is None:
+            return True
+        assert context is not None
+        context.is_narrowed = True
+        table, transaction = cls._table, open_transaction(context)
+        txn = table.database.snapshot() if transaction is None else transaction.reading(table.database)
+        return rows.can_see(table, txn, storage_key(encode_primary(table.key_of(raw))), raw)
 
     @classmethod
     def _read_through(
@@ -241,6 +286,8 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         return None
 
     def _take_loaded(self, raw: bytes | None) -> Table:
+        if raw is not None and self._rows is not None and not self._is_there(raw, open_transaction(self.get_context())):
+            raw = None
         self.__dict__["_raw"] = raw
         if not self._changes:
             self.__dict__["_values"] = None
@@ -286,17 +333,32 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         """The records that a query finds: awaited or iterated."""
         cls = type(self)
         found = self._target if target is None and self._target is not None else as_target(target, cls._table)
+        is_own = found.rights is None
+        if is_own:
+            found.rights = self._rights_of_code()
+        if is_own or found.rights is ON_ROWS:
+            return cls._search_as_code(found, self.get_context())
         return cls._search(found, self.get_context())
 
     @classmethod
     def _search(cls, target: RequestTarget, context: AnyContext | None) -> Results[Any]:
-        caching = cls._table.caching
-        load = None if caching is None else partial(caching.find, target=target)
         if target.rights is None:
             target.rights = ALL_RIGHTS
-            allow = target.option("allow_full_scan")
-            return Results(partial(cls._plan, target, context, True if allow is None else bool(allow)), context, load)
-        return Results(partial(cls._plan, target, context, None), context, load)
+            return cls._search_as_code(target, context)
+        return Results(partial(cls._plan, target, context, None), context, cls._load_for(target))
+
+    @classmethod
+    def _search_as_code(cls, target: RequestTarget, context: AnyContext | None) -> Results[Any]:
+        """A search that needs no index, unless it says so."""
+        allow = target.option("allow_full_scan")
+        plan = partial(cls._plan, target, context, True if allow is None else bool(allow))
+        return Results(plan, context, cls._load_for(target))
+
+    @classmethod
+    def _load_for(cls, target: RequestTarget) -> Any:
+        """What loads the records that a query finds of a table with a source; None: it has none."""
+        caching = cls._table.caching
+        return None if caching is None else partial(caching.find, target=target)
 
     @classmethod
     def _plan(cls, target: RequestTarget, context: AnyContext | None, allow_full_scan: bool | None) -> PlannedQuery:
@@ -324,7 +386,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         else:
             found = as_target(target, self._table)
         if found.rights is None:
-            found.rights = ALL_RIGHTS
+            found.rights = self._rights_of_code()
             own = Context.within(context)
             own.precondition = _transaction_of(context).precondition(self._table, found.id)
             return found, own, context
@@ -426,9 +488,14 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         self, data: list[Any], created: list[Table], target: RequestTarget, request: Any, context: AnyContext
     ) -> Iterator[None]:
         faults: ListFaults | None = None
+        may: TableRights = target.rights
+        is_checked = may.attributes is None or len(data) <= LONG_WRITES  # by `authorize`
         for number, element in enumerate(data):
             try:
-                created.append(self._create_one(_element(element, number, target, context), target, request, context, number))
+                record = _element(element, number, target, context)
+                if not is_checked:
+                    self._served.check_element([record], 0, True, may, request)
+                created.append(self._create_one(record, target, request, context, number))
             except RecordExists:
                 if faults is None:
                     raise
@@ -548,7 +615,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
             raise ClientError("A message goes to a record or to the table, not to the records below a prefix")
         key = None if found.id is None else check_key(self._table.definition, found.id)
         source = "native" if request.native_body else "json"
-        _transaction_of(context).writes.publish(self._table, key, message, source=source)
+        _transaction_of(context).writes.publish(self._table, key, message, source=source, rows=self._served.guard(found, request))
         return Ready(None)
 
     def subscribe(self, request: Any = None, **options: Any) -> Subscription:

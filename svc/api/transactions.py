@@ -164,6 +164,14 @@ class Transaction:
         caught_up = self._catch_up(table.database)
         return self.get_raw(table, key) if caught_up is None else then(caught_up, lambda _: self.get_raw(table, key))
 
+    def reading(self, database: Database) -> Txn:
+        """What `get_raw` reads from."""
+        txn, writes = self.snapshot(database), self._writes
+        if writes is None or not writes.has_written_to(database):
+            return txn
+        run_now(writes.previewing(database, txn))
+        return writes.preview(database).txn
+
     def has_written_to(self, database: Database) -> bool:
         """Whether reads of this database do not see what its snapshot has only."""
         return self._writes is not None and self._writes.has_written_to(database)
@@ -456,6 +464,8 @@ def run_in_transaction(store: Store, context: AnyContext | None, function: Calla
     token = enter(own)
     try:
         result = settled(function(transaction, *arguments))
+        if own.is_narrowed and context is not None:
+            context.is_narrowed = True
         if is_waiting(result):
             transaction.is_lasting = True
             return _finish(transaction, own, result)

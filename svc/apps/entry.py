@@ -24,6 +24,7 @@ from svc.siblings import Lead, lead_alone
 from svc.store import Store
 
 if TYPE_CHECKING:
+    from svc.accounts.parts import AccountParts
     from svc.api.interface import Interface
     from svc.api.server import Server
     from svc.apps.code import CodeVersion
@@ -100,6 +101,8 @@ class Runtime:
     patience: float | None = PATIENCE
     report_alone: Callable[[str, str, str], None] | None = None
     """Logs what is no part of a load, which is told of as a whole on the screen of `svc dev`; None: as `report`."""
+    account_parts: Callable[[], AccountParts] | None = None
+    """What accounts of applications work with, made when the first application has some; None: there are none."""
     large_data: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held for a large file of records: one of them is in memory at a time."""
 
@@ -116,7 +119,8 @@ class Runtime:
 class EntryContext:
     """One entry that is being loaded. `key`: its name in config.yaml. `options`: its mapping; empty for `true`. `status`: how it goes.
 
-    `code`: modules and `server` of the version of the application's Python code that is being loaded; None without an interface.
+    `code`: modules and `server` of the version of the application's Python code that is being loaded; None without an interface. `beside`: by key, the
+    entries of the same load that have been loaded before; empty when it is loaded.
     """
 
     app: ServedApplication
@@ -125,6 +129,7 @@ class EntryContext:
     status: EntryStatus
     runtime: Runtime
     code: CodeVersion | None = None
+    beside: Mapping[str, LoadedEntry] = field(default_factory=dict)
 
     def files(self, default: Any) -> FileSet:
         """The files of the entry, by its `files` and `urlPath`. Raises ValueError."""

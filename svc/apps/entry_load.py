@@ -75,11 +75,15 @@ class EntryLoad:
         if is_built_in(key) and "package" in options:
             status.fail(f"'{key}' is built in: an entry that a plugin handles needs another name")
             return None
+        code = self.code if kind.is_code else None
+        context = EntryContext(self._app, key, options, status, self._runtime, code, self.loaded)
         try:
-            return await kind.load(EntryContext(self._app, key, options, status, self._runtime, self.code if kind.is_code else None))
+            return await kind.load(context)
         except Exception as error:  # a defect of ours: the rest of the application starts
             status.fail(f"{type(error).__name__}: {error}", traceback_of(error))
             return None
+        finally:
+            context.beside = {}  # they may be replaced before it is
 
     def discard(self) -> None:
         """It does not take effect."""

@@ -36,6 +36,7 @@ KINDS: Mapping[str, Kind] = {
     "dataLoader": Kind("data_entry:load_data", DATA),
     "resources": Kind("resources_entry:load_resources", CODE, is_code=True),
     "scheduler": Kind("scheduler_entry:load_scheduler", CODE, is_code=True),
+    "accounts": Kind("accounts_entry:load_accounts", CODE, is_code=True),
     "static": Kind("static_entry:load_static", FILES),
     "frameworkRoutes": Kind("routes_entry:load_routes", CODE, is_code=True),
     "graphql": Kind("graphql_entry:load_graphql", FILES),

@@ -82,6 +82,7 @@ class ApplicationModules:
         interface.app_configs[self.package] = config
         if server is not None:
             self._globals["server"] = interface.app_servers[self.package] = server
+        interface.app_directories[self.package] = name, self._directory
         interface.on_code(self._directory, name)
         self._finder = _ModuleFinder(self)
         self._svc = _InterfaceModule(interface, self.package)
@@ -141,6 +142,7 @@ class ApplicationModules:
         self.loaded.clear()
         interface.app_configs.pop(self.package, None)
         interface.app_servers.pop(self.package, None)
+        interface.app_directories.pop(self.package, None)
         if self.forget in interface.on_end:
             interface.on_end.remove(self.forget)
 

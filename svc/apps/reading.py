@@ -39,6 +39,28 @@ def line_of(text: str, key: str) -> str:
     return "" if match is None else f":{text.count(chr(10), 0, match.start()) + 1}"
 
 
+def line_of_path(text: str, path: tuple[str, ...]) -> str:
+    """`:3`, the line of the member that these names lead to, or of the last one on the way that is there; "" if there is none.
+
+    >>> line_of_path("a:\\n  b: {c: 1}\\n  d: 2\\n", ("a", "d")), line_of_path("a:\\n  b: 1", ("a", "x")), line_of_path("a", ("b",))
+    (':3', ':1', '')
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return ""
+    found = ""
+    for name in path:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        member = next(((key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode) and key.value == name), None)
+        if member is None:
+            break
+        found = f":{member[0].start_mark.line + 1}"
+        node = member[1]
+    return found
+
+
 def load_yaml(raw: bytes) -> Any:
     """The value of a document of YAML 1.1, None of an empty one. Raises ValueError with what is wrong in it."""
     try:

@@ -5,7 +5,7 @@
 
 A success is logged when a credential is verified, not for each request that repeats it; a failure once per `authentication.cacheTTL` while
 everything about it is the same. What comes from the client is cut, and escaped as JSON does; addresses lose their queries, which may hold secrets.
-Passwords, tokens and `Authorization` are not given to this module.
+Passwords, tokens, API keys and `Authorization` are not given to this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from svc.messages import Request
 if TYPE_CHECKING:
     from svc.logs import Logger, Logs
 
-BASIC, TOKEN, CERTIFICATE, TICKET = "Basic", "JWT", "mTLS", "Ticket"
+BASIC, TOKEN, CERTIFICATE, TICKET, KEY = "Basic", "JWT", "mTLS", "Ticket", "Key"
 """Strategies; another is `verifier.LOGIN`: a password that is not in a header."""
 
 TAG = "auth-event"

@@ -1,4 +1,4 @@
-"""The user of a request (spec: http §11.1, security §1).
+"""The user of a request (spec: http §11.1, security §1, rows §2.7).
 
 Called once per request, so the usual answer is in the header block's memo: blocks repeat byte for byte, and with them the user.
 The memo holds (generation, expiry, user): fresh while no user or role has changed and the verified credential has not run out. It is for
@@ -21,14 +21,14 @@ from ipaddress import IPv6Address, ip_address
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from svc.auth.events import BASIC, CERTIFICATE, TICKET, TOKEN, AuthEvents
+from svc.auth.events import BASIC, CERTIFICATE, KEY, TICKET, TOKEN, AuthEvents
 from svc.auth.logins import Login, LoginStream, LoginWatches, account_counts
 from svc.auth.origin_policy import OriginPolicy
 from svc.auth.sessions import ForeignSessions, Sessions
 from svc.auth.tickets import PARAMETER, Tickets, cut_ticket, invalid_ticket, takes_ticket
 from svc.auth.tokens import Tokens, invalid_token
 from svc.auth.usernames import canonical_username
-from svc.auth.users import User, UserDirectory
+from svc.auth.users import KEY_START, User, UserDirectory
 from svc.auth.verifier import PendingVerification, Verifier, login_failed
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.errors import Problem
@@ -75,11 +75,22 @@ class Certificates(Protocol):
         """The user's name; None: other credentials decide. Raises Problem 401 for a certificate without a user, or a revoked one."""
 
 
+class Keys(Protocol):
+    """Checks API keys: `api_keys.ApiKeys`."""
+
+    def verify(self, text: str) -> User:
+        """Who asks with this key. Raises Problem 401."""
+
+    def life(self, user: User) -> float:
+        """Seconds for which a key that was verified may be remembered."""
+
+
 @dataclass(slots=True)
 class Credentials:
     """What checks each kind of credentials on one server; None: the kind is not accepted there.
 
     `verifier`: of passwords; servers that share one share the credentials that it has verified. `certificates`: of TLS clients.
+    `keys`: returns what checks API keys, asked for when one comes.
     """
 
     verifier: Verifier
@@ -87,6 +98,7 @@ class Credentials:
     sessions: Sessions | None = None
     tickets: Tickets | None = None
     certificates: Certificates | None = None
+    keys: Callable[[], Keys] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,7 @@ class Identifier:
         self._wall = clock.wall
         self.verifier = credentials.verifier
         self._tokens = credentials.tokens
+        self._keys = credentials.keys
         sessions = credentials.sessions
         self._sessions = sessions if sessions is not None and sessions.enabled else None
         self._tickets = credentials.tickets
@@ -209,8 +222,7 @@ class Identifier:
 
     def current(self, user: User) -> User | None:
         """The user as it is now; None if it is gone, or its logins have ended."""
-        found = self._directory.get_user(user.username)
-        return found if found is not None and found.active and found.login_id == user.login_id else None
+        return self._directory.current(user)
 
     def watch_login(self, request: Request, stream: LoginStream) -> None:
         """End a stream for the user of this request with what let the user in. A second call for the same stream replaces it."""
@@ -237,6 +249,8 @@ class Identifier:
 
     def _login_without_certificate(self, request: Request, user: User, account: Callable[[], bool], *, is_foreign: bool = False) -> Login:
         name, block, sessions = user.username, request.block, self._sessions
+        if user.key is not None:
+            return Login(name, partial(account_counts, self._directory, user), key_name=user.key.name)
         scheme, _, token = block.fields.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._tokens is not None and self._tokens.claimed_name(token.strip()) == name:
             return Login(name, self._tokens.watched(token.strip()))
@@ -351,7 +365,8 @@ class Identifier:
                 request.block.memo[_MEMO] = (verified.generation, verified.expires, verified.user)
             return verified.user
         if scheme == "bearer":
-            return self._by_token(rest.strip(), digest, request)
+            token = rest.strip()
+            return self._by_key(token, digest, request) if token.startswith(KEY_START) else self._by_token(token, digest, request)
         try:
             username, password = decode_basic(rest)
         except Problem:
@@ -364,6 +379,21 @@ class Identifier:
         if self._events is not None and pending.report is None:
             pending.report = self._events.outcome(request, BASIC, username)
         return pending
+
+    def _by_key(self, key: str, digest: bytes, request: Request) -> User:
+        if self._keys is None:
+            raise invalid_token()
+        try:
+            keys = self._keys()
+            user = keys.verify(key)
+        except Problem as problem:
+            if self._events is not None and problem.status_code == 401:
+                self._events.failure(request, KEY, None)
+            raise
+        self.verifier.remember(digest, user, None, keys.life(user))
+        if self._events is not None:
+            self._events.success(request, KEY, user.username)
+        return user
 
     def _by_token(self, token: str, digest: bytes, request: Request) -> User | PendingVerification | None:
         tokens = self._tokens

@@ -1,9 +1,9 @@
-"""Streams end with what let their caller in (spec: realtime §1 rule 7, security §3).
+"""Streams end with what let their caller in (spec: realtime §1 rule 7, security §3, rows §2.7).
 
 A request is over before its credentials are; an event stream or a WebSocket may outlive them. So of a caller who opens one its `Login` is kept: the account
-and the token, session or certificate that was shown. Every login is asked whether it still counts
+and the token, session, certificate or API key that was shown. Every login is asked whether it still counts
 
-- at once when its account or its session has been written to, here or by another process,
+- at once when its account, its session or its key has been written to, here or by another process,
 - every SWEEP seconds, for what ends by time or elsewhere: one timer for all of them, and slices of some milliseconds.
 
 Streams are held weakly: one that is gone is forgotten, and nobody has to say so.
@@ -20,11 +20,12 @@ from svc.auth.users import User, UserDirectory
 from svc.clock import Clock
 from svc.errors import Problem
 from svc.store import Database, LogEntry
-from svc.store.system import SESSION_TABLE, USER_TABLE
+from svc.store.system import KEY_TABLE, SESSION_TABLE, USER_TABLE
 
 SWEEP = 30.0  # seconds
 SLICE = 0.002  # seconds of a turn
 LOGIN_ENDED = "Login required"
+_LOGIN_TABLES = frozenset({USER_TABLE, SESSION_TABLE, KEY_TABLE})
 
 Listener = Callable[[Database, list[LogEntry]], None]
 
@@ -37,20 +38,21 @@ class LoginStream(Protocol):
 
 
 class Login:
-    """What let a caller in. `session_id`: of the session, where it was one. `counts`: whether it still does; may raise Problem 401 instead."""
+    """What let a caller in. `session_id`: of the session, where it was one; `key_name`: of the API key. `counts`: whether it still does; may raise Problem 401
+    instead."""
 
-    __slots__ = ("counts", "session_id", "username")
+    __slots__ = ("counts", "key_name", "session_id", "username")
 
-    def __init__(self, username: str, counts: Callable[[], bool], session_id: str | None = None) -> None:
+    def __init__(self, username: str, counts: Callable[[], bool], session_id: str | None = None, key_name: str | None = None) -> None:
         self.username = username
         self.counts = counts
         self.session_id = session_id
+        self.key_name = key_name
 
 
 def account_counts(directory: UserDirectory, user: User) -> bool:
-    """Whether the account is there, active, and has the password it had (`User.login_id`)."""
-    found = directory.get_user(user.username)
-    return found is not None and found.active and found.login_id == user.login_id
+    """Whether the account is there, active, and has the password it had (`User.login_id`); of an API key whether it counts."""
+    return directory.current(user) is not None
 
 
 class _StreamRef(weakref.ref[LoginStream]):
@@ -120,7 +122,7 @@ class LoginWatches:
         """Commits of the system database: ask the logins that they concern."""
         concerned: dict[_Watch, None] = {}
         for entry in entries:
-            if entry.table == USER_TABLE or entry.table == SESSION_TABLE:
+            if entry.table in _LOGIN_TABLES:
                 key = entry.id
                 if key is None:  # the whole table
                     concerned.update(dict.fromkeys(self._watches.values()))
@@ -191,4 +193,6 @@ class LoginWatches:
 
 def _rows(login: Login) -> tuple[tuple[str, str], ...]:
     account = (USER_TABLE, login.username)
+    if login.key_name is not None:
+        return account, (KEY_TABLE, login.key_name)
     return (account,) if login.session_id is None else (account, (SESSION_TABLE, login.session_id))

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svc.errors import AccessViolation, ClientError, NamedTable, NotUnique, Problem, StillReferenced
+from svc.errors import AccessViolation, NamedTable, Problem
 from svc.store.schema import Allow, TableDefinition
-from svc.store.system import ROLE_TABLE, SYSTEM, USER_SECRETS, USER_TABLE
+from svc.store.system import ROLE_TABLE, SECRETS, SYSTEM, USER_TABLE
 from svc.store.values.records import decode
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class TableRights:
 NO_RIGHTS = TableRights()
 ALL_RIGHTS = TableRights(True, True, True, True, all=True)
 OPENED = TableRights(True, True, True, True, all=True)  # by code of an application: all rights on one table, those of the role on others
+ON_ROWS = TableRights(True, True, True, True, all=True)  # of code of an application on the rows that its caller may see and write
 _READ_ONLY = TableRights(read=True)
 
 
@@ -241,6 +242,14 @@ def role_of(user: HasRole | None, table: NamedTable) -> Role | None:
     return found
 
 
+NOBODY = Role("", "anonymous", {})  # in the place of `anonymous` where there is no such role: code of an application may let its callers in
+
+
+def narrowing_role(user: HasRole | None, table: NamedTable) -> Role:
+    """The role whose rules on rows count."""
+    return role_of(user, table) or NOBODY
+
+
 def rights(user: HasRole | None, table: NamedTable) -> TableRights:
     """The rights of `user` on a table, None: of anonymous callers."""
     role = None if user is None else user.role
@@ -309,13 +318,6 @@ def _either_written(one: TableRights, other: TableRights, definition: TableDefin
     found = _Attributes({attribute.name: either(attribute.name) for attribute in definition.attributes})
     found.others = others
     return found
-
-
-def explained_to(user: HasRole | None, problem: StillReferenced | NotUnique) -> ClientError:
-    """The problem with the table and key of the other record that it is about, for a caller who may read these, by the role of the user or by what everyone may
-    read; else as it is."""
-    may_see = rights(user, problem.other).attribute(problem.attribute).read
-    return problem.explained() if may_see and rights(user, problem.table).read else problem
 
 
 def more_than_records(permission: Mapping[str, Any]) -> list[str]:
@@ -448,16 +450,21 @@ def _attribute_rights(listed: Any, definition: TableDefinition, table: Attribute
 
 def _system_rights(definition: TableDefinition) -> TableRights:
     """A super user's rights on a table of the system database (rule 8)."""
+    secrets = SECRETS.get(definition.name)
     if definition.name not in WRITABLE_SYSTEM_TABLES:
-        return _READ_ONLY
-    if definition.name != USER_TABLE:
+        return (
+            _READ_ONLY
+            if secrets is None
+            else TableRights(read=True, readable=frozenset(each.name for each in definition.attributes) - secrets)
+        )
+    if secrets is None:
         return ALL_RIGHTS
     # Secrets can be neither read nor, as clear text, written: passwords are set where they are hashed.
     attributes = {
-        attribute.name: AttributeRights() if attribute.name in USER_SECRETS else AttributeRights(True, True, True)
+        attribute.name: AttributeRights() if attribute.name in secrets else AttributeRights(True, True, True)
         for attribute in definition.attributes
     }
-    return TableRights(True, True, True, True, attributes, readable=frozenset(attributes) - USER_SECRETS, managed=_managed(definition))
+    return TableRights(True, True, True, True, attributes, readable=frozenset(attributes) - secrets, managed=_managed(definition))
 
 
 def _managed(definition: TableDefinition) -> frozenset[str]:

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from svc.auth.session_cookie import COOKIE, HOST_COOKIE, SHOWN_ID, cookie_id
-from svc.auth.users import User, UserDirectory
+from svc.auth.users import User, UserDirectory, check_no_key
 from svc.auth.verifier import Verifier
 from svc.auth.writes import MUST_EXIST, write
 from svc.clock import AHEAD, Clock
@@ -157,9 +157,23 @@ class Sessions:
 
     async def begin(self, request: Request, user: User) -> None:
         """Begin a session of this user with the properties of the one before, under a new id, so that it cannot have been planted (session fixation)."""
+        check_no_key(user, "sessions")
         session = request.session
         if not isinstance(session, Session):
             raise ClientError("No session for login")
+        await self._begin(session, user)
+
+    async def begin_proven(self, request: Request, user: User) -> None:
+        """The same for a request that shows by itself that this browser has begun the login, though a page of another site has sent it here: what would be
+        refused to `ForeignSessions` is not."""
+        session = self.of(request)
+        if session is None:
+            raise ClientError("No session for login")
+        request.sessions = self
+        await self._begin(session, user)
+        request.user = user
+
+    async def _begin(self, session: Session, user: User) -> None:
         old = self.record(session.id)
         properties = {**(old or {}), "user": user.username, SESSION_LOGIN: user.login_id}
         await self._make(session, properties, None if old is None else old["id"])
@@ -174,6 +188,7 @@ class Sessions:
             user = properties["user"]
             if not isinstance(user, User):
                 user = self._directory.get_user(user) if isinstance(user, str) else None
+            check_no_key(user, "sessions")
             if user is not None:
                 properties["user"] = user.username
             properties[SESSION_LOGIN] = None if user is None else user.login_id

@@ -17,7 +17,7 @@ import secrets
 from hashlib import blake2b
 from itertools import islice
 
-from svc.auth.users import User, UserDirectory
+from svc.auth.users import User, UserDirectory, check_no_key
 from svc.auth.writes import MUST_EXIST, write
 from svc.clock import Clock
 from svc.errors import Overloaded, PreconditionFailed, Problem
@@ -49,8 +49,9 @@ class Tickets:
         return self._directory.store.databases[SYSTEM].tables[TICKET_TABLE]
 
     async def issue(self, user: User) -> tuple[str, float]:
-        """A ticket, and when it expires, ms since the epoch. It is on the disk. Raises Overloaded when too many are outstanding, and the Problem that
-        prevents the write."""
+        """A ticket, and when it expires, ms since the epoch. It is on the disk. Raises Overloaded when too many are outstanding, 403 if an API
+        key asks, and the Problem that prevents the write."""
+        check_no_key(user, "tickets")
         table, store = self.table, self._directory.store
         snapshot = table.database.snapshot()
         expires = int((self._clock.wall() + LIFE) * 1000)

@@ -4,7 +4,7 @@
 
 An *operation* token logs in, by its signature alone; what its user may do is read from the user record with each request. A *refresh* token is good
 for one thing, a new operation token, and only the newest one of a user: the record holds its hash. A token with a claim `role` does not log in, it
-serves applications that read tokens themselves.
+serves applications that read tokens themselves. What a token has in a claim `claims`, an object, is `User.claims` of who comes with it (spec: rows §1.2).
 
 `account` is the `User.login_id` that the token was made for: when the user has another one (dropped and added again, password changed, deactivated) the
 token has ended. `jti` is unique, so two tokens of one second are two.
@@ -17,14 +17,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from svc.auth.token_keys import RSA_BITS, TokenKeys, keys_directory
-from svc.auth.users import User, UserDirectory
+from svc.auth.users import User, UserDirectory, check_no_key
 from svc.auth.writes import store_user_changes
 from svc.clock import Clock
 from svc.config import Config
@@ -102,13 +102,17 @@ class Tokens:
 
     # --- issuing -------------------------------------------------------------------------------------------------------------------
 
-    async def create(self, user: User, *, expires_in: object = None, role: str | None = None) -> dict[str, str]:
+    async def create(
+        self, user: User, *, expires_in: object = None, role: str | None = None, claims: Mapping[str, Any] | None = None
+    ) -> dict[str, str]:
         """A pair of tokens; an earlier refresh token of the user is worth nothing any more. It is on the disk when this returns.
 
-        `expires_in`: life of the operation token, seconds or text such as `12h`. Raises Problem: 400 for a bad one, 500 without keys.
+        `expires_in`: life of the operation token, seconds or text such as `12h`. Raises Problem: 400 for a bad one, 403 if
+        an API key asks, 500 without keys.
         """
+        check_no_key(user, "tokens")
         life = self._operation_life if expires_in is None else read_life(expires_in)
-        extra = {} if role is None else {"role": role}
+        extra = {name: value for name, value in (("role", role), ("claims", claims)) if value is not None}
         operation_token, refresh_token = await self._on_helper(
             lambda: (self._signed(user, OPERATION, life, extra), self._signed(user, REFRESH, self._refresh_life, extra))
         )
@@ -125,8 +129,10 @@ class Tokens:
         stored = self._directory.refresh_hash(user.username)
         if stored is None or not compare_digest(stored.encode(), _hash(token).encode()):
             raise invalid_token()
-        role = claims.get("role")  # what it cannot do, the token made of it cannot do either
-        return await self._on_helper(lambda: self._signed(user, OPERATION, self._operation_life, {} if role is None else {"role": role}))
+        extra = {
+            name: claims[name] for name in ("role", "claims") if name in claims
+        }  # what it cannot do, the token made of it cannot do either
+        return await self._on_helper(lambda: self._signed(user, OPERATION, self._operation_life, extra))
 
     def _signed(self, user: User, subject: str, life: float, extra: Mapping[str, Any]) -> str:
         """Blocks for some milliseconds."""
@@ -152,7 +158,10 @@ class Tokens:
         claims = self._read(token, OPERATION)
         if "role" in claims:
             raise invalid_token()
-        return TokenUser(self._user(claims), claims["exp"], claims["account"], claims["jti"])
+        user, given = self._user(claims), claims.get("claims")
+        if isinstance(given, dict):
+            user = replace(user, claims=given)
+        return TokenUser(user, claims["exp"], claims["account"], claims["jti"])
 
     def watched(self, token: str) -> Callable[[], bool]:
         """A function that says whether an operation token still counts, for little: its signature is looked at now, once."""

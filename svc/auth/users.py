@@ -1,15 +1,16 @@
 """Users and roles as the rest of the program sees them, and the directory that keeps them (spec: security §5.1).
 
-A `User` never changes: a change of `svc_user` or `svc_role` makes the directory forget all of them and begin a new *generation*. Code that keeps
+A `User` never changes: a change of `svc_user`, `svc_role` or `svc_key` makes the directory forget all of them and begin a new *generation*. Code that keeps
 something derived from a user keeps the generation beside it and compares: one integer, no subscriptions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
+from math import inf
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -21,14 +22,19 @@ from svc.messages import Caller
 from svc.store import Database, LogEntry, Store, Table, WriterBusy
 from svc.store.env import Txn
 from svc.store.log.entries import PATCH
-from svc.store.system import ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.store.system import KEY_TABLE, ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.conversion import is_encodable
+from svc.store.values.keys import index_key
 from svc.store.values.records import decode, projection
 
 SUPER_USER_ROLE = "super_user"
 ANONYMOUS = "anonymous"
 """The name of the role whose rights everyone has."""
-_ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE})
+KEY_START = "svc_"
+"""What every API key begins with, and no token."""
+KEY_USER = "key:"
+"""What the name begins with that an API key with a role of its own has as a user. No user that is added has such a name."""
+_ACCOUNT_TABLES = frozenset({USER_TABLE, ROLE_TABLE, KEY_TABLE})
 _WITHOUT_RIGHTS = frozenset({"refresh_token", "password", "hash_function", "kept_token", "__updatedtime__"})
 MOST_READ = 1000  # log entries of other processes that are read; with more of them everything kept is dropped unread
 
@@ -37,8 +43,20 @@ _generations = count(1)
 
 
 @dataclass(frozen=True, slots=True)
+class UserKey:
+    """The API key by which a user asks. `expires`: seconds since the epoch; infinite: never."""
+
+    name: str
+    prefix: str
+    expires: float = inf
+
+
+@dataclass(frozen=True, slots=True)
 class User:
-    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing."""
+    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing.
+
+    `key`: of one who is let in by an API key: a user with its rights, or the key itself, if it has a role of its own.
+    """
 
     # `login_id`: what the sessions and tokens of the account carry. It has the time the account was made, so that of one that was dropped and added
     # again is another, and what changes with each new password and each deactivation. `kept_token`: the id of the one token that counts in spite of that,
@@ -48,11 +66,16 @@ class User:
     role: Role | None = None
     login_id: str = ""
     kept_token: str | None = None
+    key: UserKey | None = None
     claims: Mapping[str, Any] | None = field(default=None, compare=False)  # of the token that the user has come with, for rules on rows
     super_user: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "super_user", self.role is not None and self.role.super_user)
+
+    def with_claims_of(self, earlier: User) -> User:
+        """This user, as one who has come with the token of `earlier`."""
+        return self if earlier.claims is None else replace(self, claims=earlier.claims)
 
     def get_id(self) -> str:
         return self.username
@@ -70,6 +93,12 @@ class User:
     def as_record(self) -> dict[str, Any]:
         """The user object that may be shown (spec: security §5.1): no secrets, because a User has none."""
         return {"username": self.username, "active": self.active, "role": None if self.role is None else self.role.as_record()}
+
+
+def check_no_key(user: User | None, what: str) -> None:
+    """Raise 403 if an API key has let this user in: `what` would outlive it. `user`: None for nobody."""
+    if user is not None and user.key is not None:
+        raise Problem(f"An API key cannot make {what}: log in with a password, or use the key itself", 403)
 
 
 class HasUser(Protocol):
@@ -96,12 +125,13 @@ class Credentials:
 
 
 class UserDirectory:
-    """The users and roles of one store. Reads are cached until `svc_user` or `svc_role` changes."""
+    """The users and roles of one store. Reads are cached until `svc_user`, `svc_role` or `svc_key` changes."""
 
     def __init__(self, store: Store) -> None:
         """`store`: with its system database defined (`ensure_system`)."""
         self.store = store
         self._users: dict[str, User] = {}  # existing ones only: a guesser of names cannot make it grow
+        self._keys: dict[str, User] = {}  # those of API keys, by name of the key
         self._roles: dict[str, Role] = {}
         self._first_super_user: User | None = None
         self._knows_first = False
@@ -115,6 +145,8 @@ class UserDirectory:
         store.databases[SYSTEM].on_commit.append(self._committed)
         store.databases[SYSTEM].guard = self._check_accounts
         store.anonymous_role = self.anonymous_role
+        self.find_alias: Callable[[str], str | None] = lambda name: None
+        """The name of the user who may log in by another one, such as an address; None: nobody may."""
 
     def get_user(self, username: str) -> User | None:
         """The user, active or not; None if there is no such user."""
@@ -125,12 +157,60 @@ class UserDirectory:
                 user = self._users[record["username"]] = self._user(record)
         return user
 
+    def current(self, user: User) -> User | None:
+        """The user as it is now; None if it is gone or inactive, if its logins have ended, or the API key that let it in."""
+        key = user.key
+        found = self.get_user(user.username) if key is None else self.user_of_key(key.name)
+        if found is None or not found.active or found.login_id != user.login_id:
+            return None
+        return None if key is not None and key.expires <= self.store.clock.wall() else found.with_claims_of(user)
+
+    def user_of_key(self, name: str) -> User | None:
+        """Who asks by the API key of this name, active or not, expired or not; None if there is no such key, or its user is gone.
+
+        The `login_id` is another than that of the user itself: what is made for the one is worth nothing for the other.
+        """
+        user = self._keys.get(name)
+        if user is None:
+            record = self.key_record(name)
+            if record is not None and (user := self._key_user(record)) is not None:
+                self._keys[name] = user
+        return user
+
+    def named(self, username: str) -> User | None:
+        """The user of this name, which may be that of an API key with a role of its own, as it stands in logs."""
+        user = self.get_user(username)
+        return user if user is not None or not username.startswith(KEY_USER) else self.user_of_key(username[len(KEY_USER) :])
+
+    def _key_user(self, record: Mapping[str, Any]) -> User | None:
+        expires = record.get("expires")
+        key = UserKey(record["name"], record["prefix"], inf if expires is None else expires / 1000)
+        username = record.get("user")
+        if username is None:
+            role = record.get("role")
+            made = record.get("__createdtime__")
+            return User(KEY_USER + key.name, True, self.get_role(role) if isinstance(role, str) else None, f"{made}/{key.prefix}", key=key)
+        user = self.get_user(username)
+        account = None if user is None else user.login_id.partition("/")[0]
+        if user is None or account != record.get("account"):  # dropped, and perhaps added again
+            return None
+        return replace(user, login_id=f"{account}/{key.prefix}", kept_token=None, key=key)
+
     def stored_name(self, username: str) -> str:
         """A name as the user has it, if there is one; else the form in which it would be stored (`usernames`)."""
         if username.isascii():
             return username
         record = self.user_record(username)
         return canonical_username(username) if record is None else str(record["username"])
+
+    def login_name(self, given: str) -> str:
+        """The name of the user that somebody means who logs in: `stored_name`, or that of the user who has the alias."""
+        name = self.stored_name(given)
+        if self.get_user(name) is None:
+            alias = self.find_alias(given)
+            if alias is not None:
+                return alias
+        return name
 
     def get_role(self, role_id: str) -> Role | None:
         role = self._roles.get(role_id)
@@ -217,6 +297,23 @@ class UserDirectory:
     def role_record(self, role_id: str, txn: Txn | None = None) -> dict[str, Any] | None:
         raw = self._table(ROLE_TABLE).get_raw(role_id, txn) if is_username(role_id) else None
         return None if raw is None else decode(raw)
+
+    def key_record(self, name: str, txn: Txn | None = None) -> dict[str, Any] | None:
+        """Of an API key, with the hash of its secret: not for answers."""
+        raw = self._table(KEY_TABLE).get_raw(name, txn) if is_username(name) else None
+        return None if raw is None else decode(raw)
+
+    def key_record_by_prefix(self, prefix: str, txn: Txn | None = None) -> dict[str, Any] | None:
+        table = self._table(KEY_TABLE)
+        txn = table.database.snapshot() if txn is None else txn
+        low = index_key(prefix)
+        raw = next((table.get_by(stored, txn) for _, stored in table.indexes["prefix"].scan(txn, low, low + b"\0")), None)
+        return None if raw is None else decode(raw)
+
+    def iter_key_records(self, txn: Txn) -> Iterator[dict[str, Any]]:
+        """Of all API keys, in the order of their names."""
+        for _, raw in self._table(KEY_TABLE).scan(txn):
+            yield decode(raw)
 
     def iter_role_records(self, txn: Txn | None = None) -> Iterator[dict[str, Any]]:
         table = self._table(ROLE_TABLE)
@@ -331,6 +428,7 @@ class UserDirectory:
     def forget(self) -> None:
         """Users or roles have changed: drop all that were read."""
         self._users.clear()
+        self._keys.clear()
         self._roles.clear()
         self._first_super_user = None
         self._knows_first = False
@@ -372,6 +470,11 @@ def login_id_of(record: Mapping[str, Any]) -> str:
 def new_login_epoch() -> str:
     """A new `login_epoch` for a record, which ends the sessions and tokens of the user."""
     return uuid4().hex
+
+
+def ending_logins() -> dict[str, Any]:
+    """The attributes of a user that, changed, end all sessions and tokens of the account (spec: security §3)."""
+    return {"login_epoch": new_login_epoch(), "refresh_token": None, "kept_token": None}
 
 
 def is_username(name: str) -> bool:

@@ -10,7 +10,7 @@ are kept: a further one is refused if its network has most of them, else it repl
 A verified credential is remembered with the stored hash it matched. When any user or role changes, it is not forgotten but compared with the store
 again: the same hash means the same password, and only the rights are read again. Thus a change takes effect with the next request, and one changed
 user among thousands does not make all others pay for a password hash. Tokens are remembered here too: for them the user has to be there and active,
-and still the account that they were made for.
+and still the account that they were made for; and API keys, which have to be there still.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import logging
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from svc.auth.fair_slots import FairSlots, network_of
-from svc.auth.passwords import DEFAULT_HASH_FUNCTION, Verification, verify_password
+from svc.auth.passwords import DEFAULT_HASH_FUNCTION, Verification, hash_password, verify_password
 from svc.auth.throttle import FailureDelays
 from svc.auth.users import User, UserDirectory
 from svc.clock import SYSTEM_CLOCK, Clock
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 LOGIN = "Login"  # strategy of a password that is not in a header
 CACHE_ENTRIES = 10_000
 MAX_OUTSTANDING = 256  # verifications under way or waiting: some seconds of work for the helper threads
+MAX_HASHES = 64  # new passwords that wait to be hashed
+MAX_HASHES_PER_NETWORK = 16
 MAX_OUTSTANDING_PER_NAME = 8  # ... for one user name from one network; identical ones count once
 AT_ONCE = 2  # that run at a time: as many as the server has helper threads
 
@@ -220,6 +223,7 @@ class Verifier:
         self._attempts: dict[bytes, int] = {}  # outstanding per user name and network
         self._networks: dict[str, dict[PendingVerification, None]] = {}  # outstanding by network; oldest first
         self._slots = FairSlots(AT_ONCE)
+        self._hashes: dict[str, int] = {}  # new passwords that are being hashed, by network
 
     def digest(self, credential: str) -> bytes:
         """A keyed hash that identifies a credential: no clear text is kept longer than a verification takes."""
@@ -240,7 +244,7 @@ class Verifier:
         pending = self._pending.get(digest)
         if pending is not None:
             return pending
-        username = self.directory.stored_name(username)  # else each form of a name had attempts of its own
+        username = self.directory.login_name(username)  # else each form of a name had attempts of its own
         network = network_of(address)
         attempt = self._attempt(username, network)
         outstanding = self._attempts.get(attempt, 0)
@@ -288,6 +292,27 @@ class Verifier:
         user = await pending.wait(asyncio.get_running_loop(), executor)
         assert user is not None
         return user
+
+    async def hash_new(self, password: str, address: str, executor: Executor | None = None) -> str:
+        """The stored form of a new password, made on a helper thread when it is the turn of the network of `address`: as logins take turns. Raises Overloaded
+        when too many wait."""
+        network = network_of(address)
+        own = self._hashes.get(network, 0)
+        if own >= MAX_HASHES_PER_NETWORK or sum(self._hashes.values()) >= MAX_HASHES:
+            raise Overloaded("Too many new passwords at the same time")
+        self._hashes[network] = own + 1
+        try:
+            await self._slots.acquire(network)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(executor, hash_password, password, self._hash_function)
+            finally:
+                self._slots.release()
+        finally:
+            left = self._hashes[network] - 1
+            if left:
+                self._hashes[network] = left
+            else:
+                del self._hashes[network]
 
     def remember(
         self, digest: bytes, user: User, stored: str | None, seconds: float, *, token: tuple[str, str | None] | None = None
@@ -356,7 +381,8 @@ class Verifier:
                 self._delays.failed(attempt)
 
     def _refresh(self, verified: VerifiedCredential) -> bool:
-        user = self.directory.get_user(verified.username)
+        is_key = verified.user.key is not None
+        user = self.directory.current(verified.user) if is_key else self.directory.get_user(verified.username)
         if user is None or not user.active:
             return False
         if verified.token is not None and not user.admits_token(*verified.token):
@@ -365,7 +391,8 @@ class Verifier:
             credentials = self.directory.credentials(verified.username)
             if credentials is None or credentials.password != verified.stored:
                 return False
-        verified.user = user
+        claims = verified.user.claims
+        verified.user = user if claims is None else replace(user, claims=claims)
         verified.generation = self.directory.generation
         return True
 

@@ -213,6 +213,16 @@ COMMANDS = (
     ),
     Command("logout", "svc logout [URL]", "Forget the tokens for one server, or all.", _of("svc.cli.login", "logout")),
     Command(
+        "get",
+        "svc get TABLE[/ID] | 'TABLE?QUERY' [as=USER]",
+        "Show records of a table: all, one, or those of a query; as=USER: what that user sees of them.",
+        _of("svc.cli.reading", "get"),
+        "TABLE is a table of the database data, or DATABASE.TABLE. QUERY is one of the REST interface: svc get 'Issue?state==open&limit(5)' as=ann\n"
+        "as=USER: by the rights of the user's role and the rules about rows (@allow). Without it all records are shown.\n"
+        "target=URL: of another server, as for operations.",
+        flags=("json", "insecure"),
+    ),
+    Command(
         "grant",
         "svc grant ROLE RIGHT[,RIGHT] TABLE[.ATTRIBUTE]",
         "Give a role rights on a table or an attribute: read, insert, update, delete. Makes the role if there is none.",
@@ -235,6 +245,19 @@ COMMANDS = (
         "Show the rights of all roles, or of one.",
         _of("svc.cli.grants", "show_grants"),
         flags=("insecure", "json"),
+    ),
+    Command(
+        "key",
+        "svc key create NAME | list | revoke NAME",
+        "Make an API key for a program, list them, or revoke one.",
+        _of("svc.cli.keys", "key_command"),
+        "svc key create NAME role=R expires=90d    a key with a role of its own; without expires= it counts until it is revoked\n"
+        "svc key create NAME user=U                with the rights of a user; it ends with the user\n"
+        "svc key list                              name, prefix, role or user, when it expires, when it was used last\n"
+        "svc key revoke NAME                       or its prefix, svc_ and ten letters or digits. What it has opened ends at once\n\n"
+        "The key is shown once, and stored as a hash. It is sent as Authorization: Bearer KEY. target=URL: at another server, as for operations.",
+        flags=("insecure", "json"),
+        choices=("create", "list", "revoke"),
     ),
     Command(
         "backup",

@@ -16,6 +16,9 @@ CREDENTIALS_FILE = "credentials.json"
 VARIABLES = (("SVC_CLI_USERNAME", "SVC_CLI_PASSWORD"), ("CLI_TARGET_USERNAME", "CLI_TARGET_PASSWORD"))
 """Name and password in the environment, today's names before the former ones."""
 
+KEY_VARIABLE = "SVC_CLI_KEY"
+"""An API key in the environment: it goes before names and passwords there."""
+
 TOKEN_EXPIRED = "token expired"
 
 Warn = Callable[[str], None]
@@ -93,9 +96,12 @@ class RequestCredentials:
 def find_credentials(
     target: ServerAddress, parameters: Mapping[str, Any], environment: Mapping[str, str], logins: SavedLogins, warn: Warn
 ) -> RequestCredentials:
-    """The first complete pair; pairs are never mixed (spec: configuration §6.3). Raises UsageError for half a pair that was typed."""
+    """The first complete pair, or an API key; pairs are never mixed (spec: configuration §6.3). Raises UsageError for half a pair that was typed."""
     pair = _typed_pair(parameters.get("auth_username"), parameters.get("auth_password"), "auth_username and auth_password")
     pair = pair or _typed_pair(target.user, target.password, "user and password inside the URL")
+    key = environment.get(KEY_VARIABLE, "").strip()
+    if pair is None and key:
+        return RequestCredentials(bearer(key))
     for names in VARIABLES:
         pair = pair or _variables(environment, names, warn)
     if pair is not None:

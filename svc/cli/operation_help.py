@@ -75,7 +75,7 @@ def operations_text() -> str:
         "",
         *_wrapped(
             "Credentials for target=, the first complete pair: auth_username= and auth_password=, user and password inside the URL,"
-            " SVC_CLI_USERNAME and SVC_CLI_PASSWORD, what svc login has saved, username= and password=."
+            " an API key in SVC_CLI_KEY, SVC_CLI_USERNAME and SVC_CLI_PASSWORD, what svc login has saved, username= and password=."
             " SVC_CLI_TARGET replaces target=; both may be in a file .env of the working directory."
         ),
         "",

@@ -39,6 +39,8 @@ class Config(Settings):
         vars(self).update(section_values(Settings, self.values))
         if not is_replicated(self.document):
             vars(self)["replication"] = None
+        if not has_mail(self.document):
+            vars(self)["mail"] = None
 
     @classmethod
     def from_document(cls, document: Document, root: Path, *, dev: bool = False, file: Path | None = None) -> "Config":
@@ -59,6 +61,11 @@ def is_replicated(document: Document) -> bool:
     """Whether the document switches replication on. `replication.routes` alone does not: `cluster_set_routes` keeps them on any node."""
     section = document.get("replication")
     return isinstance(section, dict) and set(section) != {"routes"}
+
+
+def has_mail(document: Document) -> bool:
+    """Whether the document has a section `mail`."""
+    return isinstance(document.get("mail"), dict)
 
 
 class Diagnostics:
@@ -120,6 +127,13 @@ def build(document: Document, root: Path, *, dev: bool = False, file: Path | Non
 
             for text, name in replication_faults(values):
                 found.fault(text, name)
+        if has_mail(known):
+            from svc.config.mail import mail_faults, mail_warnings
+
+            for text, name in mail_faults(values, dev=dev):
+                found.fault(text, name)
+            for text, name in mail_warnings(values):
+                found.note("warn", text, name)
     if found.faults:
         raise ConfigError(found.faults)
     entries = tls_entries or (_tls_section({}, root),)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from svc.config.settings import LEGACY, SECTIONS, WITHOUT_EFFECT
+from svc.config.settings import HIDDEN, LEGACY, SECRETS, SECTIONS, WITHOUT_EFFECT
 from svc.config.values import is_given, lookup
 from svc.errors import ConfigError
 
@@ -142,6 +142,21 @@ def write_private(file: Path, data: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def without_secrets(document: Document) -> Document:
+    """The same document with HIDDEN in place of the values of SECRETS.
+
+    >>> without_secrets({"mail": {"host": "smtp.example.org", "password": "x"}, "mqtt": None})
+    {'mail': {'host': 'smtp.example.org', 'password': '***'}, 'mqtt': None}
+    """
+    shown = dict(document)
+    for name in SECRETS:
+        section, _, key = name.partition(".")
+        inner = shown.get(section)
+        if isinstance(inner, Mapping) and inner.get(key) is not None:
+            shown[section] = {**inner, key: HIDDEN}
+    return shown
 
 
 def set_value(document: Document, name: str, value: object) -> None:

@@ -502,6 +502,41 @@ class ReplicationSection(Section):
     logging: Fields | None = _own_log("replication")
 
 
+class MailSection(Section):
+    """`mail`"""
+
+    host: str | None = setting(
+        "string", None, "The SMTP server that takes mails; null: there is none, which `svc dev` allows: it keeps mails instead.", null=True
+    )
+    port: int | None = setting(
+        "integer", None, "Its port; default: 587 with `starttls`, 465 with `implicit`, 25 with `none`.", null=True, low=1, high=65_535
+    )
+    tls: str = setting(
+        "choice",
+        "starttls",
+        "`starttls`: the connection becomes one of TLS, or no mail is sent; `implicit`: it is one from the start; `none`: it stays plain.",
+        choices=("starttls", "implicit", "none"),
+    )
+    certificate_authority: Path | None = setting(
+        "path", None, "Authorities that the certificate of the server is checked against, PEM; null: those of the system.", null=True
+    )
+    username: str | None = setting("string", None, "To log in there; null: without.", null=True)
+    password: str | None = setting("string", None, "Its password; no operation shows it.", null=True)
+    sender: tuple[str, str] | None = setting(
+        "mailbox", None, "The sender of mails: an address, or `Name <address>`.", null=True, name="from"
+    )
+    hourly_limit: int | None = setting(
+        "integer",
+        20,
+        "Mails that code of applications may send to one address in an hour; more are 429. null: any number.",
+        null=True,
+        low=1,
+    )
+
+    def __repr__(self) -> str:
+        return f"MailSection(host={self.host!r}, sender={self.sender!r})"
+
+
 class Settings(Section):
     """The whole file."""
 
@@ -522,6 +557,7 @@ class Settings(Section):
     tracing: TracingSection
     local_studio: LocalStudioSection
     replication: ReplicationSection | None
+    mail: MailSection | None
     mcp: Fields | None = setting("mapping", None, "Model Context Protocol server.", null=True)
     models: Fields | None = setting("mapping", None, "Models for embedding and generation.", null=True)
     scheduler: Fields | None = setting("mapping", None, "Jobs that run at given times.", null=True)

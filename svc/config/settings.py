@@ -60,6 +60,11 @@ OPTIONAL_SECTIONS = frozenset({"replication"})
 UNSERVED = frozenset({"localStudio", "replication.replicateTo", "replication.mtls.certificateVerification"})
 """Sections and settings of parts that this version does not have."""
 
+SECRETS = frozenset({"mail.password"})
+"""Settings that no operation shows, and no application sees."""
+
+HIDDEN = "***"
+
 PORTS = tuple(setting.name for setting in SETTINGS if setting.kind == "port")
 
 SWITCHED_OFF: dict[str, dict[str, object]] = {

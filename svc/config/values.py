@@ -202,6 +202,12 @@ def _any(value: object, setting: "Setting", root: Path) -> object:
     return value
 
 
+def _mailbox(value: object, setting: "Setting", root: Path) -> tuple[str, str]:
+    from svc.config.mail_address import parse_mailbox  # most configurations have none
+
+    return parse_mailbox(value)
+
+
 def _rotation_size(value: object, setting: "Setting", root: Path) -> int:
     return _rotation(value, setting.name, BYTES, "G, M or K", "10M")
 
@@ -226,6 +232,7 @@ PARSERS: dict[str, Callable[[Any, "Setting", Path], Any]] = {
     "hosts": _hosts,
     "addresses": _addresses,
     "networks": _networks,
+    "mailbox": _mailbox,
     "duration": _duration,
     "size": lambda value, setting, root: parse_size(value),
     "rotation size": _rotation_size,
@@ -299,7 +306,7 @@ def cast_text(text: str, kind: str) -> Any:
     plain = text.strip()
     if plain in ("undefined", "null"):
         return None
-    if kind in ("string", "table", "path", "choice", "level"):
+    if kind in ("string", "table", "path", "choice", "level", "mailbox"):
         return text
     if plain.lower() in ("true", "false"):
         return plain.lower() == "true"

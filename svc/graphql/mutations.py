@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from svc.api.transactions import Transaction
-from svc.auth.roles import explained_to
 from svc.auth.users import user_of
 from svc.content.list_faults import MAX_FAULTS, named_write, told_faults
 from svc.content.values import json_form
@@ -28,6 +27,7 @@ from svc.graphql.selection import Field
 from svc.graphql.table_fields import TableFields
 from svc.http.conditional import parse_tags, with_identities
 from svc.messages import Abort, Request, Response
+from svc.query.conflicts import explained_to
 from svc.resources import CreatedRecords, PlannedQuery, RequestTarget, StoredRecord, TableResource
 from svc.resources.resource import NullableValue, StreamedItems
 from svc.resources.target import id_path, parse_target
@@ -147,7 +147,8 @@ class MutationRun:
             if change.verb != "delete" and not isinstance(data, dict):
                 raise ClientError(f"The input of {change.name} is an object with the attributes of a record", code="BAD_VALUE")
             if change.verb == "delete" and not is_plain_table(resource):
-                written.existed = transaction.get_raw(resource.table, target.id) is not None
+                raw = transaction.get_raw(resource.table, target.id)
+                written.existed = raw is not None and resource.may_see(raw, self._request)
         try:
             if is_plain_table(resource):
                 self._collect(change, cast(type[TableResource], resource), target, data, written, transaction)

@@ -16,7 +16,7 @@ from svc.errors import Problem
 from svc.graphql.names import Names
 from svc.graphql.operation import Operation
 from svc.graphql.reading import is_plain_table
-from svc.graphql.table_fields import kept_plan
+from svc.graphql.table_fields import kept_plan, seen_by
 from svc.messages import Request
 from svc.resources import RequestTarget, TableResource
 
@@ -46,10 +46,11 @@ def maybe_record(operation: Operation, variables: Mapping[str, Any], request: Re
     target.is_collection = True
     try:
         resource.authorize("get", target, None, request)
-        plan = kept_plan(field, resource, argument.name.value, target, request, names)
+        seen = seen_by(resource, target, request)
+        plan = kept_plan(field, resource, argument.name.value, target, request, names, seen)
         if plan is None:
             return None
-        rows = plan.find_record(value, resource.table, resource.table.database.snapshot())
+        rows = plan.find_record(value, seen, resource.table.database.snapshot())
     except Problem:
         return None
     if rows is None:

@@ -21,7 +21,7 @@ from svc.graphql.introspection import Introspection
 from svc.graphql.introspection_query import ROOTS as INTROSPECTION
 from svc.graphql.names import QUERY_TYPE, Names
 from svc.graphql.selection import TYPE_NAME, Field
-from svc.graphql.table_fields import TableFields
+from svc.graphql.table_fields import TableFields, seen_by
 from svc.http.row_responses import PAGE_ROWS
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
 from svc.messages import Abort, Request
@@ -225,7 +225,7 @@ class FieldReading:
         if resource.table.caching is None:
             target = self._tables.admitted(field, resource)
             if field.width > WIDE:
-                yield self._in_thread(self._tables.prepare, field, resource, target)
+                yield self._in_thread(self._tables.prepare, field, resource, target, seen_by(resource, target, self._request))
             database = resource.table.database
             txn = self._snapshot_of(database).use() if self._is_held else database.snapshot()
             yield from self._written(field, self._tables.planned(field, resource, target, txn))

@@ -27,13 +27,13 @@ from svc.query.nodes import Comparator, Condition, Filter, Group, Query, Select
 from svc.query.plan import Plan
 from svc.query.shaped_plan import UNRESTRICTED, Reader, ShapedPlan, rights_of
 from svc.query.shapes import Slot
-from svc.query.tables import AnyTable
+from svc.query.tables import AnyTable, is_volatile
 from svc.resources import PlannedQuery, RequestTarget, TableResource
 
 
 class _FieldPlan:
     """What is kept of a field: `select` None if it depends on variables. `names`: the state of the names of types that it was made with. `plans`: by the
-    paths of the conditions and the rights."""
+    paths of the conditions, the rights, and the table as the caller may see it."""
 
     __slots__ = ("_definitions", "_names", "plans", "resource", "select")
 
@@ -42,7 +42,7 @@ class _FieldPlan:
         self.select = select
         self._names = names
         self._definitions = Definitions(resource.table)
-        self.plans: dict[tuple[tuple[Path, ...], int], ShapedPlan | _WholePlan] = {}
+        self.plans: dict[tuple[tuple[Path, ...], int, int], ShapedPlan | _WholePlan] = {}
 
     def holds(self, table: AnyTable, names: tuple[int, ...]) -> bool:
         """Whether definitions and names are still the same."""
@@ -50,29 +50,34 @@ class _FieldPlan:
 
 
 class _WholePlan:
-    """The query of all records, for the rights of one role."""
+    """The query of all records, for the rights of one role, of one view of the table."""
 
-    __slots__ = ("_query", "_rights")
+    __slots__ = ("_query", "_rights", "_seen")
 
-    def __init__(self, query: Query, table: AnyTable, reader: Reader) -> None:
+    def __init__(self, query: Query, table: AnyTable, seen: AnyTable, reader: Reader) -> None:
         self._query = query if reader is UNRESTRICTED else narrow_query(query, table, reader)
-        self._rights = rights_of(reader, table)
+        self._rights, self._seen = rights_of(reader, table), seen  # whose ids it is found by
 
     def plan(self, values: list[Any], table: AnyTable, txn: object) -> Plan:
         return plan_query(self._query, table, txn)
 
 
 def kept_plan(
-    field: Field, resource: type[TableResource], argument: str, target: RequestTarget, request: Request, names: Names
+    field: Field, resource: type[TableResource], argument: str, target: RequestTarget, request: Request, names: Names, seen: AnyTable
 ) -> ShapedPlan | None:
-    """The plan of a field whose only condition is that of `argument`, if one is kept for the rights of the caller and still holds."""
+    """The plan of a field whose only condition is that of `argument`, if one is kept for the rights of the caller and still holds. `seen`: see `seen_by`."""
     kept: _FieldPlan | None = field.plans.get(resource)
     table = resource.table
     if kept is None or not kept.holds(table, names.state):
         return None
     rights = UNRESTRICTED if target.rights is ALL_RIGHTS else rights_of(user_of(request), table)
-    plan = kept.plans.get((((argument,),), id(rights)))
+    plan = kept.plans.get((((argument,),), id(rights), id(seen)))
     return plan if type(plan) is ShapedPlan else None
+
+
+def seen_by(resource: type[TableResource], target: RequestTarget, request: Request) -> AnyTable:
+    """The table as the caller may see it, by `target.rights`: what is planned for."""
+    return resource.table if target.rights is ALL_RIGHTS else resource.seen_by(request)
 
 
 class TableFields:
@@ -94,13 +99,13 @@ class TableFields:
             raise with_location(problem, field.node) from None
         return target
 
-    def prepare(self, field: Field, resource: type[TableResource], target: RequestTarget) -> None:
+    def prepare(self, field: Field, resource: type[TableResource], target: RequestTarget, seen: AnyTable) -> None:
         """Make what does not depend on data, for a selection of very many fields. Called on a helper thread: what it makes is found in caches then. Raises
         Problem, with the place of the field."""
         try:
             select = self._kept(field, resource, target).select
             if select is not None:
-                prepare_select(select, resource.table)
+                prepare_select(select, seen)
         except Problem as problem:
             raise with_location(problem, field.node) from None
 
@@ -150,33 +155,33 @@ class TableFields:
         query = Query(Condition((table.primary_key,), Comparator.EQUALS, key), select, limit=1)
         if target.rights is not ALL_RIGHTS:
             query = narrow_query(query, table, user_of(self._request))
-        return PlannedQuery(table, plan_query(query, table, txn), target.rights.readable)
+        return PlannedQuery(table, plan_query(query, seen_by(resource, target, self._request), txn), target.rights.readable)
 
     def _planned(self, field: Field, resource: type[TableResource], target: RequestTarget, txn: Any) -> PlannedQuery:
         request, table = self._request, resource.table
         values, options = argument_values(field.arguments, self._variables, extended=self._extended)
-        visible = target.rights.readable
+        visible, seen = target.rights.readable, seen_by(resource, target, request)
         if options:
             query = self.query(field, resource, target)
             if target.rights is not ALL_RIGHTS:
                 query = narrow_query(query, table, user_of(request))
-            return PlannedQuery(table, plan_query(query, table, txn, allow_full_scan=resource.allow_full_scan), visible)
+            return PlannedQuery(table, plan_query(query, seen, txn, allow_full_scan=resource.allow_full_scan), visible)
         paths, found = table_conditions(values, table)
         reader: Reader = UNRESTRICTED if target.rights is ALL_RIGHTS else user_of(request)
         kept = self._kept(field, resource, target)
-        # The definitions are those of `kept`, and a plan keeps the rights that it was made for, so no others have their id.
-        place = (tuple(paths), id(rights_of(reader, table)))
+        # The definitions are those of `kept`, and a plan keeps the rights and the view that it was made for, so no others have their ids.
+        place = (tuple(paths), id(rights_of(reader, table)), id(seen))
         plan = kept.plans.get(place)
         if plan is None:
             select = kept.select or self._select(field, resource, target)
             if reader is not UNRESTRICTED:
                 check_select(select, table, reader)
-            plan = _new_plan(paths, select, resource, reader)
-            if kept.select is not None:
+            plan = _new_plan(paths, select, resource, seen, reader)
+            if kept.select is not None and not is_volatile(seen):
                 if len(kept.plans) >= field.most_plans:
                     kept.plans.clear()
                 kept.plans[place] = plan
-        return PlannedQuery(table, plan.plan(found, table, txn), visible)
+        return PlannedQuery(table, plan.plan(found, seen, txn), visible)
 
     def _kept(self, field: Field, resource: type[TableResource], target: RequestTarget) -> _FieldPlan:
         kept: _FieldPlan | None = field.plans.get(resource)
@@ -199,11 +204,11 @@ class TableFields:
             raise
 
 
-def _new_plan(paths: list[Path], select: Select, resource: type[TableResource], reader: Reader) -> ShapedPlan | _WholePlan:
+def _new_plan(paths: list[Path], select: Select, resource: type[TableResource], seen: AnyTable, reader: Reader) -> ShapedPlan | _WholePlan:
     if not paths:
-        return _WholePlan(Query(select=select), resource.table, reader)
+        return _WholePlan(Query(select=select), resource.table, seen, reader)
     template = Query(conditions(paths, [Slot(index) for index in range(len(paths))]), select)
-    return ShapedPlan(template, resource.table, reader, resource.allow_full_scan)
+    return ShapedPlan(template, seen, reader, resource.allow_full_scan)
 
 
 def conditions(paths: list[Path], values: list[Any]) -> Filter | None:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.identify import Identifier, PendingVerification, challenge
 from svc.auth.origin_policy import explained
-from svc.auth.roles import explained_to
 from svc.auth.users import user_of
 from svc.awaitables import is_waiting, then
 from svc.connection.exchange import BodyLimit
@@ -32,6 +31,7 @@ from svc.http.response_check import check_response
 from svc.http.response_parts import PRIVATE, PUBLIC, keep_from_others
 from svc.loop import contained, is_ours
 from svc.messages import Abort, Feed, HeaderPairs, Request, Response, Upgrade
+from svc.query.conflicts import explained_to
 from svc.reactor import Reactor
 from svc.store.blobs import Upload
 from svc.store.writing.commit import wait_committed

@@ -150,7 +150,8 @@ class RowResponses(ResponseParts):
                 if done:
                     break
                 await database.store.slices.take()
-            result = explanation.result(snapshot) | {
+            names_rules = request.user is not None and request.user.super_user
+            result = explanation.result(snapshot, names_rules=names_rules) | {
                 "planMilliseconds": round(rows.plan_seconds * 1000, 3),
                 "scanMilliseconds": round(scan * 1000, 3),
             }

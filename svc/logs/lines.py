@@ -16,6 +16,8 @@ import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from svc.logs.redact import without_keys
+
 START = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) \[([^\]/]*)/(\d+)\] \[(\w+)\]((?: \[[^\]\n]*\])*): ")
 """The prefix of an entry in a file: time, thread, instance, level, tags."""
 
@@ -60,9 +62,10 @@ def message_text(messages: tuple[object, ...]) -> str:
 
 
 def plain_text(messages: tuple[object, ...]) -> str:
-    """The messages as one string, unescaped, for a format in which entries cannot be forged."""
+    """The messages as one string, unescaped, for a format in which entries cannot be forged. No API key is in it, whoever has logged it."""
     text = messages[0] if len(messages) == 1 and type(messages[0]) is str else " ".join([_as_text(message) for message in messages])
-    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}... ({len(text)} characters)"
+    text = text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}... ({len(text)} characters)"
+    return without_keys(text)
 
 
 def _as_text(message: object) -> str:

@@ -24,6 +24,7 @@ BULKY = frozenset({"records", "data"})
 _SECRET = re.compile(
     r"password|passwd|passphrase|secret|authorization|credential|privatekey|apikey|accesskey|cookie|(?<!public)tokens?$|^keys?$|^payload$|^envelope$"
 )
+_KEY = re.compile(r"(svc_[0-9A-Za-z]{10})_[0-9A-Za-z]{16,}")  # also what is left of one that was cut off
 _NOT_LETTERS = re.compile(r"[^a-z]")
 _USER_PART = re.compile(r"([a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
 _PARAMETER = re.compile(
@@ -104,14 +105,24 @@ def _short(text: str, length: int = 0) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """A string with the user parts of its addresses removed, and the values of parameters that look like secrets.
+    """A string with the user parts of its addresses removed, API keys, and the values of parameters that look like secrets.
 
     >>> without_credentials("/Plant/?token=x&name=fern")
     '/Plant/?token=***&name=fern'
     """
+    text = without_keys(text)
     if "://" in text:
         text = _USER_PART.sub(rf"\1{HIDDEN}@", text)
     return _PARAMETER.sub(rf"\1{HIDDEN}", text) if "=" in text else text
+
+
+def without_keys(text: str) -> str:
+    """A string in which of API keys (`auth.api_key_format`) the public part is left.
+
+    >>> without_keys("of svc_Zk3vR8aQ1x_Jq0bT5yVwK2mXcN9eLhD4sGfUoP3kXz9Q: no")
+    'of svc_Zk3vR8aQ1x_***: no'
+    """
+    return _KEY.sub(rf"\1_{HIDDEN}", text) if "svc_" in text else text
 
 
 def _size(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from svc.auth.identify import Identifier, PendingVerification
-from svc.auth.users import User, UserDirectory, user_of
+from svc.auth.users import KEY_START, User, UserDirectory, user_of
 from svc.auth.writes import write
 from svc.errors import AccessViolation, PreconditionFailed, Problem
 from svc.loop import contained
@@ -290,11 +290,13 @@ class Broker:
 
     async def _identify(self, request: Request, packet: Connect, link: SessionLink) -> User | None:
         """The user of CONNECT, or of the handshake of its WebSocket, which is one of a page perhaps: that is not identified by where it comes from."""
-        if packet.username is None and link.handshake is not None:
+        if link.handshake is not None and "authorization" not in request.block.fields:
             user = user_of(link.handshake)
         else:
             found = self._identifier_of(link).identify(request)
             user = await found.wait(self.loop, None) if isinstance(found, PendingVerification) else found
+            if user is not None and user.key is not None and packet.username not in (None, "", user.username, user.key.name):
+                raise ConnectRefused(BAD_CREDENTIALS, "the API key is not that of this user")
         request.user = user
         return user
 
@@ -302,6 +304,7 @@ class Broker:
         """(the session, whether it was there). Raises ConnectRefused, Problem."""
         if not await claim.enter(sender.username, ends=packet.clean):
             raise ConnectRefused(CLIENT_ID_INVALID, ANOTHER_USERS)
+        await self.wills.settle(client_id)
         session, record = self._find(client_id, sender.username)
         ends = packet.clean or (session is not None and not session.expiry)  # its connection ends now
         if session is not None:
@@ -648,14 +651,26 @@ def _ignore(problem: Problem | None) -> None:
 
 
 def _request_of(packet: Connect, link: SessionLink) -> Request:
-    """What a request with the credentials of CONNECT would be."""
+    """What a request with the credentials of CONNECT would be. A password that is an API key stands for itself, whatever the user name."""
     pairs: HeaderPairs = []
-    if packet.username is not None:
-        credentials = packet.username.encode() + b":" + (packet.password or b"")
+    password = packet.password or b""
+    if _is_key(key := password.decode("latin-1")):
+        pairs.append(("authorization", f"Bearer {key}"))
+    elif packet.username is not None:
+        credentials = packet.username.encode() + b":" + password
         pairs.append(("authorization", f"Basic {b64encode(credentials).decode()}"))
     request = Request("CONNECT", "/", HeaderBlock(pairs))
     request.scheme, request.peer, request.peer_certificate = "mqtt", link.peer, link.certificate
     return request
+
+
+def _is_key(password: str) -> bool:
+    """Whether it is an API key: a password may begin as keys do."""
+    if not password.startswith(KEY_START):
+        return False
+    from svc.auth.api_key_format import is_whole
+
+    return is_whole(password)
 
 
 def _accept_of(packet: Connect, link: SessionLink) -> str | None:

@@ -240,7 +240,7 @@ class Delivery:
         request.omit_current = self.found.is_root or not self.begins_with_records
         request.adds_current = (self._catches_up or is_cut_short) and not self.found.is_root
         if call is not None and call.is_opened:
-            request.select, request.check_rights = call.select(), False
+            request.select, request.check_rights, request.check_rows = call.select(), False, True
         source = self._source = self.realtime.subscribe(request)
         source.on_ready = self.run
 
@@ -274,8 +274,9 @@ class Delivery:
         if key is None:
             entry = table.database.log.get(txn, lsn)
             return None if entry is None or entry.table_number != table.number else group.event(source.hub.change(table, entry, txn))
-        raw = table.read(storage_key(key), txn)
-        if raw is None or is_partial(raw):
+        stored = storage_key(key)
+        raw = table.read(stored, txn)
+        if raw is None or is_partial(raw) or not group.admits(stored, raw, txn):
             return None
         return Change.of_record(table, key, raw, version_of(raw), lsn_of(raw)).snapshot_event(group.view, None)
 

@@ -6,7 +6,7 @@ take the same message.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 import msgspec
@@ -21,7 +21,8 @@ FREE = "mqtt.shared.free"
 class GroupRow(msgspec.Struct, gc=False, array_like=True):
     """`name`: `$share/<group>/<filter>`. `given`: LSN up to which each message was taken by a process, but those in `open`. `members`: numbers of the sessions
     that last, by client id. `taken`: LSNs of those that a process has taken, and that are not acknowledged, by its identity. `weights`: of the processes with
-    connected members, how many of them can take messages, as far as is known.
+    connected members, how many of them can take messages, as far as is known. `refused`: the identities of the processes none of whose members may read a
+    message, by LSN: of those in `open` and `taken`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class GroupRow(msgspec.Struct, gc=False, array_like=True):
     members: dict[str, bytes]
     taken: dict[str, list[int]] = {}
     weights: dict[str, int] = {}
+    refused: dict[int, list[str]] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -45,6 +47,22 @@ class GroupRow(msgspec.Struct, gc=False, array_like=True):
         for identity in {*self.taken, *self.weights}:
             if not is_alive(identity):
                 self.release(identity)
+
+    def refuse(self, lsns: Iterable[int], identity: str) -> None:
+        """No member of a process may read these. What none of all may read is not `open` any more."""
+        opened = set(self.open)
+        for lsn in opened.intersection(lsns):
+            self.refused[lsn] = [*(each for each in self.refused.get(lsn, ()) if each != identity), identity]
+        known = opened.union(*self.taken.values())
+        self.refused = {lsn: by for lsn, by in self.refused.items() if lsn in known}
+        for lsn, by in list(self.refused.items()):
+            if lsn in opened and self.weights.keys() <= set(by):
+                del self.refused[lsn]
+                opened.discard(lsn)
+        self.open = sorted(opened)
+
+    def has_refused(self, lsn: int, identity: str) -> bool:
+        return identity in self.refused.get(lsn, ())
 
     def is_for(self, lsn: int, identity: str) -> bool:
         """Whether a message is meant for this process: each of those with members has its share. It is no more than an advice."""

@@ -56,11 +56,11 @@ class Sender:
         if self.is_gone:
             raise AccessViolation(None)
         if user is not None and self._generation != self._directory.generation:
-            found = self._directory.get_user(user.username)
-            if found is None or not found.active or found.login_id != user.login_id:
+            found = self._directory.current(user)
+            if found is None:
                 raise AccessViolation(None)
-            self._user, self._generation = found, self._directory.generation
-            return found
+            self._user, self._generation = found.with_claims_of(user), self._directory.generation
+            return self._user
         return user
 
 

@@ -7,6 +7,9 @@ when its connection ends is given to another; what is under way at QoS 2 stays w
     claiming   perhaps others have: a message is given when the row that says so is on the disk. Each process takes those that are meant for it, and the
                others when nobody has taken them for a while
 
+Where rules on rows narrow what members may read, each gets what it may (spec: rows §1.3). What only members without room may read waits for them, up to HELD
+messages; what no member may read goes nowhere, and beside other processes is left to those.
+
 A process in which a group begins asks all others to claim from now on, and begins when they have noted how far they have got. Of one that hangs counts what
 it has noted. What a process had taken that has ended is `open` again.
 """
@@ -36,6 +39,7 @@ from svc.store.side_rows import SideRows
 from svc.store.writing.applied_batch import OnDone
 
 BATCH = 64  # events taken at a time
+HELD = 256  # messages that wait for members without room while others have some
 GRACE = 0.1  # seconds after which a message is taken that is meant for another process
 SECONDS = 2.0  # for which a process that hangs is waited for
 
@@ -86,6 +90,7 @@ class SharedGroup:
         self._is_taking = False
         self._takes_all = False
         self._released: set[int] = set()  # LSNs of those that others are to have
+        self._refused: set[int] = set()  # ... because no member here may read them
         self._begins_at = 0  # LSN behind which `_queue` and the source have everything
         self._is_cut = False  # the log did not reach back to that
         self._later: asyncio.TimerHandle | None = None
@@ -229,7 +234,7 @@ class SharedGroup:
                     on_done(None)
                 return
         noted = self._state()
-        if noted == self._noted and not (self._kept or self._released or on_done):
+        if noted == self._noted and not (self._kept or self._released or self._refused or on_done):
             return
         self._noted = noted if self.lasting or self.is_claiming else ()
         self._parts.rows_of(self._database).update(group_key(self.name), self._noting, on_done)
@@ -265,6 +270,8 @@ class SharedGroup:
         self._is_new_to_others = False
         row.open = sorted({*row.open, *self._released})
         self._released.clear()
+        row.refuse(self._refused, identity)
+        self._refused.clear()
         row.taken[identity] = self._own()
         if not self.members:
             row.release(identity)
@@ -285,20 +292,31 @@ class SharedGroup:
         touched: dict[SharedMember, None] = {}
         is_noted = False
         try:
-            while self._again or (not self.is_claiming and (self._queue or self._fill())):
-                member = self._next()
-                if member is None:
-                    break
+            held: list[Any] = []  # only members without room may read them
+            while len(held) < HELD and (self._again or (not self.is_claiming and (self._queue or self._fill()))):
                 event = self._again.popleft() if self._again else self._queue.popleft()
-                if event.type in SENT_TYPES:
-                    touched[member] = None
-                    is_noted |= self._give_to(member, event) == 2
+                if event.type not in SENT_TYPES:
+                    continue
+                found = self._receiver_of(event)
+                if found is not None:
+                    touched[found[0]] = None
+                    is_noted |= self._give_to(*found) == 2
+                elif self._is_for_none(event):
+                    is_noted |= self._refuse(event)
+                elif any(member.is_ready for member in list(self.members)):
+                    held.append(event)
+                else:
+                    self._again.appendleft(event)
+                    break
             if self.is_claiming and self.members:
                 if self._again:
                     self._released.update(event.change.lsn for event in self._again)
                     self._again.clear()
                     is_noted = True
+                self._again.extendleft(reversed(held))
                 self._look()
+            else:
+                self._again.extendleft(reversed(held))
         except BaseException as error:
             self._parts.report(contained(error))
         finally:
@@ -319,22 +337,43 @@ class SharedGroup:
             self._open_source()
         return bool(found)
 
-    def _next(self) -> SharedMember | None:
+    def _receiver_of(self, event: Any) -> tuple[SharedMember, Any] | None:
+        """The next member that has room, and what it gets: rather the whole than that it may not read the record any more. None: there is none."""
+        second: tuple[SharedMember, Any] | None = None
         for member in list(self.members):
             del self.members[member]
             self.members[member] = None
-            if member.is_ready:
-                return member
-        return None
+            if not member.is_ready:
+                continue
+            shown = event.seen_in(member.view)
+            if shown is not None:
+                if shown.type != "delete" or event.type == "delete":
+                    return member, shown
+                second = second or (member, shown)
+        if second is None or any(_sees(member, event, whole=True) for member in self.members):
+            return None
+        return second
 
-    def _give_to(self, member: SharedMember, event: Any) -> int:
+    def _is_for_none(self, event: Any) -> bool:
+        """Whether no member may read a message; False if that is known of none of them."""
+        known = [seen for member in self.members if (seen := _sees(member, event)) is not None]
+        return bool(known) and not any(known)
+
+    def _refuse(self, event: Any) -> bool:
+        """No member here may read a message. True: that is to be noted, for other processes."""
+        if not (self.is_claiming and self.members):
+            return False
+        self._released.add(event.change.lsn)
+        self._refused.add(event.change.lsn)
+        return True
+
+    def _give_to(self, member: SharedMember, shown: Any) -> int:
         """Returns the QoS."""
-        shown = event.with_view(member.view)
         qos = member.qos_of(shown)
         if qos is None:
             return 0
         if qos == 1:
-            self._open[event.change.lsn] = None
+            self._open[shown.change.lsn] = None
         member.send(shown, qos)
         return qos
 
@@ -367,17 +406,18 @@ class SharedGroup:
 
     def _look(self) -> None:
         """See what nobody has taken yet; take of it what is for this process."""
-        if self._is_taking:
+        if self._is_taking or len(self._again) >= HELD:
             return
         row = self._stored()
         self._given = row.given
         self._drop_taken(row)
         while len(self._queue) < BATCH and self._fill():
             self._drop_taken(row)
-        left = {*row.open, *(event.change.lsn for event in self._queue)}
+        identity = self._parts.identity
+        left = [lsn for lsn in {*row.open, *(event.change.lsn for event in self._queue)} if not row.has_refused(lsn, identity)]
         if not left or not self._room():
             return
-        if self._takes_all or any(row.is_for(lsn, self._parts.identity) for lsn in left):
+        if self._takes_all or any(row.is_for(lsn, identity) for lsn in left):
             self._is_taking = True
             self._parts.rows_of(self._database).update(group_key(self.name), self._take, self._taken)
         elif self._later is None:
@@ -407,7 +447,7 @@ class SharedGroup:
         for lsn in sorted(opened):
             if len(self._taking) >= room:
                 break
-            if self._takes_all or row.is_for(lsn, identity):
+            if not row.has_refused(lsn, identity) and (self._takes_all or row.is_for(lsn, identity)):
                 event = held[lsn] if lsn in held else self._recall(lsn)
                 opened.discard(lsn)
                 if event is not None:
@@ -417,6 +457,7 @@ class SharedGroup:
         row.open = sorted(opened)
         row.taken[identity] = self._own()
         row.weights[identity] = min(sum(member.is_ready for member in self.members), room - len(self._taking))
+        row.refuse((), identity)
         self.lasting = row.members
         self._noted = self._state()
         return encode_group(row)
@@ -441,6 +482,16 @@ class SharedGroup:
             self._close_source()
             self._open_source()
         self.give()
+
+
+def _sees(member: SharedMember, event: Any, *, whole: bool = False) -> bool | None:
+    """Whether its user may read a message, now or when it has room; None: the user may not have any more. `whole`: and not only that the record is not there
+    any more."""
+    try:
+        shown = event.seen_in(member.view)
+    except Problem:
+        return None
+    return shown is not None and (not whole or shown.type != "delete" or event.type == "delete")
 
 
 class SharedMember(Delivery):

@@ -2,6 +2,9 @@
 
 They are in `system.svc_session_will`, from before CONNACK until they are published or not needed any more: so they are published too when the process has ended
 to which the client was connected, by the one of those over the data directory that leads, or to which the client comes back.
+
+A will is published by one transaction and removed by the next, which may have to wait for its turn. Until that is on the disk the record says what is not so
+any more: nobody acts on it (`settle`).
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ class Wills:
         self._kept: dict[str, Will] = {}  # by client id: what is in the table
         self._due: dict[str, tuple[asyncio.TimerHandle, Sender, Will]] = {}  # by client id: those whose connections have ended
         self._under_way: dict[str, asyncio.Future[None]] = {}  # by client id: those that are being published
+        self._removing: dict[str, asyncio.Future[None]] = {}  # by client id: those that are removed from the table
 
     def collect(self, transaction: Transaction, session: Session) -> None:
         """A client has connected: its will takes the place of one that is there."""
@@ -99,7 +103,7 @@ class Wills:
 
     def _adopt(self, record: Record) -> None:
         client_id = record["id"]
-        if client_id not in self._kept:
+        if client_id not in self._kept and client_id not in self._removing:
             self._kept[client_id] = will = will_of(record)
             self._publish_later(client_id, self._sender_of(record), will, max(AFTER_START, will.properties.get(WILL_DELAY, 0)), record)
 
@@ -110,12 +114,18 @@ class Wills:
         if found is not None:
             found[0].cancel()
 
+    async def settle(self, client_id: str) -> None:
+        """When this returns, what is stored of a client's will is so: what was removed here is gone."""
+        while (removing := self._removing.get(client_id)) is not None:
+            await asyncio.wait((removing,))
+
     async def remove(self, client_id: str) -> None:
         """When this returns, no will of a client that has come to another process is stored; one that is to be published is. Raises Problem."""
         kept = self._kept.pop(client_id, None)
         under_way = self._under_way.get(client_id)
         if under_way is not None:
             await asyncio.wait((under_way,))
+        await self.settle(client_id)
         if kept is not None:
             transaction = self._stored.store.begin()
             self._stored.delete_will(transaction, client_id)
@@ -123,7 +133,7 @@ class Wills:
 
     def _sender_of(self, record: Record) -> Sender:
         name = record["user"]
-        sender = Sender(None if name is None else self._directory.get_user(name), self._directory, "")
+        sender = Sender(None if name is None else self._directory.named(name), self._directory, "")
         sender.session = bytes.fromhex(record["session"])
         if name is not None and sender.username is None:
             sender.is_gone = True
@@ -157,10 +167,19 @@ class Wills:
         self._publishing.publish(sender, packet, MqttMessage(make_note(packet, sender.session)), done)
 
     def _delete(self, client_id: str) -> None:
-        if self._kept.pop(client_id, None) is not None:
-            transaction = self._stored.store.begin()
-            self._stored.delete_will(transaction, client_id)
-            self._write(transaction, _log)
+        if self._kept.pop(client_id, None) is None:
+            return
+        removing = self._removing[client_id] = self._loop.create_future()
+
+        def removed(problem: Problem | None) -> None:
+            removing.set_result(None)
+            if self._removing.get(client_id) is removing:
+                del self._removing[client_id]
+            _log(problem)
+
+        transaction = self._stored.store.begin()
+        self._stored.delete_will(transaction, client_id)
+        self._write(transaction, removed)
 
 
 def _log(problem: Problem | None) -> None:

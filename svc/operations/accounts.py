@@ -16,7 +16,6 @@ from typing import Any
 
 from svc.auth.passwords import verify_password
 from svc.auth.roles import covers
-from svc.auth.users import new_login_epoch
 from svc.awaitables import then
 from svc.errors import Problem
 from svc.operations.call import Call, OpenTransaction
@@ -80,16 +79,11 @@ def _join(call: Call, joined: OpenTransaction, operation: int, work: Work, held:
     return then(joined.join(transaction), done)
 
 
-def ending_logins() -> dict[str, Any]:
-    """The attributes of a user that, changed, end all sessions and tokens of the account (spec: security §3)."""
-    return {"login_epoch": new_login_epoch(), "refresh_token": None, "kept_token": None}
-
-
 def own_login(call: Call, username: str) -> tuple[str | None, str | None]:
     """Ids of the session or of the token by which this user makes the call: it outlives the change of the own password. (None, None) for another
     user's, and for what was sent with the password itself or a certificate."""
     request, caller = call.request, call.caller
-    if request is None or caller is None or caller.username != username or call.user is not caller:
+    if request is None or caller is None or caller.username != username or call.user is not caller or caller.key is not None:
         return None, None
     scheme, _, token = request.block.fields.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":

@@ -14,6 +14,7 @@ from svc.operations.fields import DATABASE, REPLICATED, TABLE, Field, bad_reques
 from svc.operations.job import Job, JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.row_rules import refuse_narrowed
 from svc.operations.threads import in_thread, watch_for
 from svc.store.backup import (
     BackupInfo,
@@ -58,6 +59,7 @@ def get_backup(call: Call) -> Any:
         find_table(call.node, database.name, name)
     backups = backups_of(call)
     without = frozenset(database.tables.keys() - wanted) if wanted else frozenset()
+    refuse_narrowed(call, database, "there is no copy of it for this role")
     source = BackupSource.of(database)  # now: whatever is written from here on is not in it
     return _send(call, backups, source, without)
 

@@ -16,6 +16,9 @@ from svc.errors import ClientError, NotFound
 from svc.messages import AppliedWrites, Request
 from svc.operations.node import Node
 from svc.operations.operation import Operation
+from svc.query.row_guard import RowGuard, guard_of
+from svc.query.tables import AnyTable
+from svc.query.views import view_of
 from svc.store import Database, Table, Transaction
 from svc.store.writing.commit import commit
 
@@ -124,6 +127,17 @@ class Call:
         if self._table is None:
             self._table = find_table(self.node, self.arguments["database"], self.arguments["table"], self.operation.missing_status)
         return self._table
+
+    # --- rules on rows (spec: rows §1) -----------------------------------------------------------------------------------------------
+
+    def seen(self, table: Table, also: str | None = None) -> AnyTable:
+        """The table as the caller may see it. `also`: see `view_of`."""
+        return table if self.is_super_user else view_of(self.user, table, also)
+
+    @property
+    def row_guard(self) -> RowGuard | None:
+        """What the rules say of writes to the table of the call."""
+        return None if self.is_super_user else guard_of(self.user, self.table)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.config import Config, Document
-from svc.config.document import read_document, set_value
+from svc.config.document import read_document, set_value, without_secrets
 from svc.config.editing import Edit, edit_file
 from svc.config.origins import flat_name, hint, nearest
 from svc.config.overrides import changes_of
@@ -50,14 +50,14 @@ _PORT = Setting("port", "port", None, "", null=True)
 def get_configuration(call: Call) -> Any:
     config = call.node.config
     if config.file is None:
-        return json_value(config.document)
+        return json_value(without_secrets(config.document))
     return call.on_helper(partial(_read, config))
 
 
 def _read(config: Config) -> Any:
     assert config.file is not None
     try:
-        return json_value(read_document(config.file))
+        return json_value(without_secrets(read_document(config.file)))
     except ConfigError as error:  # it is being edited
         raise ServerError(f"svc config file validation error: {error}") from error
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.operations.call import Call
+from svc.operations.row_rules import count_visible, read_view
 from svc.store import Database, Table
 from svc.store.leftovers import LeftoverNote, counted, read_note
 from svc.store.record_counts import count_records
@@ -54,10 +55,14 @@ def describe_tables(call: Call, database: Database) -> Steps:
 def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
     """One description. Every step is on the snapshot of its turn."""
     database, definition = table.database, table.definition
-    is_narrowed = bool(definition.allow) and not call.is_super_user
-    for _ in () if is_narrowed else database.last_writes.find(table):
-        yield
-    count, low = (0, 0) if is_narrowed else (yield from count_records(table, exact=call["exact_count"]))
+    view = read_view(call, table)
+    counted: tuple[int, int] | None
+    if view is None:
+        for _ in database.last_writes.find(table):
+            yield
+        counted = yield from count_records(table, exact=call["exact_count"])
+    else:
+        counted = (yield from count_visible(view)) if call["exact_count"] else None
     txn = database.snapshot()
     found: dict[str, Any] = {
         "schema": database.name,
@@ -72,14 +77,15 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
             if (attribute.computed_from is None or call["include_computed"]) and sees_attribute(may, attribute.name)
         ],
         "db_size": database.env.used_bytes(),
-        "table_size": table.size(txn),
-        "db_audit_size": database.log.size(txn),
     }
-    if not is_narrowed:
+    if view is None:
+        found |= {"table_size": table.size(txn), "db_audit_size": database.log.size(txn)}
+    if counted is not None:
+        count, low = counted
         found["record_count"] = count
-    if low < count:
-        found["estimated_record_range"] = [low, count]
-    last = None if is_narrowed else database.last_writes.of(table)
+        if low < count:
+            found["estimated_record_range"] = [low, count]
+    last = database.last_writes.of(table) if view is None else None
     if last is not None:
         found["last_updated_record"] = last
     if definition.expiration is not None:
@@ -96,12 +102,12 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
         found["allow"] = [describe_rule(rule) for rule in definition.allow]
     if table.moves is not None and not table.moves.is_done:
         names = {move.new: move.old for move in table.moves.note.moves if sees_attribute(may, move.new)}
-        found["moving"] = {"renamed_from": names, "records": table.moves.note.moved}
+        found["moving"] = {"renamed_from": names} | ({"records": table.moves.note.moved} if view is None else {})
     if unproved := [name for name in table.unproved if sees_attribute(may, name)]:
         found["not_unique_yet"] = unproved
-    note = read_note(table, txn)
+    note = read_note(table, txn) if view is None else None
     if note is not None:
-        found["leftovers"] = _describe_leftovers(table, note, may, shows_keys=not is_narrowed)
+        found["leftovers"] = _describe_leftovers(table, note, may)
     paths = call.node.resources.addresses_of(table)
     if paths:
         found["paths"] = paths
@@ -109,14 +115,14 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
     return found
 
 
-def _describe_leftovers(table: Table, note: LeftoverNote, may: TableRights, *, shows_keys: bool) -> dict[str, Any]:
+def _describe_leftovers(table: Table, note: LeftoverNote, may: TableRights) -> dict[str, Any]:
     """What changes of the definition have left in records, as it was last counted."""
     found = []
     for each in counted(table, note):
         is_read = may.read and (may.readable is None or (each.attribute in may.readable and table.primary_key in may.readable))
         if is_read or (each.attribute and sees_attribute(may, each.attribute)):
             found.append({"kind": each.kind, "attribute": each.attribute, "type": each.type, "records": each.count})
-            if is_read and shows_keys:
+            if is_read:
                 found[-1]["keys"] = list(each.keys)
     return {
         "counted": None if note.count is None else note.counted_ms,

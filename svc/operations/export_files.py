@@ -30,6 +30,7 @@ from svc.operations.fields import bad_request
 from svc.operations.job import Job, JobFailed
 from svc.operations.load_sources import is_below
 from svc.operations.refusals import refused
+from svc.query.tables import rule_members
 from svc.resources import PlannedQuery
 from svc.resources.resource import FoundRows, StreamedRows
 from svc.store.schema import Attribute
@@ -299,7 +300,7 @@ def _writing(file: ExportFile, data: bytes) -> Callable[[], None]:
 def expected_rows(rows: PlannedQuery) -> int | None:
     """The number of rows of a result, about, where it is known without counting: records that have expired and are not yet removed are in it."""
     query: Any = rows.plan.query
-    if query.where is not None or query.aggregate is not None:
+    if query.where is not None or query.aggregate is not None or rule_members(rows.plan.table):
         return None
     found: int = max(rows.table.entry_count(rows.table.database.snapshot()) - query.offset, 0)
     return found if query.limit is None else min(found, int(query.limit))

@@ -14,10 +14,12 @@ from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, Field, bad_request, is_key
 from svc.operations.job import Job, JobFailed
 from svc.operations.jobs import iso_to_ms
-from svc.operations.log_entries import AUDIT_COLUMNS, TOGETHER, TRANSACTION_COLUMNS, Presenter, chosen, history, limited
+from svc.operations.log_entries import AUDIT_COLUMNS, TOGETHER, TRANSACTION_COLUMNS, Entries, Presenter, chosen, history, limited
 from svc.operations.operation import SUPER_USER, Operation
+from svc.operations.row_rules import VisibleEntries, read_view, refuse_narrowed
 from svc.operations.system_records import refuse_system
 from svc.operations.value_stream import Steps, answer_list, answer_lists
+from svc.query.views import TableView
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.log.table_removal import remove_log_entries
@@ -41,8 +43,8 @@ def read_audit_log(call: Call) -> Any:
     if search_type == "timestamp":
         first, last = _range(values)
         table = _audited(call)
-        show = Presenter(table, original=True).together
-        return answer_list(call, table.database, lambda txn: show(_between(table, txn, first, last)), AUDIT_COLUMNS)
+        show, view = Presenter(table, original=True).together, read_view(call, table)
+        return answer_list(call, table.database, lambda txn: show(_seen(_between(table, txn, first, last), view, txn)), AUDIT_COLUMNS)
     if search_type == "username":
         if not all(isinstance(value, str) for value in values):
             raise bad_request("'search_values' must be an array of strings")
@@ -52,20 +54,20 @@ def read_audit_log(call: Call) -> Any:
     if not all(map(is_key, values)):
         raise bad_request("'search_values' must be strings or numbers")
     table = _audited(call)
-    show_each = Presenter(table, original=True).each
+    show_each, view = Presenter(table, original=True).each, read_view(call, table)
     lists: dict[str, Steps] = {}
     for value in values:
-        lists.setdefault(_text(value), partial(_changes, table, value, show_each))
+        lists.setdefault(_text(value), partial(_changes, table, value, show_each, view))
     return answer_lists(call, table.database, list(lists.items()))
 
 
-def _changes(table: Table, value: Any, show: Any, txn: Txn) -> Iterator[Any]:
+def _changes(table: Table, value: Any, show: Any, view: TableView | None, txn: Txn) -> Iterator[Any]:
     try:
         key = check_key(table.definition, value)
         encode_primary(key)
     except (ValidationError, BadValue):  # no record can have it
         return iter(())
-    return show(history(table, key, txn))  # type: ignore[no-any-return]
+    return show(_seen(history(table, key, txn), view, txn))  # type: ignore[no-any-return]
 
 
 def _text(value: Any) -> str:
@@ -94,13 +96,19 @@ def _between(table: Table, txn: Txn, first: float, last: float, is_chosen: Any =
     return chosen(log.read_table(txn, table.number, start), wanted)
 
 
+def _seen(entries: Entries, view: TableView | None, txn: Txn) -> Entries:
+    """Those that are there for the caller. `view`: as the caller sees the table, None: all of it."""
+    return entries if view is None else chosen(entries, VisibleEntries(view, txn))
+
+
 async def _by_user(call: Call, table: Table, names: list[str]) -> Any:
     """One pass through the log for each user: so the lists can be sent one after the other, however long they are."""
+    view = read_view(call, table)
     if not names:
         seen: dict[str, None] = {}
 
         def collect() -> Iterator[None]:
-            for entry in held.read(lambda txn: table.database.log.read_table(txn, table.number)):
+            for entry in held.read(lambda txn: _seen(table.database.log.read_table(txn, table.number), view, txn)):
                 if entry is not None and entry.user is not None:
                     seen.setdefault(entry.user)
                 yield
@@ -112,12 +120,12 @@ async def _by_user(call: Call, table: Table, names: list[str]) -> Any:
             held.abort()
         names = sorted(seen)
     show = Presenter(table, original=True).together
-    lists: list[tuple[str, Steps]] = [(name, partial(_of_user, table, name, show)) for name in names]
+    lists: list[tuple[str, Steps]] = [(name, partial(_of_user, table, name, show, view)) for name in names]
     return await answer_lists(call, table.database, lists)
 
 
-def _of_user(table: Table, name: str, show: Any, txn: Txn) -> Iterator[Any]:
-    return show(_between(table, txn, 0.0, float("inf"), lambda entry: entry.user == name))  # type: ignore[no-any-return]
+def _of_user(table: Table, name: str, show: Any, view: TableView | None, txn: Txn) -> Iterator[Any]:
+    return show(_seen(_between(table, txn, 0.0, float("inf"), lambda entry: entry.user == name), view, txn))  # type: ignore[no-any-return]
 
 
 def read_transaction_log(call: Call) -> Any:
@@ -126,9 +134,13 @@ def read_transaction_log(call: Call) -> Any:
         _audited(call)
     first = 0.0 if call["from"] is None else float(call["from"])
     last = float("inf") if call["to"] is None else float(call["to"])
-    show = Presenter(table, original=False).together
+    show, view = Presenter(table, original=False).together, read_view(call, table)
     limit = None if call["limit"] is None else int(call["limit"])
-    return answer_list(call, table.database, lambda txn: limited(show(_between(table, txn, first, last)), limit), TRANSACTION_COLUMNS)
+
+    def steps(txn: Txn) -> Iterator[Any]:
+        return limited(show(_seen(_between(table, txn, first, last), view, txn)), limit)
+
+    return answer_list(call, table.database, steps, TRANSACTION_COLUMNS)
 
 
 def _audited(call: Call) -> Table:
@@ -144,6 +156,7 @@ def _audited(call: Call) -> Table:
 
 def delete_audit_logs_before(call: Call) -> Any:
     table = _audited(call)
+    refuse_narrowed(call, table.database, "the log, which is of all of them, is not removed")
     before_ms = float(call["timestamp"])
 
     async def work(job: Job) -> None:
@@ -159,13 +172,13 @@ def delete_records_before(call: Call) -> Any:
         raise bad_request("'date' must be in ISO 8601 date format")
     if call["database"] == SYSTEM:
         raise refuse_system()
-    table = call.table
+    table, rows = call.table, call.row_guard
 
     async def work(job: Job) -> str:
         attribute = next((attribute.name for attribute in table.definition.attributes if attribute.created_time), None)
         if attribute is None:
             raise JobFailed("Table must have a '__createdtime__' attribute or @createdTime timestamp defined to perform this operation")
-        deleted, found = await remove_records_before(table, attribute, moment[0], call.username, job.progress)
+        deleted, found = await remove_records_before(table, attribute, moment[0], call.username, job.progress, rows)
         return f"{deleted} of {found} record{'' if found == 1 else 's'} successfully deleted" if found else "No records found to delete"
 
     return call.node.jobs.start(call, work, frees=True)
@@ -196,7 +209,8 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{TOGETHER} of them; for `hash_value` each change has its own. With `timestamp`, one value is the first time, two are the first and the last, "
         "both included. `username` without values answers for all users. Records that expired have a null `user_name`. Entries are kept "
         "for `logging.auditRetention`. `trace_id` is there for requests that were part of a trace (`traceparent`): 32 hexadecimal digits. Long answers are "
-        "streamed.",
+        "streamed. Where rules on rows narrow what the caller may read, the entries are those about records that may be read, as they are now and as they were "
+        "before and after the entry.",
         example={"table": "dog", "search_type": "hash_value", "search_values": [1]},
         example_answer={
             "1": [
@@ -224,7 +238,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("limit", "integer", "Number of entries at most.", low=1),
         ),
         returns="A list of entries: `operation`, `user`, `user_name`, `timestamp`, `hash_values`, `records`, `trace_id`.",
-        notes="`user` and `user_name` are the same. `trace_id`: as for `read_audit_log`. Long answers are streamed.",
+        notes="`user` and `user_name` are the same. `trace_id`, and which entries there are: as for `read_audit_log`. Long answers are streamed.",
         example={"table": "dog", "limit": 1},
         example_answer=[
             {
@@ -250,7 +264,8 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("cleanup_deleted_records", "bool", "Entries of deleted records are always removed with their traces.", default=False),
         ),
         returns="A message and the id of the job.",
-        notes="Of the newest entry of the database its number and time stay: the numbers of entries count on from there.",
+        notes="Of the newest entry of the database its number and time stay: the numbers of entries count on from there. Refused (403 `ROW_NOT_ALLOWED`) "
+        "to callers for whom rules on rows narrow a table of the database.",
         example={"table": "dog", "timestamp": 1767225600000},
         example_answer=_STARTED,
         starts_job=True,
@@ -277,7 +292,8 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=delete_records_before,
         fields=(DATABASE, TABLE, Field("date", "string", "ISO 8601; without zone it is UTC.", required=True)),
         returns="A message and the id of the job. Its message is `3 of 3 records successfully deleted`, or `No records found to delete`.",
-        notes="The table needs an attribute with the time of creation. Records go in batches; those of a batch together.",
+        notes="The table needs an attribute with the time of creation. Records go in batches; those of a batch together. What rules on rows do not let the "
+        "caller see or delete stays, and is not counted.",
         example={"table": "dog", "date": "2026-01-01"},
         example_answer=_STARTED,
         starts_job=True,

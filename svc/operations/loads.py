@@ -162,6 +162,7 @@ class _Load:
                 user=self._call.username,
                 on_batch=on_batch,
                 decide=restore,
+                rows=self._call.row_guard,
                 trace_id=self._call.trace_id,
             )
         except _BadHeader as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from svc.store import LogEntry, Table
 from svc.store.log.entries import DELETE, EXPIRE, KINDS, MESSAGE, NOTES, OPERATIONS, PATCH, PUT
-from svc.store.system import SYSTEM, USER_SECRETS
+from svc.store.system import SECRETS, SYSTEM
 from svc.store.values.keys import encode_primary
 from svc.store.values.records import decode, decode_payload, lsn_of, raw_payload
 from svc.store.values.validation import Add
@@ -38,7 +38,7 @@ class Presenter:
 
     def __init__(self, table: Table, *, original: bool) -> None:
         self._primary_key = table.primary_key
-        self._hidden = USER_SECRETS if table.database.name == SYSTEM else frozenset()
+        self._hidden = SECRETS.get(table.name, frozenset()) if table.database.name == SYSTEM else frozenset()
         self._original = original
         self._has_images = table.audit
 

@@ -17,6 +17,7 @@ from svc.operations.status_board import CHANGES, RECORDS, StatusBoard
 from svc.store.system import DEPLOYMENT_TABLE, SYSTEM
 
 if TYPE_CHECKING:
+    from svc.accounts.directory import Accounts
     from svc.analytics import Analytics
     from svc.analytics.exposition import Family
     from svc.api.statements import Statements
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from svc.config import Config
     from svc.content.registry import ContentTypes
     from svc.logs import Logs
+    from svc.mail.outbox import Outbox
+    from svc.mail.service import MailService
     from svc.operations.deployments import Deployments
     from svc.operations.job_runs import Jobs
     from svc.operations.replication_control import ReplicationControl
@@ -56,7 +59,7 @@ class Node:
     listeners. `reload`: loads all applications in place, and returns what failed, a sentence each. `apps`: live list of the loaded applications.
     `instance`: number of this one. `scheduler`: of the jobs of applications. `addresses`: of the open ports, for `applications` and `operations`.
     `statements`: runs SQL. `more_families`: what `/metrics` shows besides. `replication`: with other nodes, None without a section `replication`.
-    `siblings`: the other processes over the databases.
+    `siblings`: the other processes over the databases. `find_mail`: mail of this instance, None if it is not configured.
 
     What only operations have is made when the first of them asks for it."""
 
@@ -84,6 +87,13 @@ class Node:
     statements: Statements | None = None
     more_families: Callable[[], Sequence[Family]] = tuple
     replication: ReplicationControl | None = None
+    find_mail: Callable[[], MailService | None] = lambda: None
+
+    @property
+    def mail(self) -> Outbox | None:
+        """What mails are added to; None: mail is not configured."""
+        service = self.find_mail()
+        return None if service is None else service.outbox
 
     def answer_siblings(self) -> None:
         """From now on this process answers what others ask it."""
@@ -129,6 +139,12 @@ class Node:
     def main_pid(self) -> int:
         """Of the process that signals are for: the parent of this one, or this one."""
         return os.getpid() if self.status.restarts is None else os.getppid()
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """Those of the application that has some; None: no application has."""
+        entries = [app.loaded("accounts") for app in self.apps]
+        return next((accounts for entry in entries if (accounts := getattr(entry, "accounts", None)) is not None), None)
 
     @cached_property
     def searches(self) -> SearchCache:

@@ -86,6 +86,7 @@ CATEGORIES: Mapping[str, str] = {
     "jobs": "Jobs",
     "users": "Users and roles",
     "tokens": "Tokens and sessions",
+    "keys": "API keys",
     "configuration": "Configuration",
     "system": "System",
     "logs": "Logs",

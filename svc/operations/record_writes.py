@@ -103,6 +103,7 @@ class RecordWrites:
         # From other users a managed time is ignored (spec: operations §3.1 rule 8).
         self._refuses_times = call.authorized and not call.is_super_user and call.rights.attributes is not None
         self._managed = frozenset((CREATED, UPDATED, *table.stamps))
+        self._rows = call.row_guard
         self._source = "json" if call.request is not None and not call.request.native_body else "native"
 
     # -- check
@@ -197,7 +198,7 @@ class RecordWrites:
             decide = restore_json if self._source == "json" else restore_native
             add = partial(transaction.update if self._operation == UPDATE else transaction.upsert, decide=decide)
         for number, (key, record) in enumerate(self._checked):
-            keys.append(add(table, key, record, expires_at=expires_at))
+            keys.append(add(table, key, record, expires_at=expires_at, rows=self._rows))
             if not number % STEP:
                 yield
         checked, self._checked = self._checked, []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Generator, Iterator
+from collections.abc import Awaitable, Generator, Iterator, Sequence
 from typing import Any
 
-from svc.errors import BadValue, ClientError, ValidationError
+from svc.errors import BadValue, ClientError, Problem, ValidationError
 from svc.operations.accounts import forgetting_initial_password
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, IMPERSONATE, REPLICATED, TABLE, Field
@@ -20,6 +20,7 @@ from svc.operations.system_records import is_system, prepare_system_records, ref
 from svc.store import WriterBusy
 from svc.store.slices import run_now
 from svc.store.system import USER_TABLE
+from svc.store.values.conversion import printable
 from svc.store.values.keys import Key
 from svc.store.writing.transaction import LONG_WRITES
 
@@ -160,6 +161,7 @@ class _Deletes:
         self.table = call.table
         self.ids: list[Any] = call["ids"]
         self.transaction = call.begin()
+        self._rows = call.row_guard
         self.keys: list[Key | None] = []  # of `ids`; None: it cannot be one
 
     def collect(self) -> Iterator[None]:
@@ -168,7 +170,7 @@ class _Deletes:
             key: Key | None
             try:
                 key = key_of(given)
-                delete(table, key)
+                delete(table, key, rows=self._rows)
             except (ValidationError, BadValue):
                 key = None
             self.keys.append(key)
@@ -193,12 +195,24 @@ def delete(call: Call) -> Any:
     if is_system(call):
         refuse_system_write(call)
     deletes = _Deletes(call)
+    if is_system(call) and deletes.table.name == USER_TABLE:
+        _refuse_accounts(call, deletes.ids)
     if len(deletes.ids) > LONG_WRITES:
         call.node.store.queue_of(deletes.table.database).check()
         return _delete_many(call, deletes)
     if is_system(call) and deletes.table.name == USER_TABLE:
         return forgetting_initial_password(call, dict.fromkeys(filter(_is_text, deletes.ids)), lambda: _delete_all(call, deletes))
     return _delete_all(call, deletes)
+
+
+def _refuse_accounts(call: Call, ids: Sequence[Any]) -> None:
+    """Raise Problem 409 for a user with an account's record, which would stay without its user."""
+    accounts = call.node.accounts
+    if accounts is None:
+        return
+    found = next((each for each in ids if isinstance(each, str) and accounts.has_record(each)), None)
+    if found is not None:
+        raise Problem(f"The user {printable(found)} has the record of an account: remove both with drop_user", 409, "CONFLICT")
 
 
 def _is_text(value: Any) -> bool:

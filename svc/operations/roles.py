@@ -9,6 +9,7 @@ from typing import Any
 from svc.auth.permission_check import check_permission
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
 from svc.operations.accounts import DELETE, INSERT, UPDATE, change_accounts, check_change, check_grant
+from svc.operations.api_keys import has_key
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, REPLICATED, Field
 from svc.operations.operation import SUPER_USER, Operation
@@ -93,6 +94,8 @@ def drop_role(call: Call) -> Any:
         name = record.get("role") or role_id
         if directory.has_active_user(role_id, txn):
             raise Problem(f"Cannot drop role {name} as it has active user(s) tied to this role", 409, "CONFLICT")
+        if has_key(call, role_id, txn):
+            raise Problem(f"Cannot drop role {name} as it has API key(s) tied to this role", 409, "CONFLICT")
         transaction.delete(roles, role_id)
         return lambda: f"{name} successfully deleted"
 
@@ -210,7 +213,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         name="drop_role",
         category="users",
-        summary="Remove a role that no active user has.",
+        summary="Remove a role that no active user and no API key has.",
         permission=SUPER_USER,
         handler=drop_role,
         fields=(Field("id", "string", "Key of the role.", required=True), REPLICATED, IMPERSONATE),

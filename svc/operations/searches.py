@@ -19,8 +19,9 @@ from svc.operations.searching import loaded, narrowed, planned, planned_text, re
 from svc.query import Plan
 from svc.query.convert import typed_value
 from svc.query.nodes import Comparator, Condition, Conversion, Query
-from svc.query.plan import KeyLookup
+from svc.query.plan import AllOf, KeyLookup
 from svc.query.select import validate_select
+from svc.query.tables import rule_members
 from svc.store import Table
 from svc.store.values.conversion import check_key
 from svc.store.values.keys import encode_key, storage_key
@@ -44,7 +45,10 @@ def search_by_id(call: Call) -> Any:
     if query.select is not None:
         validate_select(query.select, table)
     keys: Any = StoredKeys(table, call["ids"])
-    rows = partial(rows_of, call, table, Plan(table, query, KeyLookup(keys), (), None, (), 0, None), visible, began)
+    view = call.seen(table)
+    members = rule_members(view)
+    plan = Plan(view, query, KeyLookup(keys), (), AllOf(members) if members else None, (), 0, None)
+    rows = partial(rows_of, call, table, plan, visible, began)
     if table.caching is None or call.is_check:
         return rows()
     ids = [key for given in call["ids"] if (key := key_of(table, given)) is not None]

@@ -20,10 +20,10 @@ from svc.query.convert import typed_pair, typed_value
 from svc.query.matching import CLOSED_RANGES, comparable
 from svc.query.nodes import Comparator, Condition, Filter, Group, Query
 from svc.query.shaped_plan import UNRESTRICTED, Reader
-from svc.query.tables import AnyTable
+from svc.query.tables import AnyTable, is_volatile
 from svc.resources import PlannedQuery
 from svc.store import Table
-from svc.store.system import RAW_ANALYTICS_TABLE, SYSTEM, USER_TABLE
+from svc.store.system import RAW_ANALYTICS_TABLE, SECRETS, SYSTEM
 
 WINDOW_MS = 10_000
 
@@ -95,8 +95,14 @@ def planned(call: Call, table: Table, query: Query, began: float) -> PlannedQuer
     if table.database.name == SYSTEM and table.name == RAW_ANALYTICS_TABLE:
         query = _windowed(call, table, query)
     query, visible = narrowed(call, table, query)
-    plan = plan_query(query, call.node.searches.view(table), table.database.snapshot(), allow_full_scan=True)
+    plan = plan_query(query, seen(call, table), table.database.snapshot(), allow_full_scan=True)
     return rows_of(call, table, plan, visible, began)
+
+
+def seen(call: Call, table: Table) -> AnyTable:
+    """The table as searches of the caller see it."""
+    view = call.node.searches.view(table)
+    return view if view is not table else call.seen(table)
 
 
 def loaded(call: Call, table: Table, rows: Callable[[], PlannedQuery]) -> Any:
@@ -111,7 +117,10 @@ def planned_text(call: Call, table: Table, text: str, began: float) -> PlannedQu
     if query is None:
         if table.database.name != SYSTEM:
             reader, visible = _reader(call, table)
-            plan = texts.shapes.maybe_plan(text, table, table.database.snapshot(), reader, True)
+            seen_table = call.seen(table)
+            plan = None
+            if not is_volatile(seen_table):
+                plan = texts.shapes.maybe_plan(text, seen_table, table.database.snapshot(), reader, True)
             if plan is not None:
                 return rows_of(call, table, plan, visible, began)
         query = texts.parse(text, view)
@@ -135,7 +144,7 @@ def _reader(call: Call, table: Table) -> tuple[Reader, frozenset[str] | None]:
     """
     user, may = call.user, call.rights
     if not call.authorized:
-        if table.name != USER_TABLE or table.database.name != SYSTEM:
+        if table.name not in SECRETS or table.database.name != SYSTEM:
             return UNRESTRICTED, None
         # Its secrets are never shown.
         user = _super_user(call.node)

@@ -19,6 +19,7 @@ from svc.operations.job import JobFailed
 from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.rolling import restart_others
+from svc.operations.row_rules import is_narrowed
 from svc.operations.system_information import PARTS
 from svc.store.record_counts import count_records
 from svc.store.system import SYSTEM
@@ -127,7 +128,7 @@ async def _collect(call: Call, wanted: list[str]) -> dict[str, Any]:
     found: dict[str, Any]
     asked = [name for name in wanted if name in OF_EACH]
     if not asked:
-        return await _collect_own(call.node, wanted)
+        return _visible(call, await _collect_own(call.node, wanted))
     found, answers = await gather(_collect_own(call.node, wanted), call.node.ask_others(TOPIC, asked))
     for answer in answers:
         told = answer.value or {}
@@ -139,6 +140,19 @@ async def _collect(call: Call, wanted: list[str]) -> dict[str, Any]:
             found["svc_processes"]["core"] += [each for each in core if each["pid"] not in known]
         if "connections" in found.get("network", ()):
             found["network"]["connections"] += told.get("connections", [])
+    return _visible(call, found)
+
+
+def _visible(call: Call, found: dict[str, Any]) -> dict[str, Any]:
+    """Without what tells how many records there are in databases whose records are narrowed for the caller."""
+    databases = call.node.store.databases
+    narrowed = [] if call.is_super_user else [name for name, database in list(databases.items()) if is_narrowed(call, database)]
+    if narrowed:
+        if "table_size" in found:
+            found["table_size"] = [row for row in found["table_size"] if row["schema"] not in narrowed]
+        for part in ("metrics", "database_metrics"):
+            if part in found:
+                found[part] = {name: figures for name, figures in found[part].items() if name not in narrowed}
     return found
 
 

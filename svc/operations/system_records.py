@@ -15,8 +15,8 @@ from typing import Any
 from svc.auth.passwords import hash_password, is_acceptable, length_fault
 from svc.auth.permission_check import check_permission
 from svc.auth.usernames import canonical_username, username_fault
+from svc.auth.users import ending_logins
 from svc.errors import ClientError, NotFound, Problem, Refusal, ValidationError
-from svc.operations.accounts import ending_logins
 from svc.operations.call import Call
 from svc.operations.operation_lists import known_entries
 from svc.store import Table

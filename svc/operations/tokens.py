@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from svc.auth.tokens import read_life
-from svc.auth.users import User
+from svc.auth.users import User, check_no_key
 from svc.errors import AccessViolation, ClientError, Problem
 from svc.operations.call import Call
 from svc.operations.fields import Field, bad_request
@@ -14,14 +15,31 @@ from svc.operations.operation import NO_LOGIN, Operation
 _USERNAME = Field("username", "string", "Name of the user.")
 _PASSWORD = Field("password", "string", "Password of the user.", secret=True)
 
+MAX_CLAIMS = 2048  # bytes of JSON
+
 _TOKEN_EXAMPLE = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9..."
 
 
 async def create_authentication_tokens(call: Call) -> Any:
     if call["expires_in"] is not None:
         read_life(call["expires_in"])  # before time is spent on the password
+    claims = call["claims"]
+    if claims is not None and call.authorized and not (call.caller is not None and call.caller.super_user):
+        raise AccessViolation(
+            call.caller, "Only a super user, or code of an application, may put claims into tokens: rules on rows trust them"
+        )
     user = await _who(call)
-    return await call.node.tokens.create(user, expires_in=call["expires_in"], role=call["role"])
+    return await call.node.tokens.create(user, expires_in=call["expires_in"], role=call["role"], claims=claims)
+
+
+def _claims_fault(value: Any, field: Field) -> str | None:
+    if not all(isinstance(name, str) and name and "." not in name for name in value):
+        return "must have names without dots"
+    try:
+        length = len(json.dumps(value))
+    except (TypeError, ValueError):
+        return "must be JSON"
+    return None if length <= MAX_CLAIMS else f"must be at most {MAX_CLAIMS} bytes long"
 
 
 async def _who(call: Call) -> User:
@@ -30,6 +48,7 @@ async def _who(call: Call) -> User:
     if username is None and password is None:
         if call.caller is None:
             raise AccessViolation(None)
+        check_no_key(call.caller, "tokens")
         return _stored(call, call.caller.username)
     if password is None and username is not None and call.request is None and call.body.get("bypass_auth") is True:
         return _stored(call, username)
@@ -90,6 +109,13 @@ OPERATIONS = (
             _PASSWORD,
             Field("expires_in", "any", "Lifetime of the operation token: a string such as `15m`, `12h`, `1d`, `2w`, or seconds."),
             Field("role", "string", "Copied into both tokens as claim; tokens with it do not log in here."),
+            Field(
+                "claims",
+                "object",
+                "What rules on rows know as `$user.claims.<name>` of requests with the token; at most 2,048 bytes of JSON. Only super users, and code of "
+                "applications, may give them.",
+                check=_claims_fault,
+            ),
         ),
         returns="Object with `operation_token` and `refresh_token`.",
         notes=(

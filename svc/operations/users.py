@@ -8,7 +8,7 @@ from typing import Any
 
 from svc.auth.passwords import hash_password, is_acceptable, length_fault
 from svc.auth.usernames import canonical_username, skeleton, username_fault
-from svc.auth.users import login_id_of, new_user_record
+from svc.auth.users import ending_logins, login_id_of, new_user_record
 from svc.errors import NotFound, Problem, ValidationError
 from svc.operations.accounts import (
     DELETE,
@@ -17,10 +17,10 @@ from svc.operations.accounts import (
     change_accounts,
     check_change,
     check_grant,
-    ending_logins,
     forgetting_initial_password,
     own_login,
 )
+from svc.operations.api_keys import remove_keys_of
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
@@ -217,6 +217,8 @@ async def alter_user(call: Call) -> Any:
         if session_id is not None:
             sessions = users.database.tables[SESSION_TABLE]
             transaction.update(sessions, session_id, {SESSION_LOGIN: login_id_of({**record, **changes})})
+        if active is False:
+            remove_keys_of(call, transaction, txn, username)
         return lambda: {
             "message": "updated 1 of 1 records",
             "new_attributes": [],
@@ -259,13 +261,23 @@ async def drop_user(call: Call) -> Any:
             check_change(call, held)
         return record
 
+    accounts = call.node.accounts
+    record = None if accounts is None or not accounts.has_record(username) else accounts.table
+
     def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
         check(txn)
         transaction.delete(users, username)
+        remove_keys_of(call, transaction, txn, username)
+        if record is not None:
+            transaction.delete(record, username)
         return lambda: f"{username} successfully deleted"
 
     if call.joined is None:
         check(None)
+        if accounts is not None and record is not None:  # in two databases
+            remove = partial(accounts.remove, username, check)
+            await forgetting_initial_password(call, {username: None}, remove)
+            return f"{username} successfully deleted"
     return await forgetting_initial_password(call, {username: None}, lambda: change_accounts(call, DELETE, work))
 
 
@@ -395,7 +407,7 @@ OPERATIONS: tuple[Operation, ...] = (
         handler=drop_user,
         fields=(_USERNAME, REPLICATED, IMPERSONATE),
         returns="A message.",
-        notes=f"The user's sessions and tokens end. {_LAST}",
+        notes=f"The user's sessions, tokens and API keys end, and the record of its account, if it has one, is removed with it. {_LAST}",
         example={"username": "ann"},
         example_answer={"message": "ann successfully deleted"},
     ),

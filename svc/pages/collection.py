@@ -20,6 +20,7 @@ from svc.pages.links import (
 )
 from svc.query.nodes import Query
 from svc.query.resolve import related_table
+from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, Registration
 from svc.store import Table
 from svc.store.record_counts import known_count
@@ -157,7 +158,8 @@ def collection_page(
         page.next = printed(replace(query, offset=query.offset + len(values), limit=len(values))) or ""
         page.is_cut = not page.next
     _add_pages_before(page, planned, query)
-    if is_whole and is_plain and query.where is None and query.aggregate is None and not query.counted:
+    is_counted = is_whole and is_plain and not rule_members(planned.plan.table)  # all records, of which the caller may read each
+    if is_counted and query.where is None and query.aggregate is None and not query.counted:
         page.total = known_count(table, table.database.snapshot())
     return page
 

@@ -16,6 +16,7 @@ _INTERFACES = {
     "/openapi": "description of the HTTP interface (OpenAPI)",
     "/graphql": "GraphQL",
     "/sql": "SQL",
+    "/dev/mail": "mails that would have been sent",
 }
 
 

@@ -11,6 +11,8 @@ from svc.auth.users import user_of
 from svc.messages import Request
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, SortKey
 from svc.query.printer import print_parts, print_query
+from svc.query.tables import rule_members
+from svc.query.views import view_of
 from svc.resources import Registration, Resources, TableResource
 from svc.resources.target import id_path
 from svc.store import Table
@@ -65,7 +67,7 @@ class Links:
         is_plain = not hasattr(registration.resource, "application")
         if is_plain and not rights(user_of(self._request), table).attribute(name).read:
             return "", False
-        return f"{self._at(registration, '')}?{query}", is_plain
+        return f"{self._at(registration, '')}?{query}", is_plain and not rule_members(view_of(user_of(self._request), table))
 
     def record(self, table: Table, key: Any) -> str:
         """The address of the record `key`, whether or not there is one; "" for a table that has no address, and a value that cannot be a key."""

@@ -40,6 +40,7 @@ from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, R
 from svc.resources.resource import CreatedRecords, StreamedItems
 from svc.store.values.records import MISSING, decode, projection
 
+NAME_LABEL = "User name"
 _SHOWN_QUERY = 2000  # characters of a query with a fault
 _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 2000
@@ -61,7 +62,8 @@ _NATIVE = _Native()
 
 
 class Pages(ResponseBuilder):
-    """`has_login`: whether one can log in. `endpoints`: the paths at which something answers besides resources."""
+    """`has_login`: whether one can log in. `endpoints`: the paths at which something answers besides resources. `account_links`: what the login page leads to
+    besides, (text, path without the first slash); `name_label`: what one logs in with."""
 
     def __init__(
         self,
@@ -77,6 +79,8 @@ class Pages(ResponseBuilder):
         super().__init__(types, compression, clock, report, options, resources)
         self._templates = Templates(clock.monotonic, executor)
         self.has_login = False
+        self.account_links: tuple[tuple[str, str], ...] = ()
+        self.name_label = NAME_LABEL
         self.endpoints: Mapping[str, Any] = {}
 
     # --- before a resource is asked --------------------------------------------------------------------------------------------------
@@ -308,14 +312,24 @@ class Pages(ResponseBuilder):
             if may_use is None or may_use(user):
                 yield path
 
-    def form(self, request: Request, name: str, *, status: int = 200, pairs: HeaderPairs | None = None, **values: Any) -> Any:
-        """A page that is nothing but a form, `login.html` and the like."""
-        return self._show(request, name, {"trail": [], "formats": [], **values}, status, pairs)
+    def form(
+        self,
+        request: Request,
+        name: str,
+        *,
+        status: int = 200,
+        pairs: HeaderPairs | None = None,
+        templates: Templates | None = None,
+        **values: Any,
+    ) -> Any:
+        """A page that is nothing but a form, `login.html` and the like. `templates`: others than those of the pages."""
+        common = {"trail": [], "formats": [], "account_links": self.account_links, "name_label": self.name_label}
+        return self._show(request, name, {**common, **values}, status, pairs, templates)
 
     def statement(self, request: Request, form: StatementForm) -> Any:
         """The form for SQL."""
         fault = form.fault
-        values = {
+        values: dict[str, Any] = {
             "text": form.text,
             "parameters": form.parameters,
             "fault": "" if fault is None else shortened(fault.message, _LONGEST_DETAIL),
@@ -358,11 +372,17 @@ class Pages(ResponseBuilder):
     # --- what pages have in common ---------------------------------------------------------------------------------------------------
 
     async def _show(
-        self, request: Request, name: str, values: dict[str, Any], status: int = 200, pairs: HeaderPairs | None = None
+        self,
+        request: Request,
+        name: str,
+        values: dict[str, Any],
+        status: int = 200,
+        pairs: HeaderPairs | None = None,
+        templates: Templates | None = None,
     ) -> Response:
         """`pairs`: header fields that go before those of pages."""
         values["frame"] = frame_of(request, has_login=self.can_log_in(request))
-        body = await self._templates.render(name, values)
+        body = await (templates or self._templates).render(name, values)
         own = pairs or []
         names = {pair[0].lower() for pair in own}
         response = Response(body, status, pairs=[*own, *(pair for pair in PAIRS if pair[0].lower() not in names)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,12 @@ _PIECES = 50  # between two looks at the clock
 
 
 class Templates:
-    """`executor`: None loads them on the loop, which is for tests."""
+    """`executor`: None loads them on the loop, which is for tests. `directories`: that are looked through before those of the pages."""
 
-    def __init__(self, now: Callable[[], float], executor: Executor | None = None) -> None:
+    def __init__(self, now: Callable[[], float], executor: Executor | None = None, directories: tuple[Path, ...] = ()) -> None:
         self._now = now
         self._executor = executor
+        self._load = partial(load_templates, directories)
         self._environment: Environment | None = None
         self._loading: asyncio.Future[Environment] | None = None
 
@@ -36,7 +38,7 @@ class Templates:
     def maybe_render(self, name: str, values: dict[str, Any]) -> bytes | None:
         """A short page at once; None while the templates are not loaded: then `stream` makes it."""
         if self._environment is None and self._executor is None:
-            self._environment = _load()
+            self._environment = self._load()
         return None if self._environment is None else b"".join(map(_encoded, self._pieces(self._environment, name, values)))
 
     async def stream(self, name: str, values: dict[str, Any]) -> AsyncIterator[bytes]:
@@ -60,11 +62,11 @@ class Templates:
 
     async def _loaded(self) -> Environment:
         if self._executor is None:
-            self._environment = _load()
+            self._environment = self._load()
             return self._environment
         loading = self._loading
         if loading is None:
-            loading = self._loading = asyncio.get_running_loop().run_in_executor(self._executor, _load)
+            loading = self._loading = asyncio.get_running_loop().run_in_executor(self._executor, self._load)
         try:
             self._environment = await asyncio.shield(loading)
         finally:
@@ -73,19 +75,21 @@ class Templates:
         return self._environment
 
 
-def _load() -> Environment:
+def load_templates(directories: tuple[Path, ...] = ()) -> Environment:
+    """The templates of the pages and of these directories, compiled; of two with one name that of the first directory. Blocks. Raises what Jinja says is
+    wrong in one of them."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_DIRECTORY),
+        loader=FileSystemLoader([*directories, _DIRECTORY]),
         autoescape=True,
         undefined=StrictUndefined,
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for path in sorted(_DIRECTORY.iterdir()):
-        environment.get_template(path.name)
+    for name in environment.list_templates(extensions=["html"]):
+        environment.get_template(name)
     return environment
 
 

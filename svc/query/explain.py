@@ -6,6 +6,7 @@ Everything shown is ready for any JSON encoder: dates are ISO text, bytes are ba
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -36,6 +37,8 @@ from svc.query.plan import (
 )
 from svc.query.planner import estimated_cost, estimated_matches
 from svc.query.tables import AnyTable
+from svc.query.views import TableView
+from svc.store.schema import ACTIONS, TableDefinition
 from svc.store.values.keys import NULL_KEY, TEXT, after, decode_key
 from svc.store.values.records import decode_payload_json, encode_payload
 
@@ -59,8 +62,14 @@ _METHODS = {
 }
 
 
-def explain(plan: Plan, txn: object = None) -> dict[str, Any]:
-    """`{conditions, operator, postOrdering, selectApplied}` in execution order. `txn`: for the estimates, by default the turn's snapshot."""
+def explain(plan: Plan, txn: object = None, *, names_rules: bool = False) -> dict[str, Any]:
+    """`{conditions, operator, postOrdering, selectApplied}` in execution order. `txn`: for the estimates, by default the turn's snapshot.
+
+    For a caller whom rules on rows narrow it is what the caller has asked for, and nothing of how it is found, which depends on records that are hidden (spec:
+    rows §1.5). `names_rules`: those of the table are told, for super users.
+    """
+    if isinstance(plan.table, TableView):
+        return _explain_asked(plan, plan.table)
     txn = _transaction(plan.table, txn)
     access = {"access": _ACCESS[type(plan.access)]}
     served = [_predicate(member, plan.table, txn) | access for member in plan.served]
@@ -73,7 +82,30 @@ def explain(plan: Plan, txn: object = None) -> dict[str, Any]:
         "operator": operator,
         "postOrdering": [{"attribute": ".".join(key.path), "descending": key.descending} for key in plan.sort] or None,
         "selectApplied": plan.query.select is not None,
-    }
+    } | (_named_rules(plan.table.definition) if names_rules else {})
+
+
+def _explain_asked(plan: Plan, view: TableView) -> dict[str, Any]:
+    """`{conditions, operator, selectApplied}`: the conditions without those of rules, in an order that says nothing of the plan."""
+    rule = set(map(id, view.rule_members))
+    members = {id(member): member for member in (*plan.served, *iter_members(plan.filter)) if id(member) not in rule}
+    conditions, operator = [_shown(member) for member in members.values()], "and"
+    conditions.sort(key=msgspec.json.encode)
+    if len(conditions) == 1 and conditions[0].get("operator") == "or":
+        conditions, operator = conditions[0]["conditions"], "or"
+    return {"conditions": conditions, "operator": operator, "selectApplied": plan.query.select is not None}
+
+
+def _named_rules(definition: TableDefinition) -> dict[str, Any]:
+    """`{rules: [{role, action, text}]}`; `role` null: of all roles that no other rule of the table names. Empty without rules."""
+    rules = [
+        {"role": role, "action": action, "text": text}
+        for each in definition.allow
+        for role in (each.roles or (None,))
+        for action in ACTIONS
+        if (text := getattr(each, action)) is not None
+    ]
+    return {"rules": rules} if rules else {}
 
 
 class Explanation:
@@ -93,11 +125,14 @@ class Explanation:
             self._count += len(rows.step_pairs(AT_ONCE))
         return rows.done
 
-    def result(self, txn: object) -> dict[str, Any]:
-        """`txn`: for the estimates. The plan with `access` in words, `estimatedRows`, `actualRows` and `examined`, the entries and records looked at."""
+    def result(self, txn: object, *, names_rules: bool = False) -> dict[str, Any]:
+        """`txn`: for the estimates. The plan with `access` in words, `estimatedRows`, `actualRows` and `examined`, the entries and records looked at; for a
+        caller whom rules narrow `actualRows` only. `names_rules`: see `explain`."""
         plan = self._plan
+        if isinstance(plan.table, TableView):
+            return {**explain(plan, txn), "actualRows": self._count}
         return {
-            **explain(plan, txn),
+            **explain(plan, txn, names_rules=names_rules),
             "access": describe_plan(plan),
             "estimatedRows": _estimated_rows(plan, _transaction(plan.table, txn)),
             "actualRows": self._count,
@@ -223,6 +258,18 @@ def _join_text(access: ThroughRelated, table: AnyTable) -> str:
 
 
 def _predicate(predicate: Predicate, table: AnyTable, txn: object) -> dict[str, Any]:
+    """A condition with its estimate, and those in it with theirs."""
+
+    def estimate(member: Predicate, of: AnyTable) -> dict[str, Any]:
+        return {"estimatedRows": estimated_matches(member, of, txn)}
+
+    return _shown(predicate, table, estimate)
+
+
+def _shown(
+    predicate: Predicate, table: AnyTable | None = None, more: Callable[[Predicate, Any], dict[str, Any]] = lambda predicate, table: {}
+) -> dict[str, Any]:
+    """A condition, with what is `more` to be told of it and of those in it. `table`: whose it is."""
     shown: dict[str, Any]
     match predicate:
         case Comparison():
@@ -230,12 +277,12 @@ def _predicate(predicate: Predicate, table: AnyTable, txn: object) -> dict[str, 
         case Never():
             shown = {"attribute": ".".join(predicate.path), "comparator": str(predicate.comparator), "value": None}
         case AllOf() | AnyOf():
-            inner = [_predicate(member, table, txn) for member in predicate.members]
+            inner = [_shown(member, table, more) for member in predicate.members]
             shown = {"operator": "and" if isinstance(predicate, AllOf) else "or", "conditions": inner}
         case RelatedCondition():
-            inner = [_predicate(member, predicate.target, txn) for member in iter_members(predicate.where)]
+            inner = [_shown(member, predicate.target, more) for member in iter_members(predicate.where)]
             shown = {"attribute": predicate.name, "operator": "and", "conditions": inner}
-    return shown | {"estimatedRows": estimated_matches(predicate, table, txn)}
+    return shown | more(predicate, table)
 
 
 def _estimated_rows(plan: Plan, txn: object) -> int | None:

@@ -20,7 +20,8 @@ class Link:
         self.target = target
         self.source = source_name(relationship, table)  # the attribute of our records in which it starts
         self.many = many
-        self.end = target.name, relationship.to or target.primary_key  # where it ends: links with one end share their look-ups
+        # Where it ends: links with one end share their look-ups. A view of a table does not have what another kind of view has.
+        self.end = target.name, relationship.to or target.primary_key, type(target)
 
     @property
     def scans(self) -> bool:

@@ -50,7 +50,7 @@ class Lookups:
         self.txn = txn
         self.budget = Budget(AT_ONCE) if budget is None else budget
         self._reads: RelatedReads | None = None  # until a relationship is followed
-        self._followers: dict[tuple[str, str], Follower] = {}
+        self._followers: dict[tuple[str, str, type], Follower] = {}
         self._memos: dict[object, LookupMemo] = {}
         self._weights: dict[int, tuple[object, int]] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from svc.auth.roles import role_of
+from svc.auth.roles import narrowing_role
 from svc.auth.users import User
 from svc.errors import NotFound, RowNotAllowed
 from svc.query.nodes import Condition
@@ -28,9 +28,7 @@ def guard_of(user: User | None, table: AnyTable) -> RowGuard | None:
     """What writes to a table by this caller have to ask. None: nothing in the database is narrowed for the caller."""
     role = None if user is None else user.role
     if role is None:
-        role = role_of(user, table)
-        if role is None:
-            return None
+        role = narrowing_role(user, table)
     return RowGuard(user) if role.is_narrowed(table.database) else None
 
 
@@ -44,8 +42,8 @@ class RowGuard:
 
     def _view(self, table: Table) -> TableView | None:
         """None: the table is not narrowed for the writer."""
-        role = role_of(self._user, table)
-        if role is None or role.super_user or not role.is_narrowed(table.database):
+        role = narrowing_role(self._user, table)
+        if role.super_user or not role.is_narrowed(table.database):
             return None
         view = database_view(self._user, role, table.database, table.name)
         return view.table(table) if table.name in view.rules.tables else None
@@ -73,6 +71,11 @@ class RowGuard:
             allowed = all(_allows(view, "update", txn, pair, records) for pair in records.values())
         if not allowed:
             raise self._refusal(table, "create" if before is None else "update")
+
+    def may_update(self, table: Table, txn: Any, stored: bytes, raw: bytes) -> bool:
+        """Whether the rule about changes holds for a record that may be seen, as it is."""
+        view = self._view(table)
+        return view is None or _allows(view, "update", txn, (stored, raw), {OLD: (stored, raw), NEW: (stored, raw)})
 
     def may_delete(self, table: Table, txn: Any, stored: bytes, raw: bytes) -> bool:
         """Whether the rule about deletions holds for a record that may be seen."""

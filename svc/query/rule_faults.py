@@ -152,13 +152,18 @@ def _compared(predicate: Predicate) -> Iterator[str]:
 
 def tables_read(node: Filter | bool, table: AnyTable) -> set[str]:
     """The names of the tables that a rule goes through. What cannot be resolved leads nowhere."""
+    predicate = structure_of(node, table)
+    return set() if predicate is None else set(_targets(predicate))
+
+
+def structure_of(node: Filter | bool, table: AnyTable) -> Predicate | None:
+    """A rule with its names resolved, whatever values it is about: for where it leads. None: nowhere."""
     if isinstance(node, bool):
-        return set()
+        return None
     try:
-        predicate = resolve_where(_as_plain(node), table, _test)
+        return resolve_where(_as_plain(node), table, _test)
     except QueryError:
-        return set()
-    return set(_targets(predicate))
+        return None
 
 
 def _targets(predicate: Predicate) -> Iterator[str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.query.row_rules import NOW
-from svc.store import Store
+from svc.store import Store, Table
 from svc.store.values.records import MISSING, decode
 
 CLAIMS = "claims."
+OF_USER = frozenset(("username", "role"))  # what every account has
 
 
 class Viewer:
@@ -20,11 +21,12 @@ class Viewer:
 
     __slots__ = ("_account", "_now", "_store", "role", "user")
 
-    def __init__(self, user: User | None, role: Role, store: Store) -> None:
+    def __init__(self, user: User | None, role: Role, store: Store, account: Mapping[str, Any] | None = None) -> None:
+        """`account`: the record of the user's account, None: that of the turn's snapshot."""
         self.user = user
         self.role = role
         self._store = store
-        self._account: Mapping[str, Any] | None = None
+        self._account = account
         self._now: datetime | None = None
 
     def value(self, name: str) -> object:
@@ -46,20 +48,31 @@ class Viewer:
             self._account = account_record(self._store, user.username) or {}
         return _at(self._account, name)
 
-    def key(self, names: Iterable[str]) -> object:
+    def key(self, names: Iterable[str]) -> tuple[object, ...] | None:
         """What tells this viewer from another one whose values of these names differ."""
         user = self.user
         return None if user is None else user.username, *[_hashable(self.value(name)) for name in names]
 
 
-def account_record(store: Store, username: str) -> Mapping[str, Any] | None:
-    """The record of an account (spec: rows §2.2) as the turn's snapshot has it, None if there is none."""
+def names_account(names: Iterable[str]) -> bool:
+    """Whether one of these names is an attribute of the account's record."""
+    return any(name not in OF_USER and name != NOW and not name.startswith(CLAIMS) for name in names)
+
+
+def account_tables(store: Store) -> Iterator[Table]:
+    """The tables that have the records of accounts (spec: rows §2.2)."""
     for database in list(store.databases.values()):
         for table in list(database.tables.values()):
             if table.definition.account:
-                raw = table.get_raw(username)
-                if raw is not None:
-                    return decode(raw)
+                yield table
+
+
+def account_record(store: Store, username: str) -> Mapping[str, Any] | None:
+    """The record of an account as the turn's snapshot has it, None if there is none."""
+    for table in account_tables(store):
+        raw = table.get_raw(username)
+        if raw is not None:
+            return decode(raw)
     return None
 
 

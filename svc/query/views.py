@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from svc.auth.roles import Role, RowConditions, role_of, row_conditions
+from svc.auth.roles import Role, RowConditions, narrowing_role, row_conditions
 from svc.auth.users import User
 from svc.errors import QueryError
 from svc.query.functions import Filter, filter_of
@@ -32,14 +32,14 @@ from svc.query.row_rules import NOW, Rule, joined, parse_rule
 from svc.query.rule_faults import circles, tables_read
 from svc.query.steps import batches
 from svc.query.tables import AnyTable
-from svc.query.viewer import Viewer
+from svc.query.viewer import OF_USER, Viewer
 from svc.store import Database, Table
 from svc.store.schema import ACTIONS, Attribute
 
 logger = logging.getLogger("svc.query")
 
 MOST_VIEWERS = 1024  # of one role, after which what is kept of them is forgotten
-STABLE = frozenset(("username", "role"))
+STABLE = OF_USER
 AT_ONCE = 64  # records of a scan that are tested together
 READ: tuple[str, ...] = ("read",)
 Pair = tuple[bytes, bytes]
@@ -148,28 +148,34 @@ def view_of(user: User | None, table: AnyTable, also: str | None = None) -> AnyT
     database = table.database
     role = None if user is None else user.role
     if role is None:
-        role = role_of(user, table)
-        if role is None:
-            return table
+        role = narrowing_role(user, table)
     if role.super_user or not role.is_narrowed(database):
         return table
     view = database_view(user, role, database, table.name)
     return view.table(cast(Table, table), READ if also is None else ("read", also))
 
 
-def database_view(user: User | None, role: Role, database: Database, table: str | None = None) -> DatabaseView:
-    """The database as the caller may see it. `table`: the one in it that matters, with those that it leads to; None: any."""
+def rules_of(role: Role, database: Database) -> DatabaseRules:
+    """The rules for a role, as they are now."""
     kept = role.viewers
     rules = kept.get(database.name)
     if rules is None or rules.version != database.tables_version or rules.database is not database:
         kept.clear()
         rules = kept[database.name] = DatabaseRules(role, database)
+    return cast(DatabaseRules, rules)
+
+
+def database_view(
+    user: User | None, role: Role, database: Database, table: str | None = None, account: Mapping[str, Any] | None = None
+) -> DatabaseView:
+    """The database as the caller may see it. `table`: the one in it that matters, with those that it leads to; None: any. `account`: see `Viewer`."""
+    kept, rules = role.viewers, rules_of(role, database)
     named = rules.named if table is None else rules.named_by(table)
     viewer: Viewer | None = None
     if named.is_stable:
         key: object = (database.name, None if user is None else user.username)
     else:
-        viewer = Viewer(user, role, database.store)  # type: ignore[arg-type]
+        viewer = Viewer(user, role, database.store, account)  # type: ignore[arg-type]
         if named.is_volatile:
             return DatabaseView(database, rules, named, viewer)
         key = database.name, named.names, viewer.key(named.names)
@@ -204,6 +210,12 @@ class DatabaseView:
     def tables_version(self) -> int:
         """Asked by each plan that is used again."""
         return self.database.tables_version
+
+    def prepare(self) -> None:
+        """Make all that reading needs of the caller, which is read on the loop: from now on other threads may read, too."""
+        for name in self.rules.tables:
+            if name in self.database.tables:
+                self.tables[name].prepare()
 
     def table(self, table: Table, actions: tuple[str, ...] = READ) -> TableView:
         """`actions`: those whose rules are conditions of its queries."""
@@ -363,6 +375,11 @@ class RelatedView(TableView):
         if database.rules.of(table.name, "read") is not None:
             self.get_by, self.get_many, self.get_many_plain = self._get_by, self._get_many, self._get_many_plain
             self.scan, self.expired = self._scan, self._expired
+
+    def prepare(self) -> None:
+        """See `DatabaseView.prepare`."""
+        if self._may_see is None:
+            self._may_see = self.compiled(self.node("read"))
 
     def _seen(self, pairs: list[Pair], txn: Any) -> list[Pair]:
         test = self._may_see

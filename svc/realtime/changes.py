@@ -13,6 +13,15 @@ subscribers with that view share.
     relocate                  -                      relocate
 
 To a subscriber an expired record is a deleted one: the event comes when it is removed.
+
+Where rules on rows narrow what a subscriber may read, as a `Viewpoint` of its view says, of a change counts what was and is there for it (spec: rows §1.3):
+
+    before      after       seen as
+    any         there       what it is; raw, where it was not there before: put, whole record
+    there       not there   delete
+    not there   not there   nothing
+
+A message is read as the record that it is about, with what it says put over that.
 """
 
 from __future__ import annotations
@@ -26,6 +35,8 @@ from svc.query.links import Links
 from svc.query.nodes import Select
 from svc.query.relations import Lookups
 from svc.query.select import compile_select
+from svc.query.tables import AnyTable
+from svc.realtime.viewpoint import Viewpoint
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
@@ -38,6 +49,7 @@ from svc.store.values.records import (
     decode_payload_json,
     encode,
     expiry_of,
+    is_partial,
     lsn_of,
     payload_size,
     raw_payload,
@@ -58,12 +70,13 @@ _shapes = DefinitionCache()
 
 
 class View:
-    """`visible`: names of the properties that may be read, None = all. `select`: narrowed to the rights of the subscriber (`narrow_query`).
+    """`visible`: names of the properties that may be read, None = all. `select`: narrowed to the rights of the subscriber (`narrow_query`). `viewpoint`: which
+    records are there, None = all.
 
     Equal views share one group of subscriptions.
     """
 
-    __slots__ = ("_hash", "parts", "raw", "select", "table", "transactions", "visible")
+    __slots__ = ("_hash", "parts", "raw", "select", "table", "transactions", "viewpoint", "visible")
 
     def __init__(
         self,
@@ -73,13 +86,15 @@ class View:
         *,
         raw: bool = False,
         transactions: bool = False,
+        viewpoint: Viewpoint | None = None,
     ) -> None:
         self.table = table
         self.select = select
         self.visible = visible
         self.raw = raw
         self.transactions = transactions
-        self.parts = (table, select, visible, raw, transactions)
+        self.viewpoint = viewpoint
+        self.parts = (table, select, visible, raw, transactions, viewpoint)
         self._hash = hash(self.parts)
 
     def __hash__(self) -> int:
@@ -111,7 +126,9 @@ class View:
         return changes if visible is None else {name: value for name, value in changes.items() if name in visible}
 
     def _selected(self, select: Select, raw: bytes, native: bool) -> Any:
-        table = self.table
+        table: AnyTable = self.table
+        if self.viewpoint is not None:
+            table = self.viewpoint.view(table.database.snapshot())  # of related records those that are there
 
         def make() -> tuple[Callable[[list[bytes], Lookups], list[Any]], bool]:
             links = Links()
@@ -222,8 +239,15 @@ class LogEvent(Mapping[str, Any]):
             return None if change.patch is None else view.changed(change.patch, native)
         return None
 
-    def with_view(self, view: View) -> LogEvent:
-        """The same event in another view."""
+    def seen_in(self, view: View) -> LogEvent | None:
+        """What another view shows of it; None: nothing."""
+        if self.type == "end_txn" or (view.viewpoint is None and self.view.viewpoint is None):
+            return self._with_view(view)
+        if not self.is_current:
+            return self.change.event(view, begin_txn=self.begin_txn, coalesced=self.coalesced)
+        return self._with_view(view) if self.change.is_current_in(view) else None
+
+    def _with_view(self, view: View) -> LogEvent:
         event = LogEvent(self.change, view, self.type, self.position, begin_txn=self.begin_txn, coalesced=self.coalesced)
         event.is_current = self.is_current
         return event
@@ -252,13 +276,14 @@ class Change:
     """One entry of the log. `after`: the record as the entry left it, or the message, undecoded; None: no record. `patch`: what a patch has set.
 
     `transaction`: LSN of the first entry of the same one. `values`: of attributes, for the conditions of groups. `txn`: of the entry or later, for
-    patches. `node`: the other node that has made it; None: this one. A change is immutable.
+    patches. `node`: the other node that has made it; None: this one. `entry`: where the table has rules on rows. A change is immutable.
     """
 
     __slots__ = (
         "_events",
         "_id",
         "after",
+        "entry",
         "key",
         "kind",
         "lsn",
@@ -294,6 +319,10 @@ class Change:
         else:
             self.after = entry.value
         self.size = EVENT_BYTES + (0 if self.after is None else FORMS * payload_size(self.after))
+        self.entry: LogEntry | None = None
+        if table.definition.allow:
+            self.entry = entry
+            self.size += len(entry.image or b"")
         self.values: dict[tuple[str, ...], tuple[object, ...]] = {}
         self._id: Any = _UNKNOWN
         self._events: dict[Any, LogEvent] = {}
@@ -313,14 +342,80 @@ class Change:
 
     def event(self, view: View, *, begin_txn: bool = False, coalesced: int = 1) -> LogEvent | None:
         """The event of this change in a view; None if the view does not show it."""
-        key = view if coalesced == 1 and not begin_txn else (view, begin_txn, coalesced)
+        seen = self.kind
+        key: Any = view if coalesced == 1 and not begin_txn else (view, begin_txn, coalesced)
+        if view.viewpoint is not None:
+            seen = self._seen_from(view.viewpoint, view.raw)
+            if seen != self.kind:
+                key = (key, seen)
         event = self._events.get(key)
         if event is None:
-            kind = (_RAW_TYPES if view.raw else _TYPES).get(self.kind)
+            kind = (_RAW_TYPES if view.raw else _TYPES).get(seen)
             if kind is None:
                 return None
             event = self._events[key] = LogEvent(self, view, kind, self.lsn, begin_txn=begin_txn, coalesced=coalesced)
         return event
+
+    def _seen_from(self, viewpoint: Viewpoint, raw: bool) -> int:
+        """The kind of entry that this is to those who see with `viewpoint`, `_NOTHING` if they see nothing of it."""
+        kind = self.kind
+        if kind == _NOTHING or not (self.key or kind == MESSAGE) or viewpoint.shows_all:
+            return kind
+        database = self.table.database
+        txn = database.snapshot()
+        if database.log.newest_lsn(txn) >= self.lsn:
+            return self._seen_at(viewpoint, raw, txn)
+        txn = database.open_snapshot()  # that of the turn is older
+        try:
+            return self._seen_at(viewpoint, raw, txn)
+        finally:
+            txn.abort()
+
+    def _seen_at(self, viewpoint: Viewpoint, raw: bool, txn: Txn) -> int:
+        kind, stored = self.kind, storage_key(self.key)
+
+        def is_there(record: bytes | None) -> bool:
+            return record is not None and not is_partial(record) and viewpoint.may_see(stored, record, txn)
+
+        if kind == MESSAGE:
+            return kind if is_there(self._message_as_record(stored, txn)) else _NOTHING
+        if kind == RELOCATE:
+            return kind if is_there(self.table.read(stored, txn)) else _NOTHING
+        if kind not in (PUT, PATCH):
+            return kind if is_there(self._before(txn)) else _NOTHING
+        if is_there(self.after):
+            return PUT if kind == PATCH and raw and not is_there(self._before(txn)) else kind
+        return DELETE if is_there(self._before(txn)) else _NOTHING
+
+    def _before(self, txn: Txn) -> bytes | None:
+        """The record before the entry; None: there was none, or it is not known."""
+        entry = self.entry
+        if entry is None or entry.image is not None:
+            return None if entry is None else entry.image
+        before = self.table.database.log.get(txn, entry.previous) if entry.previous else None
+        if before is None or before.kind not in (PUT, PATCH):
+            return None
+        return before.value if before.kind == PUT and not before.is_merged else record_after(self.table, before, txn)
+
+    def _message_as_record(self, stored: bytes, txn: Txn) -> bytes:
+        record: dict[str, Any] = {}
+        if self.key:
+            raw = self.table.read(stored, txn)
+            if raw is not None and not is_partial(raw):
+                record = decode(raw)
+        if self.after is not None and is_object(self.after):
+            record = {**record, **decode(self.after)}
+        if self.key:
+            key = self.id
+            record[self.table.primary_key] = list(key) if type(key) is tuple else key
+        return encode(record, 0.0, 0, None)
+
+    def is_current_in(self, view: View) -> bool:
+        """Whether a current record is there for a view, now."""
+        if view.viewpoint is None:
+            return True
+        txn = self.table.database.snapshot()
+        return self.after is not None and view.viewpoint.may_see(storage_key(self.key), self.after, txn)
 
     def end(self, view: View) -> LogEvent:
         """The end of the transaction of which this is the last event."""

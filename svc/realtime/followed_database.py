@@ -17,6 +17,7 @@ from svc.realtime.changes import Change, View
 from svc.realtime.subscriber_group import Member, SubscriberGroup
 from svc.realtime.targets import Target, TargetIndex
 from svc.store import Database, LogEntry, Table
+from svc.store.schema import Allow
 from svc.store.slices import SLICE
 
 logger = logging.getLogger("svc.realtime")
@@ -36,7 +37,10 @@ class FollowedDatabase:
         "_is_scheduled",
         "_now",
         "_on_delivered",
+        "_on_rules_changed",
         "_rest",
+        "_rules",
+        "_tables_version",
         "_unfinished",
         "_waiting",
         "groups",
@@ -54,13 +58,17 @@ class FollowedDatabase:
         now: Callable[[], float],
         call_later: Callable[[Callable[[], None]], object],
         on_delivered: Callable[[list[Member], list[Member]], None],
+        on_rules_changed: Callable[[FollowedDatabase], None],
     ) -> None:
         """`call_later`: calls in the next turn. `on_delivered`: called with the members that wait for events and have some now, and those with too much queued
-        or missed."""
+        or missed. `on_rules_changed(self)`: called before anything is delivered that was committed behind a change of rules on rows."""
         self._database = database
         self._now = now
         self._call_later = call_later
         self._on_delivered = on_delivered
+        self._on_rules_changed = on_rules_changed
+        self._tables_version = database.tables_version
+        self._rules = rules_in(database)
         self.position = self.heard = position
         self.indexes: dict[int, TargetIndex[SubscriberGroup]] = {}
         self.tables: dict[int, Table] = {}
@@ -130,6 +138,14 @@ class FollowedDatabase:
             for subscription in list(group.live):
                 subscription.finish_too_slow()
 
+    def check_rules(self) -> None:
+        """Tell of rules on rows that are others than before."""
+        if self._tables_version != self._database.tables_version:
+            self._tables_version = self._database.tables_version
+            before, self._rules = self._rules, rules_in(self._database)
+            if self._rules != before:
+                self._on_rules_changed(self)
+
     def finish_entry(self) -> None:
         """Deliver the rest of an entry that was begun, at once."""
         if self._rest is not None:
@@ -145,6 +161,7 @@ class FollowedDatabase:
 
     def _deliver(self) -> None:
         """Deliver for the length of a slice."""
+        self.check_rules()
         end = self._now() + SLICE
         ready: list[Member] = []
         full: list[Member] = []
@@ -236,3 +253,8 @@ class FollowedDatabase:
                 del groups[group]
                 group.unfinished = None
                 group.deliver(change.end(group.view), ready, full)
+
+
+def rules_in(database: Database) -> list[tuple[str, tuple[Allow, ...]]]:
+    """The rules on rows of the tables of a database."""
+    return [(table.name, table.definition.allow) for table in list(database.tables.values()) if table.definition.allow]

@@ -192,11 +192,13 @@ class CurrentRecords:
 
     def _begin(self, txn: Txn) -> None:
         target = self._subscription.target
-        if self._where is None or not (target.is_table or self._where[1]):
+        viewpoint = self._subscription.group.view.viewpoint
+        where, key_prefix = self._where or (None, None)
+        if (where is None and (viewpoint is None or viewpoint.shows_all)) or not (target.is_table or key_prefix):
             self._pairs = self._scan(txn)
             return
-        where, key_prefix = self._where
-        plan = plan_query(Query(where), self._table, txn, key_prefix=key_prefix)
+        table = self._table if viewpoint is None else viewpoint.view(txn)
+        plan = plan_query(Query(where), table, txn, key_prefix=key_prefix)
         if isinstance(plan.access, KeyRange):
             self._pairs = self._scan(txn)  # reads the table in key order anyway
         else:
@@ -236,7 +238,12 @@ class CurrentRecords:
             self._last = stored
             key = encode_key(table.key_of(raw)) if is_hashed(stored) else stored
             is_wanted = self._behind is None or lsn_of(raw) <= self._behind
-            if is_wanted and not is_partial(raw) and group.admits(raw) and (not group.target.is_within_ranges or group.target.covers(key)):
+            if (
+                is_wanted
+                and not is_partial(raw)
+                and group.admits(stored, raw, txn)
+                and (not group.target.is_within_ranges or group.target.covers(key))
+            ):
                 if self._kept is not None:
                     subscription.put_current(self._kept, None)
                 self._kept = Change.of_record(table, key, raw, version_of(raw), lsn_of(raw))

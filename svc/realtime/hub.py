@@ -38,6 +38,7 @@ from svc.realtime.subscriber_group import Member, SubscriberGroup, event_predica
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.realtime.targets import Target, target_of
+from svc.realtime.viewpoint import viewpoint_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
 from svc.store.slices import SLICE
@@ -131,6 +132,9 @@ class Hub:
         if select is None and not request.raw_events and table.has_enumerable:
             select = enumerable_select(table)
         visible = None
+        viewpoint = None
+        if request.check_rights or request.check_rows:
+            viewpoint = viewpoint_of(user, table, follows=select is not None)
         if request.check_rights:
             may = rights(user, table)
             if not may.read:
@@ -138,7 +142,7 @@ class Hub:
             visible = may.readable
             if request.where is not None or select is not None:
                 select = narrow_query(Query(request.where, select), table, user).select
-        return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions)
+        return View(table, select, visible, raw=request.raw_events, transactions=request.supports_transactions, viewpoint=viewpoint)
 
     @staticmethod
     def _leave_group(followed: FollowedDatabase, group: SubscriberGroup, request: SubscriptionRequest) -> None:
@@ -153,7 +157,7 @@ class Hub:
         if followed is None:
             position = self._feed.add(database, self._committed)
             followed = self._followed[database] = FollowedDatabase(
-                database, position, self.now, self.loop.call_soon_threadsafe, self._on_delivered
+                database, position, self.now, self.loop.call_soon_threadsafe, self._on_delivered, self._recheck_database
             )
         return followed
 
@@ -268,6 +272,8 @@ class Hub:
     def _read_slice(self) -> None:
         """One slice for the subscriptions in the read queue."""
         self._slice_scheduled = False
+        for followed in list(self._followed.values()):
+            followed.check_rules()
         if self._replays:
             self._read_shared()
         end = self.now() + SLICE
@@ -343,21 +349,15 @@ class Hub:
     def recheck(self) -> None:
         """End the subscriptions of users who may not read any more, and give the others the view that they may have now."""
         self._generation = self._users.generation
-        users: dict[str, User | None] = {}
         for followed in list(self._followed.values()):
-            for subscription in list(followed.subscriptions):
-                if subscription.request.check_rights:
-                    self._recheck_one(followed, subscription, users)
+            self._recheck_database(followed)
         self._to_recheck = deque(self._watches)
         self._recheck_watches()
 
-    def _current_user(self, user: User, users: dict[str, User | None]) -> User | None:
-        """A user as it is now; None if it is gone, or its logins have ended."""
-        name = user.username
-        if name not in users:
-            users[name] = self._users.get_user(name)
-        found = users[name]
-        return None if found is None or not found.active or found.login_id != user.login_id else found
+    def _recheck_database(self, followed: FollowedDatabase) -> None:
+        for subscription in list(followed.subscriptions):
+            if subscription.request.check_rights or subscription.request.check_rows:
+                self._recheck_one(followed, subscription)
 
     @property
     def generation(self) -> int:
@@ -378,14 +378,14 @@ class Hub:
         if not self._followed and not self._watches:
             self._stop_watching()
 
-    def _recheck_watch(self, watch: RightsWatch, users: dict[str, User | None] | None = None) -> None:
+    def _recheck_watch(self, watch: RightsWatch) -> None:
         if watch.is_over or watch.has_ended():
             self.unwatch(watch)
             return
         if watch.is_asking:  # when the answer is there, it is asked for once more
             return
         generation = watch.generation = self._users.generation
-        user = None if watch.user is None else self._current_user(watch.user, {} if users is None else users)
+        user = None if watch.user is None else self._users.current(watch.user)
         if user is None and watch.user is not None:
             watch.finish(EndReason.NO_LOGIN)
             self.unwatch(watch)
@@ -408,9 +408,8 @@ class Hub:
     def _recheck_watches(self) -> None:
         """Ask code of applications, for the length of a slice; the rest in the next turn."""
         end = self.now() + SLICE
-        users: dict[str, User | None] = {}
         while self._to_recheck:
-            self._recheck_watch(self._to_recheck.popleft(), users)
+            self._recheck_watch(self._to_recheck.popleft())
             if self._to_recheck and self.now() >= end:
                 if not self._recheck_scheduled:
                     self._recheck_scheduled = True
@@ -421,12 +420,14 @@ class Hub:
         self._recheck_scheduled = False
         self._recheck_watches()
 
-    def _recheck_one(self, followed: FollowedDatabase, subscription: Subscription, users: dict[str, User | None]) -> None:
+    def _recheck_one(self, followed: FollowedDatabase, subscription: Subscription) -> None:
         request = subscription.request
-        user = None if request.user is None else self._current_user(request.user, users)
+        user = None if request.user is None else self._users.current(request.user)
         if user is None and request.user is not None:
-            subscription.finish(EndReason.NO_LOGIN)
-            return
+            if request.check_rights:
+                subscription.finish(EndReason.NO_LOGIN)
+                return
+            user = request.user  # whom code of an application has let in
         try:
             view = self.view(request, user)
         except AccessViolation:

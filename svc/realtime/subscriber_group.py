@@ -18,6 +18,7 @@ from svc.realtime.event import EndReason
 from svc.realtime.limits import MAX_MISSED, MAX_WEIGHT, MIN_EVENT_WEIGHT
 from svc.realtime.targets import Target
 from svc.store import Table
+from svc.store.env import Txn
 from svc.store.log.entries import MESSAGE, PATCH, PUT, RELOCATE
 from svc.store.schema import TableDefinition
 from svc.store.values.records import encode
@@ -88,8 +89,11 @@ class SubscriberGroup:
             self._matches = before  # an attribute is gone: records that still have it are tested as before
             self._definition = self.view.table.definition
 
-    def admits(self, raw: bytes) -> bool:
-        """Whether a record satisfies the condition."""
+    def admits(self, stored: bytes, raw: bytes, txn: Txn) -> bool:
+        """Whether a record is there for the members, and satisfies the condition."""
+        viewpoint = self.view.viewpoint
+        if viewpoint is not None and not viewpoint.may_see(stored, raw, txn):
+            return False
         if self._matches is None:
             return True
         if self.view.table.definition is not self._definition:
@@ -114,7 +118,10 @@ class SubscriberGroup:
         if self.target.only_children and not self.target.covers(change.key):
             return None
         if self._matches is not None and change.kind in _TESTED and not self._admits(change):
-            return None
+            if self.view.viewpoint is None:
+                return None
+            event = change.event(self.view, begin_txn=begin_txn, coalesced=coalesced)
+            return event if event is not None and event.type == "delete" else None  # a record that is not there any more
         return change.event(self.view, begin_txn=begin_txn, coalesced=coalesced)
 
     def deliver(self, event: LogEvent, ready: list[Member], full: list[Member]) -> None:

@@ -273,8 +273,11 @@ class Subscription(DeliveryQueue):
         elif self in before.behind:
             del before.behind[self]
             group.behind[self] = None
-        for at, event in enumerate(self.queue):
-            self.queue[at] = event.with_view(group.view)
+        queue, self.queue, self.weight = self.queue, [], 0
+        for event in queue:
+            seen = event.seen_in(group.view)
+            if seen is not None:
+                self._append(seen)
 
     def finish(self, why: EndReason) -> None:
         """End it, once."""

@@ -19,12 +19,12 @@ class SubscriptionRequest:
     The first events are one of: events from the log, if `after` (an LSN: those behind it), `start_time` (ms: those later than that) or
     `previous_count` (that many, the last ones) is given; nothing, with `omit_current`; else the current records.
 
-    `raw_events`: patches as written, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an
-    event follows the last. `check_rights` False: application code subscribes, or checks rights itself. `allow_full_scan`: the current
-    records need no index to be found (spec: query §6). `only_root`: nothing but the messages to the table as a whole. `keeps_all`: every change is delivered,
-    however late: several of one record do not become one, and the subscription does not end because its client is slow. `pattern`: levels of keys, of which
-    "+" stands for any one and "#", the last, for all that follow. `adds_current`: the records that are as they were at `after` come first, then what
-    is behind it.
+    `raw_events`: patches as written, not the record they result in. `supports_transactions`: the first event of each transaction says so, and an event follows
+    the last. `check_rights` False: application code subscribes, or checks rights itself; `check_rows`: rules on rows hold for `user` all the same.
+    `allow_full_scan`: the current records need no index to be found (spec: query §6). `only_root`: nothing but the messages to the table as a whole.
+    `keeps_all`: every change is delivered, however late: several of one record do not become one, and the subscription does not end because its client is
+    slow. `pattern`: levels of keys, of which "+" stands for any one and "#", the last, for all that follow. `adds_current`: the records that are as they were
+    at `after` come first, then what is behind it.
     """
 
     table: Table
@@ -42,6 +42,7 @@ class SubscriptionRequest:
     supports_transactions: bool = False
     raw_events: bool = False
     check_rights: bool = True
+    check_rows: bool = False
     allow_full_scan: bool = False
     only_root: bool = False
     keeps_all: bool = False

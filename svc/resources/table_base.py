@@ -126,6 +126,8 @@ class TableBase(Resource):
         may = target.rights = rights(user, cls.table)
         if may.all:
             return
+        if may.rows is not None:
+            request.is_narrowed = True
         if not _is_allowed(may, verb, target):
             raise AccessViolation(user, right=_needed(verb, target) if may.any else "", resource=may.table)
         if data is not None and verb in WRITTEN and may.attributes is not None and not (isinstance(data, list) and len(data) > LONG_WRITES):

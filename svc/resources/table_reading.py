@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from svc.auth.roles import ALL_RIGHTS, OPENED, TableRights
+from svc.auth.roles import ALL_RIGHTS, ON_ROWS, OPENED, TableRights
 from svc.auth.users import user_of
 from svc.awaitables import then
 from svc.messages import Request
@@ -19,7 +19,7 @@ from svc.query.mapping import query_from_mapping
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.query.shaped_plan import UNRESTRICTED
-from svc.query.tables import AnyTable, is_volatile
+from svc.query.tables import AnyTable, is_volatile, rule_members
 from svc.resources.resource import PlannedQuery, StoredRecord
 from svc.resources.table_base import TableBase
 from svc.resources.target import RequestTarget
@@ -53,7 +53,7 @@ class TableReading(TableBase):
             may: TableRights = target.rights
             return StoredRecord(table, raw, may.readable)
         if target.is_root:
-            return cls.describe(cls.visible(target))
+            return cls.describe(cls.visible(target), is_whole=target.rights is ALL_RIGHTS or not rule_members(cls.seen_by(request)))
         if cls.table.caching is not None:
             return cls.table.caching.find(partial(cls.on_search, target, data, request), request, target)
         if target.query is not None and len(target.query) > LONG_QUERY:
@@ -112,7 +112,7 @@ class TableReading(TableBase):
     @classmethod
     def _maybe_plan_by_shape(cls, text: str, target: RequestTarget, request: Request) -> Plan | None:
         table = cls.table
-        if target.prefix is not None or table.has_enumerable or target.rights is OPENED:
+        if target.prefix is not None or table.has_enumerable or target.rights is OPENED or target.rights is ON_ROWS:
             return None
         if target.rights is ALL_RIGHTS:
             return cls.queries.shapes.maybe_plan(text, table, table.database.snapshot(), UNRESTRICTED, cls.allow_full_scan)
@@ -127,12 +127,14 @@ class TableReading(TableBase):
         began = cls.store.clock.monotonic()
         if cls.table.caching is not None:
             plan = partial(cls.planned, query_from_mapping(data), target, request, began)
-            return then(cls.table.caching.find(plan, request, target), cls._shown)
-        return cls._shown(cls.planned(query_from_mapping(data), target, request, began))
+            return then(cls.table.caching.find(plan, request, target), partial(cls._shown, request=request))
+        return cls._shown(cls.planned(query_from_mapping(data), target, request, began), request)
 
     @classmethod
-    def _shown(cls, rows: PlannedQuery) -> Any:
-        return explain(rows.plan, cls.table.database.snapshot()) if rows.plan.query.explain else rows
+    def _shown(cls, rows: PlannedQuery, request: Request) -> Any:
+        if not rows.plan.query.explain:
+            return rows
+        return explain(rows.plan, cls.table.database.snapshot(), names_rules=request.user is not None and request.user.super_user)
 
     @classmethod
     def planned(
@@ -145,15 +147,19 @@ class TableReading(TableBase):
             query = replace(query, select=enumerable_select(table))
         seen: AnyTable = table
         if target.rights is not ALL_RIGHTS:  # all rights on this table say nothing of those that its relationships lead to
-            query = narrow_query(query, table, user_of(request), cls._opened(target))
+            if target.rights is not ON_ROWS:
+                query = narrow_query(query, table, user_of(request), cls._opened(target))
             seen = cls.seen_by(request, "delete" if request.method == "DELETE" else None)
         scans = cls.allow_full_scan if allow_full_scan is None else allow_full_scan
         plan = plan_query(query, seen, table.database.snapshot(), allow_full_scan=scans, key_prefix=target.prefix)
         return PlannedQuery(table, plan, visible, cls.store.clock.monotonic() - began)
 
     @classmethod
-    def describe(cls, visible: frozenset[str] | None = None) -> Any:
-        """http §10.1. An awaitable if many entries of the log have to be counted; each is counted once."""
+    def describe(cls, visible: frozenset[str] | None = None, *, is_whole: bool = True) -> Any:
+        """http §10.1. An awaitable if many entries of the log have to be counted; each is counted once. `is_whole`: the caller may read all records; else
+        nothing is told of how many there are."""
+        if not is_whole:
+            return cls._description(visible, counts=False)
         if cls.shows_record_count:
             return cls._description_with_count(visible)
         steps = cls.table.database.log.counts.catch_up()
@@ -168,15 +174,16 @@ class TableReading(TableBase):
         return cls._description(visible, count)
 
     @classmethod
-    def _description(cls, visible: frozenset[str] | None, count: int | None = None) -> dict[str, Any]:
+    def _description(cls, visible: frozenset[str] | None, count: int | None = None, *, counts: bool = True) -> dict[str, Any]:
         table = cls.table
         definition = table.definition
         found: dict[str, Any] = {
             "records": f"/{quote(cls.name)}/" if cls.name else "/",
             "name": table.name,
             "database": table.database.name,
-            "auditSize": table.database.log.counts.of(table.number),
         }
+        if counts:
+            found["auditSize"] = table.database.log.counts.of(table.number)
         if count is not None:  # an estimate whose range is a point
             found |= {"recordCount": count, "estimatedRecordRange": [count, count]}
         if definition.check is not None:

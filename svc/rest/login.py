@@ -9,6 +9,8 @@ Browsers get forms that send these fields, and in them what was wrong.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -33,13 +35,35 @@ _MAX_REDIRECT = 2000  # characters
 _SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it is
 
 
+@dataclass(frozen=True, slots=True)
+class LoginChoice:
+    """A provider that one can log in with. `path`: where that begins. `label`: its name for people."""
+
+    path: str
+    label: str
+
+
 class LoginEndpoint:
-    """Handles the two paths."""
+    """Handles the two paths. `choices`: what else one can log in with (spec: rows §2.6)."""
 
     def __init__(self, bodies: Bodies, responses: ResponseBuilder, pages: Pages) -> None:
         self._bodies = bodies
         self._responses = responses
         self._pages = pages
+        self.choices: Sequence[LoginChoice] = ()
+
+    def is_page(self, request: Request) -> bool:
+        """Whether a browser asks."""
+        return self._responses.preferences(request).page
+
+    def refused(self, request: Request, redirect: str, fault: Problem) -> Any:
+        """The form once more, with why a login at a provider has failed."""
+        return self._login_form(request, redirect, fault, shows_code=True)
+
+    def go_on(self, request: Request, title: str, location: str) -> Any:
+        """A page that leads on by itself, so that what comes next is a request of this site's own to the browser."""
+        pairs: HeaderPairs = [("Cache-Control", "no-store")]
+        return self._pages.form(request, "go_on.html", pairs=pairs, title=title, location=location)
 
     def form(self, request: Request) -> Any:
         """GET in a browser: the form. `redirect` of the query: where a login leads."""
@@ -49,8 +73,10 @@ class LoginEndpoint:
         wanted = parse_qs(request.query or "", max_num_fields=_MOST_FIELDS, errors="replace") if _is_short(request.query) else {}
         return self._login_form(request, wanted.get("redirect", [""])[0])
 
-    def _login_form(self, request: Request, redirect: object, fault: Problem | None = None, username: object = "") -> Any:
-        """`fault`: why the last attempt has failed."""
+    def _login_form(
+        self, request: Request, redirect: object, fault: Problem | None = None, username: object = "", *, shows_code: bool = False
+    ) -> Any:
+        """`fault`: why the last attempt has failed. `shows_code`: with its status and code."""
         pairs: HeaderPairs = [("Cache-Control", "no-store")]
         if fault is not None:
             pairs += fault.headers
@@ -63,6 +89,8 @@ class LoginEndpoint:
             pairs=pairs,
             title="Log in",
             fault="" if fault is None else shown(fault.message),
+            code=f"{fault.status_code} {fault.code}" if fault is not None and shows_code else "",
+            choices=self.choices,
             username=username[:_SHOWN_NAME] if isinstance(username, str) else "",
             redirect=local_path(redirect) or "",
         )

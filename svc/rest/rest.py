@@ -30,6 +30,7 @@ from svc.messages import Request, Response
 from svc.pages import Pages
 from svc.pages.frame import ASSETS, FILES
 from svc.pages.links import near_address
+from svc.pages.pages import NAME_LABEL
 from svc.reactor import Reactor
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
@@ -117,6 +118,7 @@ class Rest:
         self._pages.endpoints = ChainMap(self.endpoints, self._fallbacks)
         self._login = LoginEndpoint(self._bodies, self._responses, self._pages)
         self._login_paths: frozenset[str] = frozenset()  # none without login
+        self._account_paths: tuple[str, ...] = ()
         self.configure(options, login=login)
         self._methods: Mapping[str, Callable[[Request, type[Resource], RequestTarget], Any]] = {
             "GET": self._get,
@@ -155,6 +157,21 @@ class Rest:
     def serve_sql(self, statements: Statements, store: Store, access: str) -> None:
         """From now on statements in SQL are answered. `access`: for whom, the setting `sql.access`."""
         self._fallbacks[SQL_ADDRESS] = SqlEndpoint(statements, store, access, self._bodies, self._responses, self._pages)
+
+    def serve_accounts(self, make: Callable[[Bodies, ResponseBuilder, Pages], Mapping[str, Endpoint]] | None) -> None:
+        """From now on the accounts of an application are served at the paths of the endpoints that `make` makes; None: there are none any more."""
+        for path in self._account_paths:
+            self.serve(path, None)
+        self._pages.account_links, self._pages.name_label = (), NAME_LABEL
+        made = {} if make is None else make(self._bodies, self._responses, self._pages)
+        self._account_paths = tuple(made)
+        for path, endpoint in made.items():
+            self.serve(path, endpoint)
+
+    @property
+    def login_pages(self) -> LoginEndpoint:
+        """The login page, for other ways to log in."""
+        return self._login
 
     @property
     def shown(self) -> RestOptions:

@@ -11,14 +11,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SECRETS = frozenset({"svc_admin_password"})
-"""Variables and options whose values are secret; in lower case."""
+"""Variables and options whose values are secret, and of use at the first start only; in lower case."""
+
+ERASED = SECRETS | {"mail_password"}
+"""Those, and settings that are secret."""
 
 _SELF = Path("/proc/self")
 _ARGUMENTS, _ENVIRONMENT = (48, 49), (50, 51)  # fields of proc_pid_stat(5): first byte of the block, and the one behind it
 
 
 def erase_secrets() -> None:
-    """Overwrite the values of SECRETS in the command line and the environment that this process was started with."""
+    """Overwrite the values of ERASED in the command line and the environment that this process was started with."""
     try:
         fields = (_SELF / "stat").read_bytes().rpartition(b")")[2].split()
         blocks = [
@@ -43,7 +46,7 @@ def secret_values(block: bytes) -> Iterator[tuple[int, int]]:
     offset, is_value = 0, False
     for entry in block.split(b"\0"):
         name, separator, value = entry.partition(b"=")
-        is_secret = name.removeprefix(b"--").lower().decode("latin-1") in SECRETS
+        is_secret = name.removeprefix(b"--").lower().decode("latin-1") in ERASED
         if is_value and entry:
             yield offset, len(entry)
         elif is_secret and separator and value:

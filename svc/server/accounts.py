@@ -1,9 +1,10 @@
-"""The users of an instance, and what checks who asks (spec: security §1 to §4)."""
+"""The users of an instance, and what checks who asks (spec: security §1 to §4, rows §2.7)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from svc.auth.events import AuthEvents
 from svc.auth.first_super_user import FirstSuperUser, ensure_first_super_user
@@ -24,6 +25,9 @@ from svc.root.installation import make_keys
 from svc.store import Store
 from svc.store.system import SYSTEM
 from svc.tls.mtls import ClientCertificates
+
+if TYPE_CHECKING:
+    from svc.auth.api_keys import ApiKeys
 
 NOBODY_GIVEN: Administrator = Administrator(None, None)
 
@@ -71,6 +75,7 @@ class Accounts:
         )
         self.sessions.has_other_sites = self.origins.has_other_sites
         self.tickets = Tickets(self.directory, clock)
+        self._keys: ApiKeys | None = None
         self._events = AuthEvents.from_config(config, logs, clock)
         self._logins: LoginWatches | None = None
 
@@ -99,6 +104,14 @@ class Accounts:
         if self._logins is not None:
             self._logins.close()
 
+    def keys(self) -> ApiKeys:
+        """What checks API keys. Few servers are ever shown one."""
+        if self._keys is None:
+            from svc.auth.api_keys import ApiKeys
+
+            self._keys = ApiKeys(self.directory, self._reactor.clock)
+        return self._keys
+
     # --- who asks --------------------------------------------------------------------------------------------------------------------
 
     def application_identifier(self, certificates: ClientCertificates | None) -> Identifier:
@@ -106,7 +119,7 @@ class Accounts:
         config = self._config
         return Identifier(
             self.directory,
-            Credentials(self.verifier, self.tokens, self.sessions, self.tickets, certificates),
+            Credentials(self.verifier, self.tokens, self.sessions, self.tickets, certificates, self.keys),
             Admission(local=config.authentication.authorize_local, host_name=config.node.hostname),
             clock=self._reactor.clock,
             origins=self.origins,
@@ -118,7 +131,7 @@ class Accounts:
         """The same of the operations ports. `origins`: `operations_origins()`."""
         return Identifier(
             self.directory,
-            Credentials(self.verifier, self.tokens, self.sessions, certificates=certificates),
+            Credentials(self.verifier, self.tokens, self.sessions, certificates=certificates, keys=self.keys),
             Admission(unix_socket=True, refresh_tokens=True),
             clock=self._reactor.clock,
             origins=origins,

@@ -45,6 +45,7 @@ from svc.websocket import WebSocketRegistry
 from svc.websocket.resource_sockets import ResourceSockets, SocketEndpoint
 
 if TYPE_CHECKING:
+    from svc.accounts.openid.logins import ProviderLogins
     from svc.graphql.endpoint import GraphQLEndpoint
     from svc.mqtt.broker import Broker
     from svc.mqtt.link import Link
@@ -81,6 +82,9 @@ class ApplicationInterfaces:
         self._compression = Compression(config.http.compression_threshold)
         self._decoder = request_decoder(config)
         self._graphql_options = GraphQLOptions()
+        self._accounts: Any = None  # that are served
+        self._instance_accounts = accounts
+        self._logins: ProviderLogins | None = None
         self.identifier = self.mqtt_identifier = accounts.application_identifier(certificates)
         self.rest = Rest(resources, reactor, types=types, compression=self._compression, decoder=self._decoder, tickets=accounts.tickets)
         self._late_graphql = _LateGraphQL(self)
@@ -197,14 +201,40 @@ class ApplicationInterfaces:
         self.socket_endpoints.clear()
         if is_served and self._graphql_options.extended:
             self.socket_endpoints.update(dict.fromkeys(SOCKET_PATHS, self.graphql.sockets))
+        self._serve_accounts(applications)
         self.identifier.login_path = LOGIN_PATH if has_login and self._config.authentication.enable_sessions else None
+
+    def _serve_accounts(self, applications: Sequence[App]) -> None:
+        """One application has accounts at most (`apps.accounts_entry`)."""
+        found = next(((app, accounts) for app in applications if (accounts := _accounts_of(app)) is not None), None)
+        accounts = None if found is None else found[1]
+        if accounts is self._accounts:
+            return
+        self._accounts = accounts
+        if self._logins is not None:
+            self._logins.close_soon()
+        if found is None:
+            self._logins, self.rest.login_pages.choices = None, ()
+            self.rest.serve_accounts(None)
+        else:
+            from svc.server.account_parts import account_endpoints, provider_logins
+
+            app, accounts = found
+            self._logins = provider_logins(accounts, self._instance_accounts, self._reactor, self.rest.login_pages)
+            pages = app.directory / accounts.settings.pages
+            self.rest.serve_accounts(account_endpoints(accounts, pages, self._reactor, self._logins))
 
     def _has_login(self, applications: Sequence[App]) -> bool:
         """Whether an application wants `/login`. One without a configuration has it too, unless something of its own has that address."""
-        wanting = [app for app in applications if app.config.get("login") is True]
+        wanting = [app for app in applications if app.config.get("login", _accounts_of(app) is not None) is True]
         return any(app.has_config_file for app in wanting) or (
             bool(wanting) and LOGIN_PATHS.isdisjoint(f"/{path}" for path in self._resources)
         )
+
+
+def _accounts_of(app: App) -> Any:
+    """The accounts of an application; None: it has none."""
+    return getattr(app.loaded("accounts"), "accounts", None)
 
 
 class _LateGraphQL:

@@ -32,6 +32,7 @@ from svc.store.snapshots import SnapshotLimits
 from svc.store.writing.writer_queue import QueueLimits
 
 if TYPE_CHECKING:
+    from svc.accounts.parts import AccountParts
     from svc.sql.engine import SqlEngine
 
 
@@ -129,6 +130,7 @@ def make_applications(
     *,
     answer_graphql: Callable[[Any], Any],
     serve_graphql: Callable[[Any, Any], Any],
+    account_parts: Callable[[], AccountParts],
 ) -> tuple[Applications, Scheduler]:
     """The applications of an instance, none of them loaded yet, and what runs their jobs. Their faults are logged."""
 
@@ -159,6 +161,7 @@ def make_applications(
         scheduler=scheduler,
         answer_graphql=answer_graphql,
         serve_graphql=serve_graphql,
+        account_parts=account_parts,
     )
     return Applications(runtime, on_loaded=on_loaded), scheduler
 

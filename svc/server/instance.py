@@ -68,6 +68,8 @@ from svc.tls.entries import StoredCertificates
 from svc.tracing import open_tracing
 
 if TYPE_CHECKING:
+    from svc.accounts.parts import AccountParts
+    from svc.mail.service import MailService
     from svc.server.replicating import Replicating
 
 HELPER_THREADS = 2
@@ -386,9 +388,40 @@ class Instance:
             self._on_application_loaded,
             answer_graphql=lambda request: self.interfaces.graphql.handle(request),
             serve_graphql=lambda socket, request: self.interfaces.graphql.serve_socket(socket, request),
+            account_parts=self._find_account_parts,
         )
         self.node.apps, self.node.scheduler = self.applications, self.scheduler
+        self.interface.find_mail = self.node.find_mail = self._find_mail
+        self._account_parts: AccountParts | None = None
+        self._mail: MailService | None = self._make_mail() if self.config.mail is not None else None
+        if self.config.dev and (self._mail is None or self._mail.sender is None):
+            from svc.server.kept_mails import KEPT_MAILS, KeptMailsEndpoint
+
+            self.interfaces.rest.serve(KEPT_MAILS, KeptMailsEndpoint(self._find_mail, self.reactor))
         self._stubs = CurrentStubs(self.reactor.loop, self.reactor.executor, self.logger.warn) if self._options.reloads_code else None
+
+    def _make_mail(self) -> MailService:
+        from svc.mail.service import MailService
+
+        return MailService(
+            self.config, self.store, self.siblings, self.reactor, self._options.make_executor, is_sent=self._options.opens_ports
+        )
+
+    def _find_mail(self) -> MailService | None:
+        """Mail, if it is configured. In development and tests, where it is kept and not sent, what asks for it first makes it."""
+        if self._mail is None and (self.config.dev or not self._options.opens_ports):
+            self._mail = self._make_mail()
+        return self._mail
+
+    def _find_account_parts(self) -> AccountParts:
+        """Made for the first application that has accounts."""
+        if self._account_parts is None:
+            from svc.server.account_parts import make_account_parts
+
+            self._account_parts = make_account_parts(
+                self.config, self.store, self.reactor, self.accounts, self.siblings, self._find_mail(), self.logger
+            )
+        return self._account_parts
 
     def _make_application_server(self) -> ApplicationServer:
         config = self.config
@@ -519,6 +552,8 @@ class Instance:
             self._replicate()
         self.mounts.begin()
         self.scheduler.start()
+        if self._mail is not None:
+            self._mail.begin()
         self.reloader.begin()
         self.logger.notify(f"svc {__version__} successfully started.")
         self._ending_restarts = self.reactor.loop.create_task(self._end_restarts(), name="the end of a restart")
@@ -623,6 +658,8 @@ class Instance:
         self._heritages.close()
         await self.mounts.close()
         await self.scheduler.stop()
+        if self._mail is not None:
+            await self._mail.end()
         if self._replicating is not None:
             await self._replicating.end()
         self.accounts.close()

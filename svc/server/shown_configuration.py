@@ -8,16 +8,17 @@ from types import MappingProxyType
 from typing import Any
 
 from svc.config import Config
+from svc.config.document import without_secrets
 from svc.config.setting import From
 from svc.config.settings import SETTINGS
 
 
 def shown_configuration(config: Config) -> Mapping[str, Any]:
     """A mapping of mappings that cannot be changed. What the file does not have is its default; paths are absolute."""
-    shown = _copy(config.document)
+    shown = _copy(without_secrets(config.document))
     for setting in SETTINGS:
         section, _, _ = setting.name.partition(".")
-        if section == "replication" and config.replication is None:
+        if (section == "replication" and config.replication is None) or (section == "mail" and config.mail is None):
             continue
         value = config.values.get(setting.name)
         if isinstance(value, Path):

@@ -14,10 +14,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.auth.roles import TableRights
 from svc.store import Table
+from svc.store.writing.write_set import RowGuard
+
+if TYPE_CHECKING:
+    from svc.sql.row_filters import RowFilter
 
 EXACT = "\x1f"  # before the name of a column: its hidden face. No attribute has a name that begins with it
 RECORD = EXACT * 2  # the name of a hidden column: the record as it is stored
@@ -67,16 +71,26 @@ class TableView:
     """A table and the columns of it that may be read, in the order of the definition. Two callers who may read the same share one.
 
     `schema`, `sql_name`: the names of its database and its own in SQLite. It stands for one definition of the table: `is_current` is False once that has
-    changed. `doubtful`: attributes of which records may have values that do not fit the definition, from before it.
+    changed. `doubtful`: attributes of which records may have values that do not fit the definition, from before it. `is_narrowed`: each caller sees those
+    records only that a rule lets it see (`row_filters`); with an `action`, `update` or `delete`, those for which the rule about that holds, too.
     """
 
-    __slots__ = ("by_name", "columns", "definition", "doubtful", "schema", "sql_name", "table")
+    __slots__ = ("action", "by_name", "columns", "definition", "doubtful", "is_narrowed", "schema", "sql_name", "table")
 
     def __init__(
-        self, table: Table, columns: tuple[ColumnView, ...], *, sql_name: str = "", doubtful: frozenset[str] = frozenset()
+        self,
+        table: Table,
+        columns: tuple[ColumnView, ...],
+        *,
+        sql_name: str = "",
+        doubtful: frozenset[str] = frozenset(),
+        is_narrowed: bool = False,
+        action: str = "",
     ) -> None:
         self.table = table
-        self.sql_name = sql_name or table.name
+        self.sql_name = (sql_name or table.name) + (EXACT + action if action else "")
+        self.is_narrowed = is_narrowed
+        self.action = action
         self.doubtful = doubtful
         self.definition = table.definition
         self.columns = columns
@@ -105,8 +119,14 @@ class Catalogue(Protocol):
     def table(self, database: str, table: str, at: int = -1) -> Table:
         """A table on which the caller has any right, to be written to. Raises NotFound (404), `MissingRights` without any right."""
 
+    def view_to_write(self, database: str, table: str, action: str, at: int = -1) -> TableView:
+        """As `view`, with the records only that the caller may `update` or `delete`."""
+
     def rights(self, table: Table) -> TableRights:
         """All rights of the caller on a table, for what a statement writes."""
+
+    def row_guard(self, table: Table) -> RowGuard | None:
+        """What rules on rows say of the caller's writes to a table."""
 
     def column_missing(self, view: TableView, name: str, at: int) -> Exception:
         """The error for a column that `view` does not have: `MissingRights` if the table has it, else 400 UNKNOWN_ATTRIBUTE with the nearest name."""
@@ -123,6 +143,9 @@ class StatementSource(Protocol):
 
     def txn(self, table: Table) -> Any:
         """The read transaction (`svc.store.env.Txn`, or an `Overlay`) to read this table with. Raises SnapshotLost."""
+
+    def row_filter(self, view: TableView) -> RowFilter:
+        """What the caller may see of a view that `is_narrowed`."""
 
     def rows(self, name: str) -> Sequence[Sequence[Any]]:
         """The rows that are given for this statement under a name, as the values of records are."""

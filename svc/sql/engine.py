@@ -32,6 +32,7 @@ from svc.sql.parameters import Parameters, values_of
 from svc.sql.parser import parse
 from svc.sql.results import named_rows_reader, rows_reader
 from svc.sql.rights import FoundTables, TableViews, UserCatalogue
+from svc.sql.row_filters import RowFilters
 from svc.sql.running import TURN, BoundStatement, SqlRows, ThreadRun, run_in_turn
 from svc.sql.shapes import ShapeCache, shape_of
 from svc.sql.sources import Given, PrivateSource, StateHasMoved, TurnSource
@@ -66,13 +67,14 @@ class _Prepared:
     """A statement that was seen. `bound`: of a query, or of one whose plan is wanted; None: it writes. `read`: makes rows of the result of rows of SQLite.
     `is_long`: it did not end within a turn the last time."""
 
-    __slots__ = ("bound", "columns", "is_long", "parameters", "read", "statement", "writes")
+    __slots__ = ("bound", "columns", "is_long", "is_narrowed", "parameters", "read", "statement", "writes")
 
     def __init__(self, statement: Any, bound: BoundQuery | None) -> None:
         self.statement = statement
         self.bound = bound
         self.parameters = Parameters(statement)
         self.is_long = False
+        self.is_narrowed = bound is not None and any(view.is_narrowed for view in bound.tables)  # callers see different records
         columns = () if bound is None else bound.columns
         self.columns = tuple([column.name for column in columns])
         self.read = named_rows_reader(columns, () if bound is None else bound.layout)
@@ -139,7 +141,10 @@ class SqlEngine:
         bound = None
         if isinstance(query, Query):
             bound = await self._threads.run(partial(bind_query, query, FoundTables(catalogue, query), text))
-        prepared = self._keep(text, _Prepared(statement, bound), catalogue.key)
+        prepared = _Prepared(statement, bound)
+        if not prepared.is_current:  # the tables have changed meanwhile
+            return await self._run_long_text(text, parameters, caller)
+        self._keep(text, prepared, catalogue.key)
         result = self._run(text, prepared, parameters, caller, catalogue.key)
         return await result if is_waiting(result) else result
 
@@ -173,22 +178,28 @@ class SqlEngine:
         assert bound is not None
         statement = BoundStatement(bound, values_of(bound, parameters) if values is None else values, prepared.read, text)
         work = Work(self.options, self.store.clock)
+        filters = None
+        if prepared.is_narrowed:
+            filters = RowFilters(caller.user)
+            filters.cover(bound.tables)
         joined = caller.joined
         if joined is not None and (joined.is_lasting or any(joined.has_written_to(view.table.database) for view in bound.tables)):
-            return self._query_joined(key, statement, work, caller)
+            return self._query_joined(key, statement, work, caller, filters)
         if not prepared.is_long:
             try:
-                return SqlRows(prepared.columns, self._run_in_turn(key, statement, TurnSource(work.wall_ms), work))
+                return SqlRows(prepared.columns, self._run_in_turn(key, statement, TurnSource(work.wall_ms, filters=filters), work))
             except TurnIsOver:
                 prepared.is_long = True
         if joined is not None:
-            return self._query_joined(key, statement, work, caller)
-        source = PrivateSource(self.store, bound.tables, caller.reader, work.wall_ms)
+            return self._query_joined(key, statement, work, caller, filters)
+        source = PrivateSource(self.store, bound.tables, caller.reader, work.wall_ms, filters=filters)
         return self._begin(self._thread_run(key, statement, source, work), prepared, work)
 
-    async def _query_joined(self, key: Hashable, statement: BoundStatement, work: Work, caller: SqlCaller) -> SqlRows:
+    async def _query_joined(
+        self, key: Hashable, statement: BoundStatement, work: Work, caller: SqlCaller, filters: RowFilters | None
+    ) -> SqlRows:
         """What the transaction of an application has written is part of what is read. All rows: the transaction may end before they are read."""
-        below = JoinedSource()
+        below = JoinedSource(filters)
         try:
             await below.open(caller.joined, {view.table.database for view in statement.bound.tables})
             found: list[Any] = []
@@ -211,12 +222,12 @@ class SqlEngine:
         given: Given | None = None,
     ) -> AsyncGenerator[list[Any]]:
         """The rows, some at a time, of transactions that others read too, which only the loop may: what takes longer reads the same in private ones."""
-        turn = TurnSource(work.wall_ms, below, given)
+        turn = TurnSource(work.wall_ms, below, given, below.filters)
         try:
             found = self._run_in_turn(key, statement, turn, work, columns)
         except TurnIsOver:
             try:
-                source = PrivateSource(self.store, statement.bound.tables, reader, work.wall_ms, below, given)
+                source = PrivateSource(self.store, statement.bound.tables, reader, work.wall_ms, below, given, below.filters)
             except StateHasMoved:
                 found = self._run_late(key, statement, turn, work, columns)
             else:
@@ -310,7 +321,7 @@ class SqlEngine:
     def read_now(self, reading: Reading, parameters: Any, source: SharedSource) -> list[Row]:
         """All rows with values as records have them, read in the turn. Raises TooLong."""
         work = Work(self.options, self.store.clock)
-        turn = TurnSource(work.wall_ms, source, reading.given)
+        turn = TurnSource(work.wall_ms, source, reading.given, source.filters)
         try:
             return self._run_in_turn(_WRITES, self._for_write(reading, parameters), turn, work, reading.columns)
         except TurnIsOver:
@@ -324,7 +335,7 @@ class SqlEngine:
             async for rows in self._read_shared(_WRITES, statement, source, work, "a write in SQL", reading.columns, reading.given):
                 yield rows
             return
-        run = self._thread_run(_WRITES, statement, TurnSource(work.wall_ms, source, reading.given), work, reading.columns)
+        run = self._thread_run(_WRITES, statement, TurnSource(work.wall_ms, source, reading.given, source.filters), work, reading.columns)
         try:
             while not run.done:
                 yield await run.more()

@@ -9,6 +9,7 @@ from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, Role, TableRights
 from svc.auth.users import User
 from svc.errors import NotFound, Problem
 from svc.query.hints import did_you_mean
+from svc.query.row_guard import RowGuard, guard_of
 from svc.sql.binding.walking import walk
 from svc.sql.catalogue import TableView
 from svc.sql.errors import MissingRights, unknown_column
@@ -28,16 +29,17 @@ class TableViews:
         self.store = store
         # With code of the system database rights are limited as a super user's are: passwords are never shown.
         self.super_role = Role("super_user", "super_user", {"super_user": True}, databases=store.databases)
-        self._views: dict[tuple[Table, frozenset[str] | None], tuple[TableDefinition, TableView]] = {}
+        self._views: dict[tuple[Table, frozenset[str] | None, bool, str], tuple[TableDefinition, TableView]] = {}
 
-    def view(self, table: Table, readable: frozenset[str] | None) -> TableView:
-        known = self._views.get((table, readable))
+    def view(self, table: Table, readable: frozenset[str] | None, *, is_narrowed: bool = False, action: str = "") -> TableView:
+        place = (table, readable, is_narrowed, action)
+        known = self._views.get(place)
         if known is not None and known[0] is table.definition and known[1].is_current:
             return known[1]
         if len(self._views) >= MOST_VIEWS:
             self._views.clear()
-        made = table_view(table, readable)
-        self._views[table, readable] = (table.definition, made)
+        made = table_view(table, readable, is_narrowed=is_narrowed, action=action)
+        self._views[place] = (table.definition, made)
         return made
 
 
@@ -63,7 +65,17 @@ class UserCatalogue:
         may = self.rights(found)
         if not may.read:
             raise self._lacks(found, "read", "")
-        return self._views.view(found, may.readable)
+        return self._views.view(found, may.readable, is_narrowed=may.rows is not None and may.rows.read is not None)
+
+    def view_to_write(self, database: str, table: str, action: str, at: int = -1) -> TableView:
+        seen = self.view(database, table, at)
+        rows = self.rights(seen.table).rows
+        if rows is None or getattr(rows, action) is None:
+            return seen
+        return self._views.view(seen.table, self.rights(seen.table).readable, is_narrowed=True, action=action)
+
+    def row_guard(self, table: Table) -> RowGuard | None:
+        return None if self._role is None or self._role.super_user else guard_of(self._user, table)
 
     def table(self, database: str, table: str, at: int = -1) -> Table:
         return self._find(database, table, at)
@@ -131,6 +143,7 @@ class FoundTables:
     def __init__(self, catalogue: UserCatalogue, statement: object) -> None:
         self.key = catalogue.key
         self.rights, self.column_missing, self.databases = catalogue.rights, catalogue.column_missing, catalogue.databases
+        self.view_to_write, self.row_guard = catalogue.view_to_write, catalogue.row_guard
         self._found: dict[tuple[str, str], TableView | Problem] = {}
         for node in walk(statement):
             if type(node) is TableRef and node.database and (node.database, node.name) not in self._found:

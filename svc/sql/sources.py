@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from svc.sql.catalogue import TableView
+from svc.sql.row_filters import RowFilter, RowFilters
 from svc.store import Database, Store, Table
 from svc.store.overlay_txn import Overlay
 from svc.store.snapshots import HeldSnapshot
@@ -29,13 +30,21 @@ class StateHasMoved(Exception):
 class TurnSource:
     """What `below` reads, by default the snapshots of the turn. To be read on the loop, or wherever `below` may."""
 
-    def __init__(self, wall_ms: float, below: ReadsTables | None = None, given: Given | None = None) -> None:
+    def __init__(
+        self, wall_ms: float, below: ReadsTables | None = None, given: Given | None = None, filters: RowFilters | None = None
+    ) -> None:
+        """`filters`: of the caller, for views that are narrowed."""
         self.wall_ms = wall_ms
+        self._filters = filters
         self._below = below
         self._given = given or {}
 
     def txn(self, table: Table) -> Any:
         return table.database.snapshot() if self._below is None else self._below.txn(table)
+
+    def row_filter(self, view: TableView) -> RowFilter:
+        assert self._filters is not None
+        return self._filters.of(view)
 
     def rows(self, name: str) -> Sequence[Sequence[Any]]:
         return self._given[name]
@@ -64,10 +73,12 @@ class PrivateSource:
         wall_ms: float,
         below: ReadsTables | None = None,
         given: Given | None = None,
+        filters: RowFilters | None = None,
     ) -> None:
-        """`below`: what is to be read, if it is not what is committed by now: its state, and what a transaction has written on top of it. Raises
-        StateHasMoved if that state is not the newest."""
+        """`below`: what is to be read, if it is not what is committed by now: its state, and what a transaction has written on top of it. `filters`: of the
+        caller, for views that are narrowed. Raises StateHasMoved if that state is not the newest."""
         self.wall_ms = wall_ms
+        self._filters = filters
         self._given = given or {}
         self._held: dict[Database, HeldSnapshot] = {}
         self._written: dict[Database, Overlay] = {}
@@ -114,6 +125,10 @@ class PrivateSource:
 
     def txn(self, table: Table) -> Any:
         return self._txns[table.database]
+
+    def row_filter(self, view: TableView) -> RowFilter:
+        assert self._filters is not None
+        return self._filters.of(view)
 
     def rows(self, name: str) -> Sequence[Sequence[Any]]:
         return self._given[name]

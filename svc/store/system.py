@@ -1,4 +1,4 @@
-"""The tables of the system database (spec: security §5.1, analytics §1, http §11.3, operations §4, §7, §11, §12)."""
+"""The tables of the system database (spec: security §5.1, rows §2.7, analytics §1, http §11.3, operations §4, §7, §11, §12)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,21 @@ SCHEDULER_HISTORY_TABLE = "svc_scheduler_history"
 DURABLE_SESSION_TABLE = "svc_durable_session"
 SESSION_WILL_TABLE = "svc_session_will"
 TICKET_TABLE = "svc_ticket"
+KEY_TABLE = "svc_key"
+KEY_USE_TABLE = "svc_key_use"
+IDENTITY_TABLE = "svc_identities"
+LOGIN_USE_TABLE = "svc_login_use"
+MAIL_TABLE = "svc_mail"
+ACCOUNT_CODE_TABLE = "svc_account_code"
+ACCOUNT_CHANGE_TABLE = "svc_account_change"
 
 # Never part of any answer, for any caller (spec: security §1.3). `login_epoch` changes with the password and with deactivation, `kept_token` is the id of the
 # token that changed the password last (`User.login_id`).
 USER_SECRETS = frozenset({"password", "hash_function", "refresh_token", "login_epoch", "kept_token"})
+KEY_SECRETS = frozenset({"secret_hash"})
+MAIL_SECRETS = frozenset({"body"})  # the texts of mails, which have codes in them
+SECRETS = {USER_TABLE: USER_SECRETS, KEY_TABLE: KEY_SECRETS, MAIL_TABLE: MAIL_SECRETS}
+"""Of the tables of the system database."""
 
 
 def node_certificate_name(node: str) -> str:
@@ -88,6 +99,23 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
+    # API keys. `prefix`: the public part. `role`: id of the role that it has itself; or `user`, whose rights it has, and `account`: when that was made, the
+    # first part of `User.login_id`. `expires`: ms since the epoch, null: never. `created_by`: name of a user.
+    _table(
+        KEY_TABLE,
+        _key("name"),
+        Attribute("prefix", "String", indexed=True),
+        Attribute("secret_hash", "String"),
+        Attribute("role", "String"),
+        Attribute("user", "String"),
+        Attribute("account", "String"),
+        Attribute("expires", "Float"),
+        Attribute("created_by", "String"),
+        *_TIMES,
+        sealed=True,
+    ),
+    # Apart from the keys, for a change of these is a change of who may do what. `time`: of the last use, ms since the epoch.
+    _table(KEY_USE_TABLE, _key("prefix"), Attribute("time", "Float"), audit=False),
     _table(INFO_TABLE, _key("id"), Attribute("version", "String"), Attribute("time", "Float"), replicate=False),
     _table(
         RAW_ANALYTICS_TABLE,
@@ -256,7 +284,70 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         audit=False,
         replicate=False,
     ),
+    # `mail.outbox` says what each attribute is. Times in ms.
+    _table(
+        MAIL_TABLE,
+        _key("id"),
+        Attribute("message_id", "String"),
+        Attribute("application", "String"),
+        Attribute("template", "String"),
+        Attribute("to", "String"),
+        Attribute("recipient", "String", indexed=True),
+        Attribute("body", "Bytes"),
+        Attribute("status", "String", indexed=True),
+        Attribute("created", "Float"),
+        Attribute("due", "Float", indexed=True),
+        Attribute("attempts", "Int"),
+        Attribute("ended", "Float"),
+        Attribute("retried", "Float"),
+        Attribute("error", "String"),
+        audit=False,
+        replicate=False,
+    ),
 )
+
+
+# Where an application has accounts: `accounts.codes` and `accounts.pairs` say what each attribute is.
+ACCOUNT_TABLES: tuple[TableDefinition, ...] = (
+    _table(
+        ACCOUNT_CODE_TABLE,
+        _key("id"),
+        Attribute("sealed", "Bytes"),
+        audit=False,
+    ),
+    _table(
+        ACCOUNT_CHANGE_TABLE,
+        _key("id"),
+        Attribute("kind", "String"),
+        Attribute("username", "String"),
+        Attribute("login_epoch", "String"),
+        Attribute("table", "String"),
+        Attribute("record", "Bytes"),
+        Attribute("owner", "String"),
+        audit=False,
+        replicate=False,
+    ),
+    # Who is whom at providers of OpenID Connect: `svc.accounts.openid.identities`.
+    _table(
+        IDENTITY_TABLE,
+        _key("id"),
+        Attribute("issuer", "String"),
+        Attribute("subject", "String"),
+        Attribute("provider", "String"),
+        Attribute("user", "String", indexed=True),
+        Attribute("account", "String"),
+        Attribute("email", "String"),
+        *_TIMES,
+        sealed=True,
+    ),
+    _table(LOGIN_USE_TABLE, _key("id"), sealed=True, audit=False, replicate=False),
+)
+
+
+def ensure_account_tables(store: Store) -> None:
+    """Bring the tables that accounts need to the definitions above. Idempotent. Commits."""
+    for definition in ACCOUNT_TABLES:
+        store.databases[SYSTEM].define_table(definition)
 
 
 def ensure_system(store: Store) -> Database:

@@ -393,6 +393,12 @@ class _Writer:
             ("invalidate", f"Verb[_t.ClassInvalidate[{types.key}]]"),
         ):
             yield f"    {verb}: _t.{kind}"
+        queries = f"{names.query}, {names.record_query}, {names.subscription_query}, {selecting}, {names.explanation}"
+        yield "    @_b.classmethod"
+        yield (
+            "    def as_user(cls, user: _t.User | _b.str | None) -> "
+            f"_t.TableAsUser[{types.key}, {names.record}, {data}, {changes}, {queries}, {parts}]: ..."
+        )
         yield ""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from svc.api.results import Items
 from svc.clock import FakeClock
 from svc.testing.instance import FAR, Instance, LoadError
-from svc.testing.records import LogEntry
+from svc.testing.records import LogEntry, SentMail
 from svc.testing.requests import Callers, CallOptions, Requests, Wire
 from svc.testing.sockets import HANDSHAKE, Socket
 from svc.testing.streams import Rows, Stream
@@ -137,6 +137,14 @@ class Application(Requests):
         self.directory = instance.directory
 
     # --- data and code ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def mails(self) -> list[SentMail]:
+        """The mails that the application has sent, oldest first. In tests none leaves the process."""
+        self.instance.require_open()
+        service = self.instance.interface.find_mail()
+        kept = [] if service is None else service.kept()
+        return [SentMail(mail.to, mail.subject, mail.text, mail.html) for mail in kept]
 
     @property
     def tables(self) -> SyncTables:

@@ -1,4 +1,4 @@
-"""What the application of a test has logged."""
+"""What the application of a test has logged, and what mails it has sent."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ class LogEntry:
     text: str
     application: str = ""
     tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SentMail:
+    """`html`: None for one that has its text only."""
+
+    to: str
+    subject: str
+    text: str
+    html: str | None = None
 
 
 def note_entry(entries: list[LogEntry], name: str, level: str, tags: tuple[str, ...], text: str) -> None:

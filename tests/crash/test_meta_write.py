@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import START_LIMIT, Process
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
@@ -76,6 +77,7 @@ def test_another_process_takes_its_place(start: Callable[..., Process]) -> None:
             assert status in (204, 503)
     with server.client() as client:
         assert client.get("/Doc/kept").json()["n"] == 1
-    assert "[fatal]" in server.logged() and "a disk write of the database data failed" in server.logged()
-    assert f"(pid: {pid}) has ended with status 1; it is started again" in server.logged() and server.pid != pid
+    said = ("[fatal]", "a disk write of the database data failed", f"(pid: {pid}) has ended with status 1; it is started again")
+    wait_until(lambda: all(text in server.logged() for text in said), server.logged)
+    assert server.pid != pid
     assert server.stop() == 0

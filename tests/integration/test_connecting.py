@@ -231,7 +231,7 @@ def test_a_defect_ends_it_and_says_nothing(process: Process) -> None:
     with process.client() as client, EventClient(client, "/Broken/1") as stream:
         assert stream.rest() == [1]
     wait_until(lambda: process.logged().count("for GET /Broken/1") >= 2, process.logged)  # lines are written within a second
-    assert "KeyError: 'secret'" in process.logged() and "in Broken.connect (" in process.logged()
+    wait_until(lambda: "KeyError: 'secret'" in process.logged() and "in Broken.connect (" in process.logged(), process.logged)
 
 
 def test_the_server_stops_while_handlers_run(tmp_path: Path) -> None:

@@ -231,6 +231,7 @@ def test_the_terminal_shows_what_happens(shop: Process, tmp_path: Path) -> None:
         with (directory / "config.yaml").open("a") as config:
             config.write("scheduler: {jobs: [{name: failing, interval: 1s, handler: 'jobs.py#fail'}]}\n")
         wait_until(lambda: "job failing has failed" in shown() and "LookupError: of a job" in shown(), shown)
+    wait_until(lambda: "successfully started" in shop.logged(), shop.logged)
     assert shown().count("successfully started") == 0 and shop.logged().count("successfully started") == 1
 
 

@@ -65,7 +65,7 @@ def test_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
             assert httpx.put(f"{process.url}/Item/{victim}", auth=ADMIN, json={"value": 1}, timeout=LIMIT).is_success, "it has left no lock"
             wait_until(lambda: one_of_two_is_new(process, before))  # noqa: B023
             assert victim not in pids(process)
-        assert f"(pid: {victim}) has ended by SIGKILL; it is started again" in process.logged()
+        wait_until(lambda: f"(pid: {victim}) has ended by SIGKILL; it is started again" in process.logged(), process.logged)
 
 
 def test_a_source_is_followed_by_one_of_them(tmp_path: Path) -> None:
@@ -94,14 +94,14 @@ def test_one_that_hangs_is_replaced_and_makes_nobody_wait(tmp_path: Path) -> Non
         os.kill(stopped, signal.SIGSTOP)
         assert set(answering(process)) == before - {stopped}
         wait_until(lambda: one_of_two_is_new(process, before))
-        assert f"(pid: {stopped}) has done nothing for 4 s" in process.logged()
+        wait_until(lambda: f"(pid: {stopped}) has done nothing for 4 s" in process.logged(), process.logged)
 
         before = pids(process)
         with socket.create_connection(("127.0.0.1", process.port)) as sock:
             sock.sendall(b"POST /Block/ HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Type: application/json\r\nAuthorization: ")
             sock.sendall(authorization().encode() + b"\r\n\r\n{}")
             wait_until(lambda: one_of_two_is_new(process, before))
-        assert re.search(r'resources\.py", line \d+ in post', process.output()), "the stacks of its threads"
+        wait_until(lambda: re.search(r'resources\.py", line \d+ in post', process.output()), process.output)  # the stacks of its threads
 
 
 def test_the_parent_is_killed(tmp_path: Path) -> None:

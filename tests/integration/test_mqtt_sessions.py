@@ -327,6 +327,34 @@ def test_nothing_is_missing_of_a_subscription_whose_server_is_killed_at_its_begi
     ]
 
 
+def test_wills_whose_removal_waits_for_its_turn(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process writes: the client is back before what was published, or is not needed any more, is removed from the table."""
+    watcher = app.mqtt("watcher")
+    watcher.subscribe("Sensor/#", 1)
+    broker = broker_of(app)
+    write = broker.write
+
+    def write_later(transaction: Any, on_done: Any) -> None:
+        async def later() -> None:
+            for _ in range(50):  # turns
+                await asyncio.sleep(0)
+            write(transaction, on_done)
+
+        broker.spawn(later())
+
+    monkeypatch.setattr(broker.wills, "_write", write_later)
+    will = ("Sensor/a", {"temperature": 1}, 1)
+    app.mqtt("a", will=will).cancel()
+    second = app.mqtt("a", will=will)
+    assert watcher.take() == [("Sensor/a", {"temperature": 1})]
+    second.cancel()
+    assert watcher.take() == [("Sensor/a", {"temperature": 1})], "it was not removed with the first"
+    app.mqtt("a", will=will).disconnect()
+    app.mqtt("a")
+    app.clock.advance(5)
+    assert watcher.take() == []
+
+
 def test_wills_are_published_after_a_crash(app: Application) -> None:
     watcher = app.mqtt("watcher", clean=False, properties={p.SESSION_EXPIRY: 1000})
     watcher.subscribe("Sensor/#", 1)

@@ -108,4 +108,4 @@ def test_a_queue_is_shed_and_the_server_goes_on(server: Process, tmp_path: Path)
             return sum(int(float(value)) for value in re.findall(r"^svc_requests_shed_total\{.*\} (\S+)$", text, re.MULTILINE))
 
         wait_until(lambda: count() == refused)
-        assert "overloaded: requests are refused with 503" in server.logged()
+        wait_until(lambda: "overloaded: requests are refused with 503" in server.logged(), server.logged)

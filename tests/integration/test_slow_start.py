@@ -11,6 +11,7 @@ import svc
 from svc.bytecode import advice
 from tests.integration.conftest import LIMIT, Process
 from tests.support.forked import run_command
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.programs
 
@@ -23,7 +24,12 @@ def test_it_is_in_the_log_and_in_the_status(tmp_path: Path, monkeypatch: pytest.
     said = advice(Path(svc.__file__).parent)
     process = Process(tmp_path / "root", None, env={"PYTHONPYCACHEPREFIX": NOWHERE}, forked=False).start()
     try:
-        assert [line.partition("[warn]: ")[2] for line in process.logged().splitlines() if "without cached bytecode" in line] == [said]
+
+        def lines() -> list[str]:
+            return [line.partition("[warn]: ")[2] for line in process.logged().splitlines() if "without cached bytecode" in line]
+
+        wait_until(lambda: said in lines(), process.logged)
+        assert lines() == [said]
         assert process.operate("get_status").json()["slowStart"] == said
         environment = {"HOME": str(tmp_path), "ROOTPATH": str(process.root)}
         shown = run_command(["status", "--json"], cwd=tmp_path, env=environment, timeout=LIMIT)

@@ -23,6 +23,7 @@ LATE = (
     "svc.deploying.deployment", "svc.deploying.fetching", "svc.stubs", "svc.tls.certificates", "svc.tracing.provider",
     "svc.connection.http2", "h2", "wsproto", "cryptography", "jwt", "packaging", "psutil", "watchfiles", "jinja2", "opentelemetry",
     "multiprocessing", "importlib.metadata", "urllib.request", "http.client", "svc.sql", "apsw", "pyarrow",
+    "svc.mail", "svc.config.mail", "aiosmtplib", "smtplib", "svc.accounts", "svc.apps.accounts_entry", "svc.server.account_parts",
 )  # fmt: skip
 """What the first answer of a plain application does not need."""
 MOST_OURS, MOST = 600, 945  # modules of svc, and all of them; more than these take noticeably longer
@@ -43,6 +44,19 @@ def test_a_plain_application_is_served_with_few_modules(tmp_path: Path) -> None:
     assert early == []
     ours = [name for name in loaded if name == "svc" or name.startswith("svc.")]
     assert 200 < len(ours) <= MOST_OURS and len(loaded) <= MOST, (len(ours), len(loaded))
+
+
+def test_accounts_without_providers_know_nothing_of_them() -> None:
+    """And with providers the libraries for them are imported by the first login."""
+    program = "import sys, svc.apps.accounts_entry, svc.server.account_parts{}; print(*sys.modules)"
+    for more, absent in (
+        ("", ("svc.accounts.openid", "httpx", "jwt")),
+        (", svc.accounts.openid.member_logins, svc.accounts.openid.logins", ("httpx", "jwt")),
+    ):
+        done = subprocess.run([sys.executable, "-c", program.format(more)], capture_output=True, text=True, timeout=LIMIT)
+        loaded = done.stdout.split()
+        assert done.returncode == 0, done.stderr
+        assert "svc.accounts.directory" in loaded and [name for name in loaded if name.startswith(absent)] == []
 
 
 def served(place: Path, command: list[str], port: int) -> list[str]:

@@ -58,7 +58,8 @@ def test_sockets_that_it_has_opened(tmp_path: Path) -> None:
             client.sendall(b"GET /Who/ HTTP/1.0\r\n\r\n")
             assert client.recv(100).startswith(b"HTTP/1.1 401")
             client.close()
-            assert f"127.0.0.1 port {other.getsockname()[1]} was opened by what has started svc" in process.logged()
+            said = f"127.0.0.1 port {other.getsockname()[1]} was opened by what has started svc"
+            wait_until(lambda: said in process.logged(), process.logged)
             with httpx.Client(transport=httpx.HTTPTransport(uds=str(tmp_path / "operations"))) as local:
                 assert local.post("http://x/", json={"operation": "get_status"}).status_code == 200
             for instance in process.instances:

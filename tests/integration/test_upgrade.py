@@ -76,7 +76,8 @@ def test_another_version(package: Package, process: Process) -> None:
     finally:
         callers.end()
     assert callers.failed == []
-    assert versions(process) == {LATER} and f"svc {LATER} successfully started" in process.logged()
+    assert versions(process) == {LATER}
+    wait_until(lambda: f"svc {LATER} successfully started" in process.logged(), process.logged)
     assert process.stop() == 0
 
 

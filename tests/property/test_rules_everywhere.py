@@ -148,25 +148,33 @@ def graphql(site: Tracker, table: str, name: str) -> set[str]:
 
 
 def sql(site: Tracker, table: str, name: str) -> set[str]:
-    answer = site.app.post("/sql", {"sql": f"SELECT id FROM {table}"}, user=name)
+    answer = site.app.post("/sql", {"sql": f"SELECT id FROM data.{table}"}, user=name)
     assert answer.status == 200, answer.text
     found = keys(answer.json)
-    counted = site.app.post("/sql", {"sql": f"SELECT count(*) AS n FROM {table}"}, user=name).json
+    counted = site.app.post("/sql", {"sql": f"SELECT count(*) AS n FROM data.{table}"}, user=name).json
     assert counted == [{"n": len(found)}]
     return found
 
 
+def operate(site: Tracker, name: str, operation: str, table: str, **fields: Any) -> Any:
+    """The answer to a user who sends an operation."""
+    interface = site.app.instance.server.operations_interface.operations
+    body = {"operation": operation, "schema": "data", "table": table, **fields}
+    return site.app.run(interface.perform(body, interface.node.directory.get_user(name), authorize=True))
+
+
 def operations(site: Tracker, table: str, name: str) -> set[str]:
     condition = {"search_attribute": "id", "search_type": "greater_than", "search_value": ""}
-    who = {"impersonate": {"username": name}, "schema": "data", "table": table}
-    found = keys(site.app.operation("search_by_conditions", **who, conditions=[condition], get_attributes=["*"]))
-    by_id = site.app.operation("search_by_id", **who, ids=sorted(site.data[table]), get_attributes=["id"])
+    found = keys(operate(site, name, "search_by_conditions", table, conditions=[condition], get_attributes=["*"]))
+    by_id = operate(site, name, "search_by_id", table, ids=sorted(site.data[table]), get_attributes=["id"]) if site.data[table] else []
     assert keys(by_id) == found
+    assert operate(site, name, "describe_table", table, exact_count=True)["record_count"] == len(found)
     return found
 
 
 DOORS: dict[str, Door] = {
-    "rest": rest, "records": rest_records,
+    "rest": rest, "records": rest_records, "graphql": graphql,
+    "sql": sql, "operations": operations,
 }  # fmt: skip
 
 
@@ -226,13 +234,12 @@ def write_rest(site: Tracker, name: str, action: str, key: str, record: dict[str
 
 
 def write_operation(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
-    who = {"impersonate": {"username": name}, "schema": "data", "table": "Issue"}
     try:
         if action == "delete":
-            return bool(site.app.operation("delete", **who, ids=[key])["deleted_hashes"])
+            return bool(operate(site, name, "delete", "Issue", ids=[key])["deleted_hashes"])
         if action == "update":
-            return bool(site.app.operation("update", **who, records=[{"id": key, **record}])["update_hashes"])
-        return bool(site.app.operation("insert", **who, records=[{"id": key, **record}])["inserted_hashes"])
+            return bool(operate(site, name, "update", "Issue", records=[{"id": key, **record}])["update_hashes"])
+        return bool(operate(site, name, "insert", "Issue", records=[{"id": key, **record}])["inserted_hashes"])
     except Problem as problem:
         assert problem.status_code in (403, 404), problem.message
         return False
@@ -240,14 +247,15 @@ def write_operation(site: Tracker, name: str, action: str, key: str, record: dic
 
 def write_sql(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
     if action == "delete":
-        text, values = "DELETE FROM Issue WHERE id = ?", [key]
+        text, values = "DELETE FROM data.Issue WHERE id = ?", [key]
     elif action == "update":
-        text, values = f"UPDATE Issue SET {', '.join(f'{each} = ?' for each in record)} WHERE id = ?", [*record.values(), key]
+        text, values = f"UPDATE data.Issue SET {', '.join(f'{each} = ?' for each in record)} WHERE id = ?", [*record.values(), key]
     else:
-        text, values = f"INSERT INTO Issue (id, {', '.join(record)}) VALUES (?{', ?' * len(record)})", [key, *record.values()]
+        text, values = f"INSERT INTO data.Issue (id, {', '.join(record)}) VALUES (?{', ?' * len(record)})", [key, *record.values()]
     answer = site.app.post("/sql", {"sql": text, "parameters": values}, user=name)
-    assert answer.status in (200, 403, 404), answer.text
-    return bool(answer.status == 200 and site.app.get(f"/Issue/{key}").status == (404 if action == "delete" else 200))
+    assert answer.status in (200, 403), answer.text
+    written = {"delete": "deleted_hashes", "update": "update_hashes", "create": "inserted_hashes"}[action]
+    return bool(answer.status == 200 and answer.json[written])
 
 
 def write_graphql(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
@@ -261,7 +269,7 @@ def write_graphql(site: Tracker, name: str, action: str, key: str, record: dict[
     return "errors" not in answer.json
 
 
-WRITERS = {"rest": write_rest}
+WRITERS = {"rest": write_rest, "operation": write_operation, "sql": write_sql}
 
 
 @settings(max_examples=half_by_day(10), deadline=None)

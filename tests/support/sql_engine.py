@@ -11,6 +11,7 @@ from typing import Any
 from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.awaitables import is_waiting
+from svc.clock import Clock
 from svc.sql.engine import SqlCaller, SqlEngine, SqlRows
 from svc.sql.options import DEFAULT_OPTIONS, SqlOptions
 from svc.store import Store, Table
@@ -29,8 +30,10 @@ class Context:
 class SqlStore:
     """Tables and who asks for them. Every turn ends with the statement, or when it waits for something."""
 
-    def __init__(self, path: Path, definitions: Sequence[TableDefinition], options: SqlOptions = DEFAULT_OPTIONS) -> None:
-        self.store = Store(path)
+    def __init__(
+        self, path: Path, definitions: Sequence[TableDefinition], options: SqlOptions = DEFAULT_OPTIONS, clock: Clock | None = None
+    ) -> None:
+        self.store = Store(path) if clock is None else Store(path, clock=clock)
         self.tables: dict[str, Table] = {}
         for definition in definitions:
             self.tables[definition.name] = self.store.open_database(definition.database).define_table(definition)

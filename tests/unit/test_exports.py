@@ -23,7 +23,7 @@ pytestmark = pytest.mark.programs
 SPEC = Path(__file__).parents[2] / "docs" / "spec"
 EXPORTS = {
     *("tables", "databases", "Resource", "auth", "logger", "server", "contentTypes"),
-    *("sql", "content_types", "resources", "config", "transaction", "RequestTarget", "Response", "Blob", "create_blob"),
+    *("sql", "mail", "content_types", "resources", "config", "transaction", "RequestTarget", "Response", "Blob", "create_blob"),
     *("get_context", "get_user", "get_response", "run_in_thread", "is_main_thread", "worker_index"),
     *("Abort", "ClientError", "ServerError", "AccessViolation", "ValidationError"),
 }

@@ -18,6 +18,7 @@ from svc.connection.shared import SharedState
 from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.http import bodies
+from svc.mail import outbox
 from svc.protocol import http2_flood_limits, request_head, websocket
 from svc.query import calls, grouping, nodes, url
 from svc.realtime import limits
@@ -98,6 +99,9 @@ FIGURES = {
     "a handler": f"{default('http.timeout') // 1000} s (`http.timeout`)",
     "calls of `run_in_thread` at a time": f"{threads.MAX_THREADS} run, {threads.MAX_WAITING:,} wait",
     "jobs of an application": f"{job.MAX_JOBS:,}",
+    "text and HTML of a mail": f"{outbox.MAX_BODY // MIB} MiB",
+    "mails to one address in an hour": f"{default('mail.hourlyLimit')} (`mail.hourlyLimit`)",
+    "mails in the outbox": f"{outbox.MAX_ROWS:,}",
 }
 
 

@@ -102,6 +102,14 @@ class CommitDispatcher:
             _followed_table(followed, chain[-1].target).related.setdefault(result, []).append(chain)
         return followed.position
 
+    def find_anew(self, result: LiveResult) -> None:
+        """Its conditions are others than before, on the same tables."""
+        followed = self._followed.get(result.table.database)
+        table = None if followed is None else followed.tables.get(result.table.name)
+        if table is not None:
+            table.index.remove(result)
+            table.index.add(result, result.spec.predicate)
+
     def remove(self, result: LiveResult) -> None:
         """Harmless if it is not there."""
         database = result.table.database

@@ -99,6 +99,10 @@ class MaterializedResult(RecomputedResult):
         self._dirty.clear()
 
     def end_commit(self, lsn: int) -> None:
+        if not self.spec.is_fixed and not self.is_running:
+            self.follow_viewer()
+            if self.is_closed:
+                return
         if self.is_known and not self.needs_run and not self.is_running and len(self._dirty) <= RECORDS_PER_STEP:
             self.position = max(self.position, lsn)
             if self._dirty:
@@ -206,7 +210,7 @@ class MaterializedResult(RecomputedResult):
                 return
             new = known[self.spec.offset : self.spec.end]
             wanted = [key for _, key in new if (key in rechecked or key not in self._rows) and key not in found]
-            more = dict(self.table.get_many(wanted, lookups.txn)) if wanted else {}
+            more = dict(self._readable(self.table.get_many(wanted, lookups.txn), lookups)) if wanted else {}
             found.update(more)
             gone = [key for key in wanted if key not in more]  # they have expired, or the next commit has removed them
             if not gone:
@@ -241,7 +245,7 @@ class MaterializedResult(RecomputedResult):
         if not self.is_known:
             self._rows, self._ids = {}, {}  # of a run that was not finished
         rows = self._rows
-        most = MAX_ROWS_WITH_CONTENT if self._is_recomputed else MAX_ROW_KEYS
+        most = MAX_ROWS_WITH_CONTENT if self._is_recomputed else MAX_COMPARED if spec.is_volatile else MAX_ROW_KEYS
         held = owner.store.snapshots.hold(self.table.database, fresh=True)
         positions: list[SortPosition] = []
         keys: dict[bytes, None] = {}  # of the rows that are shown
@@ -298,6 +302,7 @@ class MaterializedResult(RecomputedResult):
         self.position = max(self.position, position)
         if self._is_recomputed:
             self._contents = contents
+        if self._is_recomputed or spec.is_volatile:
             self.set_next_run(began)
 
     def _remember_first_run(self, pairs: list[Pair], contents: dict[bytes, bytes]) -> None:
@@ -344,6 +349,11 @@ class MaterializedResult(RecomputedResult):
         self.reset(TOO_MANY_CHANGES)
 
     # -- rows
+
+    def _readable(self, pairs: list[Pair], lookups: Lookups) -> list[Pair]:
+        """Those that rules on rows let be shown: the store may be ahead of the result."""
+        spec = self.spec
+        return pairs if spec.viewpoint is None or spec.test is None else spec.test(pairs, lookups)
 
     def _contents_of(self, pairs: list[Pair], lookups: Lookups) -> dict[bytes, bytes]:
         """The content of rows: raw records, or the payloads of what is selected."""
@@ -408,13 +418,14 @@ class MaterializedResult(RecomputedResult):
     def _snapshot_now(self, keys: list[bytes]) -> list[RowEvent] | None:
         """All rows of a small result; None if some have expired, so that the result has changed."""
         with self.owner.newest(self.table.database) as txn:
-            pairs = self.table.get_many(keys, txn)
+            lookups = Lookups(txn)
+            pairs = self._readable(self.table.get_many(keys, txn), lookups)
             if len(pairs) < len(keys):
                 found = dict(pairs)
                 self._dirty.update(dict.fromkeys(key for key in keys if key not in found))
                 self.owner.update_next_turn(self)
                 return None
-            contents = self._contents_of(pairs, Lookups(txn))
+            contents = self._contents_of(pairs, lookups)
         self.mark_shown(keys, contents)
         until = self.owner.now() + SHARED_SECONDS
         expiry = min([ends for _, raw in pairs if (ends := expiry_of(raw)) is not None], default=None)
@@ -428,7 +439,8 @@ class MaterializedResult(RecomputedResult):
 
     def rows_at(self, keys: list[bytes], ids: Mapping[bytes, Any], first: int, txn: Txn) -> list[RowEvent]:
         """Rows of a snapshot. One that has expired since has no content: its `leave` follows when it is removed."""
-        contents = self._contents_of(self.table.get_many(keys, txn), Lookups(txn))
+        lookups = Lookups(txn)
+        contents = self._contents_of(self._readable(self.table.get_many(keys, txn), lookups), lookups)
         self.mark_shown(keys, contents)
         found = []
         for at, key in enumerate(keys, first):

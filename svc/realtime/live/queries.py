@@ -31,6 +31,8 @@ from svc.realtime.live.query_spec import STATELESS, LiveQuerySpec
 from svc.realtime.live.recomputed_result import RecomputedResult, ResultWorkers, TurnScheduler
 from svc.realtime.live.result import LiveResult, StatelessResult
 from svc.realtime.live.subscription import LiveSubscription
+from svc.realtime.live.viewer_changes import ViewerChanges
+from svc.realtime.viewpoint import Viewpoint, viewpoint_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.system import SYSTEM
 
@@ -45,7 +47,7 @@ NEW_RIGHTS = "What may be read has changed"
 
 
 class Users(Protocol):
-    def get_user(self, username: str) -> User | None: ...
+    def current(self, user: User) -> User | None: ...
 
     def refresh(self) -> None:
         """Read what other processes have changed."""
@@ -61,6 +63,7 @@ class LiveQueries:
         self._feed = feed
         self._scheduler = TurnScheduler(loop, clock, store.slices)
         self._workers = ResultWorkers(self._scheduler)
+        self._viewers = ViewerChanges(store, feed, self._scheduler)
         self._dispatcher = CommitDispatcher(feed, self._scheduler, self._definition_changed)
         self.position = self._dispatcher.position
         self.newest = self._dispatcher.newest
@@ -91,8 +94,10 @@ class LiveQueries:
         key_prefix: str | None = None,
         allow_full_scan: bool | None = False,
         check_rights: bool = True,
+        check_rows: bool = False,
     ) -> LiveSubscription:
-        """Follow the result of `query`. `key_prefix`, `allow_full_scan`: see `plan_query`. `check_rights` False: application code subscribes.
+        """Follow the result of `query`. `key_prefix`, `allow_full_scan`: see `plan_query`. `check_rights` False: application code subscribes; `check_rows`:
+        rules on rows hold for `user` all the same.
 
         Raises QueryError, AccessViolation; IndexRebuilding and Overloaded (503), ClientError for queries that cannot be followed.
         """
@@ -107,10 +112,10 @@ class LiveQueries:
             self._subscription_ended,
             allow_full_scan=allow_full_scan,
             checks_rights=check_rights,
+            checks_rows=check_rights or check_rows,
         )
         subscription.rights_generation = self.rights_generation
-        key, narrowed = self._result_key(subscription)
-        self._attach(subscription, key, narrowed)
+        self._attach(subscription, *self._result_key(subscription))
         self._subscriptions[subscription] = None
         if self._sweeper is None:
             self._checked_at = self.now()
@@ -141,6 +146,7 @@ class LiveQueries:
             self._dispatcher.is_idle
             and self._reattach_task is None
             and self._workers.is_idle
+            and self._viewers.is_idle
             and not any(
                 isinstance(result, RecomputedResult) and (result.is_running or result.has_work) for result in self._results.values()
             )
@@ -155,8 +161,9 @@ class LiveQueries:
 
     # -- results
 
-    def _result_key(self, subscription: LiveSubscription) -> tuple[Any, Query]:
-        """(key of the result, query narrowed to what the user may read). Equal keys share one result. Raises AccessViolation, QueryError."""
+    def _result_key(self, subscription: LiveSubscription) -> tuple[Any, Query, Viewpoint | None]:
+        """(key of the result, query narrowed to what the user may read, whose eyes records are seen with). Equal keys share one result. Raises
+        AccessViolation, QueryError."""
         query, table, user = subscription.query, subscription.table, subscription.user
         if subscription.checks_rights:
             may = rights(user, table)
@@ -168,16 +175,20 @@ class LiveQueries:
                 elif may.readable is not None:
                     query = replace(query, select=Select((SelectItem(("*",)),)))  # which is narrowed to what may be read
             query = narrow_query(query, table, user)
+        viewpoint = None
+        if subscription.checks_rows:
+            leads = any(attribute.relationship is not None for attribute in table.attributes.values())
+            viewpoint = viewpoint_of(user, table, follows=leads)
         # The repr of the nodes: as values, 1 and true are equal.
-        return (id(table), subscription.prefix, subscription.allow_full_scan, repr(query)), query
+        return (id(table), subscription.prefix, subscription.allow_full_scan, repr(query), viewpoint), query, viewpoint
 
-    def _attach(self, subscription: LiveSubscription, key: Any, query: Query) -> None:
+    def _attach(self, subscription: LiveSubscription, key: Any, query: Query, viewpoint: Viewpoint | None) -> None:
         result = self._results.get(key)
         if result is not None and not result.spec.definitions.hold(result.table):
             self._definition_changed(result.table)
             result = self._results.get(key)
         if result is None:
-            result = self._make_result(subscription, key, query)
+            result = self._make_result(subscription, key, query, viewpoint)
         subscription.key = key
         subscription.result = result
         result.subscribers[subscription] = None
@@ -188,19 +199,19 @@ class LiveQueries:
         if isinstance(result, RecomputedResult) and not result.is_known:
             self.update(result)
 
-    def _make_result(self, subscription: LiveSubscription, key: Any, query: Query) -> LiveResult:
+    def _make_result(self, subscription: LiveSubscription, key: Any, query: Query, viewpoint: Viewpoint | None) -> LiveResult:
         if len(self._results) >= MAX_RESULTS:
             raise Overloaded(f"There are {MAX_RESULTS} different live queries already")
         if self._rows > MAX_ROWS:
             raise Overloaded(f"Live queries have {MAX_ROWS} rows already")
         table = subscription.table
         database = table.database
-        spec = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
+        spec = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot(), viewpoint)
         unlogged = {read for read in (table, *[database.tables[chain[-1].target.name] for chain in spec.chains]) if not read.audit}
         if unlogged:  # what a record was before a change is in the log only (spec: realtime §1, rule 6)
             for read in unlogged:
                 database.define_table(replace(read.definition, audit=True))
-            spec = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot())
+            spec = LiveQuerySpec(query, table, subscription.prefix, subscription.allow_full_scan, database.snapshot(), viewpoint)
         result: LiveResult
         if spec.mode == STATELESS:
             result = StatelessResult(self, spec, key)
@@ -210,6 +221,7 @@ class LiveQueries:
         self._results[key] = result
         if isinstance(result, RecomputedResult):
             result.position = position
+            self._viewers.add(result)
         return result
 
     def subscriber_left(self, result: LiveResult) -> None:
@@ -223,6 +235,7 @@ class LiveQueries:
         result.close()
         if isinstance(result, RecomputedResult):
             self._workers.discard(result)
+            self._viewers.discard(result)
         self._dispatcher.remove(result)
 
     def _subscription_ended(self, subscription: LiveSubscription) -> None:
@@ -241,6 +254,14 @@ class LiveQueries:
             if database is not None:
                 self._feed.remove(database, self._accounts_changed)
 
+    def conditions_changed(self, result: LiveResult) -> None:
+        """Rules on rows have made other conditions of a result."""
+        self._dispatcher.find_anew(result)
+
+    def replace_result(self, result: LiveResult) -> None:
+        """Close a result that cannot be followed as it is: its subscribers get another one."""
+        self._replace_results([result])
+
     def update_next_turn(self, result: RecomputedResult) -> None:
         """Bring a result up to date in the next turn; `update(result)` does so now."""
         self._scheduler.call_next_turn(lambda: self.update(result))
@@ -253,6 +274,7 @@ class LiveQueries:
         self._rows = sum([result.size for result in self._results.values() if isinstance(result, RecomputedResult)])
         self._dispatcher.check_definitions()
         self._reattach_soon()
+        self._viewers.time_has_passed()
         if self.now() - self._checked_at >= RECHECK:
             self._check_soon()
         if self._subscriptions and self._sweeper is None:
@@ -312,8 +334,7 @@ class LiveQueries:
             if table.database.tables.get(table.name) is not table:
                 subscription.finish(EndReason.DROPPED)
                 return
-            key, query = self._result_key(subscription)
-            self._attach(subscription, key, query)
+            self._attach(subscription, *self._result_key(subscription))
         except AccessViolation:
             subscription.finish(EndReason.REVOKED)
             return
@@ -355,7 +376,7 @@ class LiveQueries:
 
     def _check_each(self) -> Iterator[None]:
         for subscription in list(self._subscriptions):
-            if subscription.ended is None and subscription.checks_rights:
+            if subscription.ended is None and (subscription.checks_rights or subscription.checks_rows):
                 self.check_rights(subscription)
             yield
 
@@ -364,13 +385,14 @@ class LiveQueries:
         subscription.rights_generation = self.rights_generation
         user = subscription.user
         if user is not None and self._users is not None:
-            current = self._users.get_user(user.username)
-            if current is None or not current.active or current.login_id != user.login_id:
+            current = self._users.current(user)
+            if current is not None:
+                subscription.user = current
+            elif subscription.checks_rights:
                 subscription.finish(EndReason.NO_LOGIN)  # the user is gone, or its logins have ended
                 return
-            subscription.user = current
         try:
-            key, _ = self._result_key(subscription)
+            key = self._result_key(subscription)[0]
         except AccessViolation:
             subscription.finish(EndReason.NO_LOGIN if user is None else EndReason.REVOKED)
             return

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
 
 from svc.clock import Clock
-from svc.errors import QueryTooLarge, SnapshotLost
+from svc.errors import Problem, QueryTooLarge, SnapshotLost
 from svc.realtime.event import EndReason
 from svc.realtime.live.events import RowEvent, Snapshot
 from svc.realtime.live.query_spec import LiveQuerySpec
@@ -53,7 +53,12 @@ class RecomputedResult(LiveResult):
         return self.needs_run
 
     def start_snapshot(self, subscription: LiveSubscription) -> Snapshot | None:
-        if not self.is_known or self.is_running:
+        if self.is_known and not self.is_running and not self.spec.is_fixed:
+            self.follow_viewer()
+            if self.needs_run:
+                self.owner.update_next_turn(self)
+                return None
+        if not self.is_known or self.is_running or self.is_closed:
             return None
         return self._start_snapshot(subscription)
 
@@ -72,6 +77,9 @@ class RecomputedResult(LiveResult):
     def steps(self) -> Generator[None, None, None]:
         """Bring the result up to date; not called again before it has ended."""
         while self.has_work and not self.is_closed:
+            self.follow_viewer()
+            if self.is_closed:
+                return
             try:
                 yield from self._update_steps()
             except SnapshotLost:
@@ -84,6 +92,31 @@ class RecomputedResult(LiveResult):
         if not self.is_closed:
             super().end_commit(self.position)
             self.wake()
+
+    def follow_viewer(self) -> None:
+        """Have the conditions that rules on rows make of the account's record, and of the time, as they are now."""
+        if self.spec.is_fixed or self.is_closed:
+            return
+        try:
+            with self.owner.newest(self.table.database) as txn:
+                spec, has_changed = self.spec.renewed(txn)
+        except Problem:  # an index is being built
+            self.owner.replace_result(self)
+            return
+        if spec is not self.spec:
+            self.spec = spec
+            self.owner.conditions_changed(self)
+        if has_changed:
+            self.needs_run = True
+
+    def refresh(self) -> None:
+        """The account's record has changed, or time has passed."""
+        if self.spec.is_volatile or self.is_running:
+            self.needs_run = True
+        else:
+            self.follow_viewer()
+        if self.has_work and not self.is_running and not self.is_closed:
+            self.owner.update(self)
 
     def set_next_run(self, began: float) -> None:
         """The query was run, from `began` until now: set the earliest time of the next run."""

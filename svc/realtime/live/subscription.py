@@ -59,7 +59,7 @@ class SharedResult(Protocol):
 
 
 class LiveSubscription(BoundedSource):
-    """An `EventSource`. `query`, `table`, `prefix`, `allow_full_scan`, `checks_rights`: as subscribed.
+    """An `EventSource`. `query`, `table`, `prefix`, `allow_full_scan`, `checks_rights`, `checks_rows`: as subscribed.
 
     `result` None: there is none at present, because a definition changed and an index is still being built.
     """
@@ -73,6 +73,7 @@ class LiveSubscription(BoundedSource):
         "_snapshot",
         "allow_full_scan",
         "checks_rights",
+        "checks_rows",
         "ended",
         "final_reason",
         "floor",
@@ -101,6 +102,7 @@ class LiveSubscription(BoundedSource):
         *,
         allow_full_scan: bool | None,
         checks_rights: bool,
+        checks_rows: bool = False,
     ) -> None:
         """`call_next_turn(callback)` calls `callback` in the next turn. `on_end(self)` is called once, at the end."""
         self.query = query
@@ -109,6 +111,7 @@ class LiveSubscription(BoundedSource):
         self.prefix = prefix
         self.allow_full_scan = allow_full_scan
         self.checks_rights = checks_rights
+        self.checks_rows = checks_rows
         self.result: SharedResult | None = None
         self.key: Any = None  # of the result
         self.position = 0  # LSN that the snapshot is of
@@ -136,7 +139,11 @@ class LiveSubscription(BoundedSource):
         """The next events, at most `limit`. [] means that `on_ready` is called when there are more, or that it has `ended`."""
         found: list[LiveEvent] = []
         self.waiting = False
-        if self.result is not None and self.checks_rights and self.rights_generation != self.result.owner.rights_generation:
+        if (
+            self.result is not None
+            and (self.checks_rights or self.checks_rows)
+            and self.rights_generation != self.result.owner.rights_generation
+        ):
             self.result.owner.check_rights(self)  # before it gets commits that came after the change of rights
         if self.ended is not None or limit <= 0:
             return found

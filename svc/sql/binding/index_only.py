@@ -28,7 +28,7 @@ VALUE, EXACT_VALUE, NUMBER = "value", "exact", "n"  # columns of these tables
 def count_by_indexes(relation: Relation, select: BoundSelect, figures: Figures) -> list[GroupsView | CountView]:
     """Changes `select`, a member of `relation`, if indexes can answer it. Returns the tables that it then reads."""
     table, scope = select.source, select.scope
-    if not isinstance(table, BoundTable) or scope is None or not select.is_grouped or scope.has_windows:
+    if not isinstance(table, BoundTable) or table.view.is_narrowed or scope is None or not select.is_grouped or scope.has_windows:
         return []
     aggregates = scope.aggregates
     columns: dict[str, ColumnView] = {}

@@ -232,7 +232,7 @@ def _tell(
     is_whole = number + (limit is not None) + (offset is not None) == info.nConstraint  # nothing else decides which rows there are
     has_order = way.order is not Order.ANY
     has_limit = limit is not None and is_whole and (has_order or not info.nOrderBy)
-    has_offset = offset is not None and has_limit and (way.is_exact or is_left)
+    has_offset = offset is not None and has_limit and (way.is_exact or is_left) and not shape.view.is_narrowed
     rows = way.rows
     if limit is not None and has_limit:
         number += 1
@@ -255,7 +255,7 @@ def _tell(
         is_left,
     )
     name = shape.view.columns[way.column].name if way.way is Way.INDEX else ""
-    info.idxStr = plan_text(plan, name, max(1, round(rows)))
+    info.idxStr = plan_text(plan, name, None if shape.view.is_narrowed else max(1, round(rows)))
     info.estimatedRows = max(1, round(rows))
     info.estimatedCost = max(way.cost, 1.0)
     info.orderByConsumed = has_order

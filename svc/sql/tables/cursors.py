@@ -101,6 +101,8 @@ class TableCursor:
             owner.count(1)
             table, state = owner.shape.table, owner.state
             raw = fetch(table, state.source.txn(table), key, state.now_ms)
+            if owner.is_narrowed and raw is not None and not self._can_see(raw):
+                raw = None
             rows = self._decoded(run.forms, [] if raw is None else [raw])[0]
             self._rows = iter(rows)
         else:
@@ -116,6 +118,17 @@ class TableCursor:
         if memo is not None:
             self._remember(memo, value)
 
+    def _make_finder(self) -> Finder:
+        owner = self._owner
+        self._finder = Finder(owner.shape.view, owner.state, owner.count)
+        return self._finder
+
+    def _can_see(self, raw: bytes) -> bool:
+        """Whether a record of a narrowed table is there for the caller."""
+        seen = (self._finder or self._make_finder()).seen
+        assert seen is not None
+        return bool(seen.of((raw,)))
+
     def _remember(self, memo: dict[Any, tuple[Readers, Sequence[Any], Sequence[bytes]]], value: Any) -> None:
         self._bytes += payload_bytes(self._raws) + (len(value) if type(value) is str else 0)
         if len(memo) >= MOST_REMEMBERED or self._bytes > REMEMBERED_BYTES:
@@ -124,10 +137,7 @@ class TableCursor:
         memo[value] = self.readers, self._batch, self._raws
 
     def _batches(self, run: PlanRun, args: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        finder = self._finder
-        if finder is None:
-            owner = self._owner
-            finder = self._finder = Finder(owner.shape.table, owner.state, owner.count)
+        finder = self._finder or self._make_finder()
         forms: Sequence[RowForm] = run.forms
         self._batch = self._raws = ()
         for is_entries, found in finder.find(run, args):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from svc.sql.catalogue import ColumnType
+from svc.sql.catalogue import ColumnType, TableView
+from svc.sql.row_filters import SeenRecords
 from svc.sql.tables.comparing import NUMBERS, comparison, has_exact_span, sort_place
 from svc.sql.tables.plans import Order, Plan, Way
 from svc.sql.tables.read_state import ReadState
@@ -14,7 +16,6 @@ from svc.sql.tables.row_forms import RowForm
 from svc.sql.tables.shape import CUT, TableShape, has_cut, has_hashed
 from svc.sql.tables.spans import ALL_KEYS, EQ, IS, Span, intersection, key_span_of, number_span, span_of, whole_key_span, whole_span
 from svc.sql.tables.values import sql_value
-from svc.store import Table
 from svc.store.indexes.build import value_reader
 from svc.store.indexes.index import Entry, Index
 from svc.store.raw_chunks import ALL, FIRST, MOST, entry_chunks, fetched_chunks, record_chunks
@@ -80,15 +81,16 @@ def _needs_record_only(plan: Plan, shape: TableShape) -> bool:
 
 
 class Finder:
-    """Of one table in one state. `count`: is told of the records and entries that were looked at."""
+    """Of one table in one state. `count`: is told of the records and entries that were looked at. `seen`: what is there for the caller, None: all of it."""
 
-    __slots__ = ("_count", "_state", "_table", "_txn")
+    __slots__ = ("_count", "_state", "_table", "_txn", "seen")
 
-    def __init__(self, table: Table, state: ReadState, count: Callable[[int], object]) -> None:
-        self._table = table
+    def __init__(self, view: TableView, state: ReadState, count: Callable[[int], object]) -> None:
+        self._table = view.table
         self._state = state
-        self._txn = state.source.txn(table)
+        self._txn = state.source.txn(view.table)
         self._count = count
+        self.seen = SeenRecords(state.source.row_filter(view), self._txn) if view.is_narrowed else None
 
     def find(self, run: PlanRun, args: Sequence[Any]) -> Iterator[Found]:
         """`args`: of the cursor."""
@@ -104,24 +106,43 @@ class Finder:
             assert run.index is not None
             chunks = None if span.unlisted or not self._state.is_ready(self._table, run.index) else self._chunks(run, span, first)
             if chunks is None:
-                is_exact, found = False, ((False, raws) for raws in self._scan(plan.is_descending))
+                is_exact, found = False, ((False, raws) for raws in self._scan(plan.is_descending, is_ordered=plan.order is not Order.ANY))
             else:
                 found = self._find_by_entries(run, chunks, skip if is_exact else 0)
                 skip = 0 if is_exact else skip
         elif plan.way is Way.KEY:
-            found = ((False, raws) for raws in self._find_by_key(run.span(args), plan.is_descending, first))
+            found = ((False, raws) for raws in self._find_by_key(run.span(args), plan.is_descending, first, plan.order is not Order.ANY))
         else:
-            found = ((False, raws) for raws in self._scan(plan.is_descending, first))
+            found = ((False, raws) for raws in self._scan(plan.is_descending, first, is_ordered=plan.order is not Order.ANY))
+        if self.seen is not None:
+            found = _only_seen(found, self.seen)
         if not is_exact and plan.terms and (plan.is_left_to_us or skip):
             found = _tested(found, run.test(args))
         return _without(found, skip)
 
-    def _scan(self, descending: bool, first: int = FIRST) -> Iterator[list[bytes]]:
+    def _scan(self, descending: bool, first: int = FIRST, *, is_ordered: bool = False) -> Iterator[list[bytes]]:
+        """`is_ordered`: they are to come in the order of their keys."""
+        if self.seen is not None and (keys := self._seen_keys(self.seen, descending, is_ordered)) is not None:
+            return fetched_chunks(self._table, self._txn, keys, self._state.now_ms, self._count)
         return record_chunks(self._table, self._txn, ALL, self._state.now_ms, self._count, reverse=descending, first=first)
 
-    def _find_by_key(self, span: Span, descending: bool, first: int) -> Iterator[list[bytes]]:
+    @staticmethod
+    def _seen_keys(seen: SeenRecords, descending: bool, is_ordered: bool) -> Iterable[bytes] | None:
+        """Where all records are that there are for the caller, if an index has them, and they can be sorted here."""
+        chunks = seen.keys()
+        if chunks is None or not is_ordered:
+            return None if chunks is None else chain.from_iterable(chunks)
+        found: list[bytes] = []
+        for keys in chunks:
+            found += keys
+            if len(found) > MOST_SORTED:
+                return None
+        found.sort(reverse=descending)
+        return found
+
+    def _find_by_key(self, span: Span, descending: bool, first: int, is_ordered: bool) -> Iterator[list[bytes]]:
         if span.bounds == ALL_KEYS.bounds:
-            return self._scan(descending, first)
+            return self._scan(descending, first, is_ordered=is_ordered)
         if all(high == after(low) for low, high in span.bounds):
             keys = [low for low, _ in span.bounds]
             return fetched_chunks(self._table, self._txn, reversed(keys) if descending else keys, self._state.now_ms, self._count)
@@ -219,6 +240,13 @@ def _primary_of(entry: Entry) -> bytes:
 
 def _cut_up(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     return (entries[start : start + MOST] for start in range(0, len(entries), MOST))
+
+
+def _only_seen(found: Iterable[Found], seen: SeenRecords) -> Iterator[Found]:
+    """Of records: a plan of what is narrowed reads no entries alone."""
+    for is_entries, raws in found:
+        assert not is_entries
+        yield False, seen.of(raws)
 
 
 def _tested(found: Iterable[Found], test: Callable[[Sequence[Any], bool], list[Any]]) -> Iterator[Found]:

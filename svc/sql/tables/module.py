@@ -150,6 +150,7 @@ class VirtualTable:
         self._modules = modules
         self._runs: dict[str, PlanRun] = {}
         self.shape = shape
+        self.is_narrowed = shape.view.is_narrowed
 
     @property
     def state(self) -> ReadState:

@@ -53,8 +53,8 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Plan).decode
 
 
-def plan_text(plan: Plan, index: str, rows: int) -> str:
-    """`index`: the attribute.
+def plan_text(plan: Plan, index: str, rows: int | None) -> str:
+    """`index`: the attribute. `rows` None: the number is not told.
 
     >>> plan_text(Plan(Way.INDEX, 4, (3,), (32, 16), Order.COLUMN), "rank", 20).partition("\\x1f")[0]
     'index rank: range, in order, about 20 rows'
@@ -64,7 +64,8 @@ def plan_text(plan: Plan, index: str, rows: int) -> str:
         words.append("without records")
     if plan.order is not Order.ANY:
         words.append("in descending order" if plan.is_descending else "in order")
-    words.append(f"about {rows:,} row{'' if rows == 1 else 's'}")
+    if rows is not None:
+        words.append(f"about {rows:,} row{'' if rows == 1 else 's'}")
     return f"{', '.join(words)}\x1f{_encode(plan).decode()}"
 
 

@@ -108,9 +108,9 @@ class TableShape:
     # -- entries of an index as rows
 
     def has_all(self, column: int, used: Sequence[int]) -> bool:
-        """Whether the entries of an index have all that is used."""
+        """Whether the entries of an index have all that is used. What a caller may see is known of records only."""
         kind = self.kinds[column]
-        if kind not in _IN_ENTRIES:
+        if kind not in _IN_ENTRIES or self.view.is_narrowed:
             return False
         for place in used:
             view, is_exact = self.faces[place]

@@ -24,8 +24,9 @@ _TYPES = {
 }
 
 
-def table_view(table: Table, readable: frozenset[str] | None = None) -> TableView:
-    """The columns of a table of these names, None: all, in the order of its definition; relationships are none. On the loop: it reads the turn's snapshot."""
+def table_view(table: Table, readable: frozenset[str] | None = None, *, is_narrowed: bool = False, action: str = "") -> TableView:
+    """The columns of a table of these names, None: all, in the order of its definition; relationships are none. On the loop: it reads the turn's snapshot.
+    `is_narrowed`, `action`: as of a TableView."""
     names: set[str] = set()
     columns = []
     for number, attribute in enumerate(_attributes(table)):
@@ -46,7 +47,14 @@ def table_view(table: Table, readable: frozenset[str] | None = None) -> TableVie
                 alias="" if is_clear else f"column{EXACT}{number}",
             )
         )
-    return TableView(table, tuple(columns), sql_name=_sql_name(table), doubtful=_doubtful(table))
+    return TableView(
+        table,
+        tuple(columns),
+        sql_name=_sql_name(table),
+        doubtful=_doubtful(table),
+        is_narrowed=is_narrowed,
+        action=action if is_narrowed else "",
+    )
 
 
 def column_type(table: Table, attribute: Attribute) -> ColumnType:

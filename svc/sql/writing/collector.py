@@ -18,6 +18,7 @@ from svc.sql.writing.values import restore_nested, weight_of
 from svc.store import Precondition, Table, Transaction
 from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
 from svc.store.values.records import decode, encode_payload
+from svc.store.writing.write_set import RowGuard
 
 _WRITE = 400  # bytes that a write takes, besides its values
 
@@ -92,7 +93,7 @@ class NamesOfAttributes(Protocol):
 
 class Collector:
     """`source`: what the statement reads. `wall_ms`: by which records have expired. `new_keys`: that many keys for new records of the table. What a write takes
-    is asked of `budget` before."""
+    is asked of `budget` before. `rows`: what rules on rows say of the caller's writes."""
 
     def __init__(
         self,
@@ -102,12 +103,14 @@ class Collector:
         wall_ms: float,
         budget: Budget,
         new_keys: Callable[[int], Iterator[Key]],
+        rows: RowGuard | None = None,
     ) -> None:
         self.table = table
         self.transaction = transaction
         self.budget = budget
         self.source = source
         self.new_keys = new_keys
+        self.rows = rows
         self.wall_ms = wall_ms
 
     @property
@@ -121,17 +124,21 @@ class Collector:
         raw = self.table.get_entry(encoded if len(encoded) < MAX_STORED else storage_key(encoded), self.txn)
         return raw if self.table.is_live(raw, self.wall_ms) else None
 
+    def can_see(self, stored: bytes, raw: bytes) -> bool:
+        """Whether a record of the table is there for the caller."""
+        return self.rows is None or self.rows.can_see(self.table, self.txn, stored, raw)
+
     def create(self, key: Key, record: dict[str, Any]) -> None:
         """Make a record; that there is none has been tested. The record belongs to the transaction from now on."""
-        self.transaction.create(self.table, key, record)
+        self.transaction.create(self.table, key, record, rows=self.rows)
 
     def update(self, key: Key, changes: dict[str, Any], names: NamesOfAttributes) -> None:
         """Set attributes of a record that has been read. `names`: of the attributes that the statement reads of it."""
-        self.transaction.update(self.table, key, changes, decide=restore_nested)
+        self.transaction.update(self.table, key, changes, decide=restore_nested, rows=self.rows)
 
     def delete(self, key: Key, names: NamesOfAttributes) -> None:
         """Remove a record that has been read. `names`: as for `update`."""
-        self.transaction.delete(self.table, key)
+        self.transaction.delete(self.table, key, rows=self.rows)
 
     def assign_keys(self, records: list[tuple[Key | None, dict[str, Any]]]) -> list[tuple[Key, dict[str, Any]]]:
         """The records with keys for those that came without: keys that neither a record nor another one of these has."""
@@ -149,10 +156,10 @@ class Collector:
 
 class JoiningCollector(Collector):
     def update(self, key: Key, changes: dict[str, Any], names: NamesOfAttributes) -> None:
-        self.transaction.patch(self.table, key, changes, self._unchanged(key, names), decide=restore_nested)
+        self.transaction.patch(self.table, key, changes, self._unchanged(key, names), decide=restore_nested, rows=self.rows)
 
     def delete(self, key: Key, names: NamesOfAttributes) -> None:
-        self.transaction.delete(self.table, key, self._unchanged(key, names))
+        self.transaction.delete(self.table, key, self._unchanged(key, names), rows=self.rows)
 
     def _unchanged(self, key: Key, names: NamesOfAttributes) -> Precondition:
         raw = self.read(key)

@@ -96,6 +96,8 @@ class ConflictRules:
                 if rival is not None:
                     raw = self._table.read(rival, collector.txn)
                     assert raw is not None
+                    if not collector.can_see(rival, raw):
+                        continue  # the write will fail, and tell no more than that
                     return as_key(self._table.key_of(raw))  # type: ignore[no-any-return]
         return None
 

@@ -56,9 +56,9 @@ class WriteContext:
         self._bind = bind
         self._bound = bound
 
-    def bind(self, query: Query, given: Columns | None = None) -> BoundQuery:
-        """Resolve the names of a query; `given`: the columns of tables whose rows are given when it is run."""
-        bound = self._bind(query, self.catalogue, given or {})
+    def bind(self, query: Query, given: Columns | None = None, catalogue: Catalogue | None = None) -> BoundQuery:
+        """Resolve the names of a query; `given`: the columns of tables whose rows are given when it is run. `catalogue`: in place of the caller's."""
+        bound = self._bind(query, catalogue or self.catalogue, given or {})
         self._bound.queries.append((bound, given or {}))
         return bound
 

@@ -102,7 +102,7 @@ class InsertPlan:
         table, records = self.target.table, self._records
         self._given = []
         for number, (key, record) in enumerate(records):
-            self._given.append(transaction.insert(table, key, record))
+            self._given.append(transaction.insert(table, key, record, rows=self.target.rows))
             if not number % STEP:
                 yield
 

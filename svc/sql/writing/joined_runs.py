@@ -6,11 +6,12 @@ each record that is changed has to be then what was read of it, and each that is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from svc.awaitables import is_waiting, settled
 from svc.sql.catalogue import TableView
+from svc.sql.row_filters import RowFilters
 from svc.sql.writing.collector import Budget, JoiningCollector
 from svc.sql.writing.plan import WritePlan
 from svc.sql.writing.reading import TooLong
@@ -27,7 +28,8 @@ class JoinedSource:
 
     is_shared = True  # the snapshots are those of the transaction
 
-    def __init__(self) -> None:
+    def __init__(self, filters: RowFilters | None = None) -> None:
+        self.filters = filters
         self._held: dict[Database, HeldSnapshot] = {}
 
     async def open(self, joined: OpenTransaction, databases: Iterable[Database]) -> None:
@@ -36,8 +38,9 @@ class JoinedSource:
             held = settled(joined.preview(database))
             self._held[database] = await held if is_waiting(held) else held
 
-    def cover(self, tables: Iterable[TableView]) -> None:
-        pass
+    def cover(self, tables: Sequence[TableView]) -> None:
+        if self.filters is not None:
+            self.filters.cover(tables)
 
     def txn(self, table: Table) -> Txn:
         return self._held[table.database].use()
@@ -50,7 +53,7 @@ class JoinedSource:
 
 async def run_joined(run: WriteRun, plan: WritePlan, joined: OpenTransaction) -> Any:
     """It need not suspend."""
-    source = JoinedSource()
+    source = JoinedSource(run.filters())
     databases = {plan.target.table.database, *[view.table.database for query, _ in run.queries for view in query.tables]}
     try:
         await source.open(joined, databases)
@@ -90,4 +93,4 @@ def _collector(run: WriteRun, plan: WritePlan, joined: OpenTransaction, source: 
     table = plan.target.table
     transaction = run.begin(plan)
     transaction.expires_at = joined.writes.expires_at
-    return JoiningCollector(table, transaction, source, run.wall_ms, run.budget(most), table.new_keys)
+    return JoiningCollector(table, transaction, source, run.wall_ms, run.budget(most), table.new_keys, plan.target.rows)

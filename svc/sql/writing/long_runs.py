@@ -33,9 +33,9 @@ async def run_long(run: WriteRun, plan: WritePlan) -> Any:
             return long_write.with_writer(lambda txn: table.new_keys_in(txn, count)) if table.has_sequence else table.new_keys(count)
 
         snapshot = database.open_snapshot()
-        source = WriteSource(database, snapshot)
+        source = WriteSource(database, snapshot, run.filters())
         try:
-            collector = Collector(table, transaction, source, long_write.wall_ms, run.budget(None), new_keys)
+            collector = Collector(table, transaction, source, long_write.wall_ms, run.budget(None), new_keys, plan.target.rows)
             await run.read(plan.collect(collector), source)
             if plan.returning is not None:
                 await transaction.save_blobs()
@@ -72,7 +72,7 @@ def run_through_source(run: WriteRun, plan: WritePlan) -> Any:
     """To a table with a source, which writes first: what was read may be over when it has."""
     database = plan.target.table.database
     transaction = run.begin(plan)
-    source = WriteSource(database, database.snapshot())
+    source = WriteSource(database, database.snapshot(), run.filters())
     try:
         collector = run.collector(plan, transaction, source, LONG_WRITES)
         run.read_now(plan.collect(collector), source)
@@ -92,7 +92,7 @@ async def _run_through_source_long(run: WriteRun, plan: WritePlan) -> Any:
     database = plan.target.table.database
     transaction = run.begin(plan)
     snapshot = database.open_snapshot()
-    source = WriteSource(database, snapshot)
+    source = WriteSource(database, snapshot, run.filters())
     try:
         await run.read(plan.collect(run.collector(plan, transaction, source, None)), source)
     finally:

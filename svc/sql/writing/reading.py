@@ -6,13 +6,14 @@ steps within the turn, `run_in_slices` in as many turns as they take, with the q
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from svc.sql.bound import BoundQuery
 from svc.sql.catalogue import ColumnView, TableView
+from svc.sql.row_filters import RowFilters
 from svc.store import Database, Store, Table
 from svc.store.env import Txn
 
@@ -45,9 +46,11 @@ Steps = Generator[Reading | None, None, T]
 
 
 class SharedSource(Protocol):
-    """What queries read: one state of each database. `is_shared`: others read the same transactions, so it is read on the loop, some rows at a time."""
+    """What queries read: one state of each database. `is_shared`: others read the same transactions, so it is read on the loop, some rows at a time.
+    `filters`: what the caller may see of narrowed tables."""
 
     is_shared: bool
+    filters: RowFilters | None
 
     def txn(self, table: Table) -> Any: ...
 
@@ -67,12 +70,15 @@ class WriteSource:
 
     is_shared = False
 
-    def __init__(self, database: Database, txn: Txn) -> None:
+    def __init__(self, database: Database, txn: Txn, filters: RowFilters | None = None) -> None:
+        self.filters = filters
         self._txns: dict[Database, Txn] = {database: txn}
         self._opened: list[Database] = []
 
-    def cover(self, tables: Iterable[TableView]) -> None:
+    def cover(self, tables: Sequence[TableView]) -> None:
         """Before these are read; on the loop."""
+        if self.filters is not None:
+            self.filters.cover(tables)
         for view in tables:
             database = view.table.database
             if database not in self._txns:
@@ -96,7 +102,7 @@ class WriteSource:
 class CoveringSource(SharedSource, Protocol):
     """A source that is told what is read next."""
 
-    def cover(self, tables: Iterable[TableView]) -> None: ...
+    def cover(self, tables: Sequence[TableView]) -> None: ...
 
 
 def run_now(steps: Steps[T], reader: Reader, parameters: Any, source: CoveringSource) -> T:

@@ -21,7 +21,7 @@ def run_short(run: WriteRun, plan: WritePlan) -> Any:
     database = plan.target.table.database
     run.store.open_writers((database,), wait=False)
     transaction = run.begin(plan)
-    source = WriteSource(database, database.env.writer())
+    source = WriteSource(database, database.env.writer(), run.filters())
     try:
         collector = run.collector(plan, transaction, source, LONG_WRITES)
         run.read_now(plan.collect(collector), source)

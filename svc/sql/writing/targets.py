@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from svc.auth.roles import TableRights
 from svc.errors import Problem, QueryError
-from svc.sql.catalogue import Catalogue, ColumnType, ColumnView, TableView
+from svc.sql.catalogue import EXACT, Catalogue, ColumnType, ColumnView, TableView
 from svc.sql.errors import MissingRights, insert_mismatch, unknown_column
 from svc.sql.nodes import Column, Star, TableRef
 from svc.sql.writing.values import Convert, converter_of
 from svc.store import Table
 from svc.store.system import SYSTEM, SYSTEM_WRITE
+from svc.store.writing.write_set import RowGuard
 
 _TIMES = frozenset(("__createdtime__", "__updatedtime__"))
 
@@ -28,7 +29,7 @@ class WrittenColumn(NamedTuple):
 
 
 class WriteTarget:
-    """`ref`: what the statement calls it."""
+    """`ref`: what the statement calls it. `rows`: what rules on rows say of the caller's writes to it."""
 
     def __init__(self, ref: TableRef, catalogue: Catalogue, user: object) -> None:
         if not ref.database:
@@ -40,6 +41,7 @@ class WriteTarget:
         if self.table.database.name == SYSTEM:
             raise Problem(SYSTEM_WRITE, 403)
         self._rights = catalogue.rights(self.table)
+        self.rows = catalogue.row_guard(self.table)
         self._user = user
         self._times = _TIMES.union(self.table.stamps)
         self._folded: dict[str, list[str]] | None = None
@@ -154,7 +156,19 @@ class LearningCatalogue:
 
     def view(self, database: str, table: str, at: int = -1) -> TableView:
         view = self._below.view(database, table, at)
-        return TableView(view.table, (*view.columns, *self._columns), sql_name=view.sql_name) if view.table is self._table else view
+        return self._learned(view)
+
+    def view_to_write(self, database: str, table: str, action: str, at: int = -1) -> TableView:
+        return self._learned(self._below.view_to_write(database, table, action, at))
+
+    def _learned(self, view: TableView) -> TableView:
+        if view.table is not self._table:
+            return view
+        columns, name = (*view.columns, *self._columns), view.sql_name.removesuffix(EXACT + view.action) if view.action else view.sql_name
+        return TableView(view.table, columns, sql_name=name, is_narrowed=view.is_narrowed, action=view.action)
+
+    def row_guard(self, table: Table) -> RowGuard | None:
+        return self._below.row_guard(table)
 
     def table(self, database: str, table: str, at: int = -1) -> Table:
         return self._below.table(database, table, at)
@@ -167,6 +181,24 @@ class LearningCatalogue:
 
     def databases(self) -> list[str]:
         return self._below.databases()
+
+
+class TargetCatalogue:
+    """A catalogue in which the table that a statement changes has no records but those that the caller may `update` or `delete`: where it is what is changed,
+    not wherever else the statement reads it."""
+
+    def __init__(self, below: Catalogue, ref: TableRef, action: str) -> None:
+        self._below = below
+        self._at = ref.at
+        self._action = action
+        self.key = below.key
+        self.table, self.rights, self.row_guard = below.table, below.rights, below.row_guard
+        self.column_missing, self.databases, self.view_to_write = below.column_missing, below.databases, below.view_to_write
+
+    def view(self, database: str, table: str, at: int = -1) -> TableView:
+        if at == self._at:
+            return self._below.view_to_write(database, table, self._action, at)
+        return self._below.view(database, table, at)
 
 
 def as_key(value: Any) -> Any:

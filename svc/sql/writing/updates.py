@@ -16,7 +16,7 @@ from svc.sql.writing.context import WriteContext
 from svc.sql.writing.reading import Reading, Row, Steps
 from svc.sql.writing.record_checks import RowFaults, own_blobs
 from svc.sql.writing.returning import Answering, ReturnedRows, Returning, as_values
-from svc.sql.writing.targets import WriteTarget, as_key
+from svc.sql.writing.targets import TargetCatalogue, WriteTarget, as_key
 from svc.store import Transaction
 from svc.store.values.keys import Key
 from svc.store.writing.transaction import LONG_WRITES
@@ -39,7 +39,10 @@ class UpdatePlan:
         key = SelectItem(target.column(target.table.primary_key))
         source = target.ref if statement.source is None else Join(target.ref, statement.source, ",")
         self._query = context.once(
-            lambda: context.bind(_query(statement, Select((key, *self._assignments.items), source, statement.where)))
+            lambda: context.bind(
+                _query(statement, Select((key, *self._assignments.items), source, statement.where)),
+                catalogue=TargetCatalogue(context.catalogue, target.ref, "update"),
+            )
         )
         self._may_repeat = statement.source is not None
         self._names = ReadNames(statement, target)
@@ -98,7 +101,12 @@ class DeletePlan:
         self.target = target
         items = tuple([target.star if type(item) is Star else item for item in statement.returning])
         key = SelectItem(target.column(target.table.primary_key))  # behind the others, whose names it does not change there
-        self._query = context.once(lambda: context.bind(_query(statement, Select((*items, key), target.ref, statement.where))))
+        self._query = context.once(
+            lambda: context.bind(
+                _query(statement, Select((*items, key), target.ref, statement.where)),
+                catalogue=TargetCatalogue(context.catalogue, target.ref, "delete"),
+            )
+        )
         self._names = ReadNames(statement, target)
         self._returned = ReturnedRows(self._query, len(self._query.columns) - 1) if items else None
         self.keys: list[Key] = []

@@ -10,6 +10,7 @@ from svc.errors import ClientError, Problem, QueryError, ServerError
 from svc.sql.bound import BoundQuery
 from svc.sql.catalogue import Catalogue
 from svc.sql.nodes import Assignment, Delete, Insert, Query, Update
+from svc.sql.row_filters import RowFilters
 from svc.sql.writing.collector import Budget, Collector
 from svc.sql.writing.context import AskedQuery, BoundQueries, WriteContext
 from svc.sql.writing.inserts import InsertPlan
@@ -127,12 +128,16 @@ class WriteRun:
         user = self.caller.user
         return Transaction(self.store, None if user is None else user.username, plan.operation, self.caller.context.trace_id)
 
+    def filters(self) -> RowFilters:
+        """What the caller may see of what the statement reads."""
+        return RowFilters(self.caller.user)
+
     def budget(self, most: int | None) -> Budget:
         return Budget(self._engine.max_memory, most)
 
     def collector(self, plan: WritePlan, transaction: Transaction, source: CoveringSource, most: int | None) -> Collector:
         table = plan.target.table
-        return Collector(table, transaction, source, self.wall_ms, self.budget(most), table.new_keys)
+        return Collector(table, transaction, source, self.wall_ms, self.budget(most), table.new_keys, plan.target.rows)
 
     def read_now(self, steps: Steps[None], source: CoveringSource) -> None:
         """Take steps within the turn. Raises TooLong."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from svc.errors import ClientError, RowNotAllowed, ValidationError
+from svc.errors import ClientError, NotFound, RowNotAllowed, ValidationError
 from svc.store.blobs import Blob, BlobDescription, UnsavedContent, blobs_in, descriptions_in
 from svc.store.log.entries import PATCH, PUT
 from svc.store.values.keys import MAX_STORED, Key, encode_primary, storage_key
@@ -348,12 +348,16 @@ class BulkBatch:
 
     def _applied(self, item: BatchItem, old: Record | None) -> tuple[Record, Record | None] | None:
         """The record after all that is asked for its key, and what of it is new; None if nothing is done."""
-        if old is not None and self.mode == "update" and not self._is_seen(item.stored, old):
+        later = self._later.get(item.stored)
+        given = ((item.number, item.data),) if later is None else ((item.number, item.data), *later)
+        if old is not None and not self._is_seen(item.stored, old):
+            if self.mode != "update":
+                self._failures += [self._failure(number, NotFound(), changes, item) for number, changes in given]
+                return None
             old = None  # not there for the caller
         record = old
         logged: Record = {}
-        later = self._later.get(item.stored)
-        for number, changes in ((item.number, item.data),) if later is None else ((item.number, item.data), *later):
+        for number, changes in given:
             try:
                 if record is not None:
                     if self.decide is not None:

@@ -44,9 +44,9 @@ def commit(transaction: Transaction, holder: TransactionHolder, content_length: 
             return _commit_after(writing, transaction, holder, content_length)
     if transaction.unsaved:
         return _save_and_commit(transaction, holder, content_length)
-    if transaction.is_long or (content_length > LONG_CONTENT and transaction.has_writes):
-        return transaction.apply_long()
     database = transaction.database
+    if transaction.is_long or (content_length > LONG_CONTENT and database is not None):
+        return transaction.apply_long()
     if database is not None and not database.queued_writes.has_place():
         return _apply_at_end(transaction, holder, database)
     try:

@@ -12,7 +12,7 @@ from svc.store.slices import SLICE
 from svc.store.values.keys import encode_key, kind_range
 from svc.store.values.records import projection, to_ms
 from svc.store.writing.transaction import Transaction
-from svc.store.writing.write_set import RemovalReason
+from svc.store.writing.write_set import RemovalReason, RowGuard
 
 if TYPE_CHECKING:
     from svc.store.table import Table
@@ -23,11 +23,17 @@ LOW_BATCH = 10  # the same on a full volume: the log gets their images
 
 
 async def remove_records_before(
-    table: Table, attribute: str, before_ms: float, user: str | None, on_batch: Callable[[int, int], Awaitable[None]]
+    table: Table,
+    attribute: str,
+    before_ms: float,
+    user: str | None,
+    on_batch: Callable[[int, int], Awaitable[None]],
+    rows: RowGuard | None = None,
 ) -> tuple[int, int]:
     """Delete the records whose `attribute`, a time, is before `before_ms`, in batches; returns (deleted, found).
 
-    `on_batch` hears of both. A record that is replaced meanwhile is judged by what it is when it would be deleted.
+    `on_batch` hears of both. `rows`: what rules on rows say of the deletion: what may not be seen or deleted is not found.
+    A record that is replaced meanwhile is judged by what it is when it would be deleted.
     Raises the Problem that ends it; the batches before are deleted.
     """
     store = table.database.store
@@ -41,7 +47,9 @@ async def remove_records_before(
         why = RemovalReason(table.database.log.newest_lsn(snapshot), search.is_old)
         most = LOW_BATCH if env.reserve.is_low else SHARED_BATCH if env.has_siblings() else BATCH
         for stored, raw in search.batch(snapshot, most):
-            transaction.delete_stored(table, stored, raw, why)
+            if rows is not None and not (rows.can_see(table, snapshot, stored, raw) and rows.may_delete(table, snapshot, stored, raw)):
+                continue
+            transaction.delete_stored(table, stored, raw, why, rows)
             found += 1
         if transaction.has_writes:
             await transaction.apply_long()

@@ -139,6 +139,10 @@ class Transaction:
         """What waits to be applied, for a comparison: kind, encoded key, record or changes."""
         return [(write.kind, write.key, None if write.data is None else dict(write.data)) for write in self._writes]
 
+    def records_for(self, table: Table) -> Iterator[dict[str, Any]]:
+        """What waits to be written to a table: records, and changes of records."""
+        return (write.data for write in self._writes if write.table is table and write.data is not None)
+
     @property
     def is_long(self) -> bool:
         """Whether it had better be awaited. One that touches several databases cannot be."""

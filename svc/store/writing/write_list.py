@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from svc.errors import NotUnique
+from svc.errors import NotUnique, RowNotAllowed
 from svc.store.caching.copies import FetchedAnswer, invalidate, write_fetched
 from svc.store.entity_tags import Precondition
 from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, MESSAGE, PUT
@@ -116,7 +116,7 @@ def apply_write(write: Write, write_set: WriteSet) -> bool:
         elif write_set.delete(table, key, write.precondition, write.found, write.rows):
             return True
         else:
-            if write_set.mqtt is not None and not table.is_caching:
+            if write_set.mqtt is not None and not table.is_caching and _may_tell(write, write_set):
                 write_set.note_missing(table, key)
             if write.id is not None:
                 write_set.skipped.append(write.id)
@@ -128,6 +128,17 @@ def apply_write(write: Write, write_set: WriteSet) -> bool:
     else:
         write_set.patch(table, key, write.id, data, write.precondition, write.expires_at, write.decide, write.rows)
     return False
+
+
+def _may_tell(write: Write, write_set: WriteSet) -> bool:
+    """Whether the writer may send a message about a record that is not there, or not there for the writer."""
+    if write.rows is None:
+        return True
+    try:
+        _check_message(write, write.rows, write_set)
+    except RowNotAllowed:
+        return False
+    return True
 
 
 def _check_message(write: Write, rows: RowGuard, write_set: WriteSet) -> None:

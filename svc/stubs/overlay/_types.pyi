@@ -678,6 +678,13 @@ class Table(Resource, Generic[_Key]):
     def validate(self, record: Any, partial: bool = False) -> Any:
         """Check `record` before it is committed; `partial`: it has only the properties that change. Subclasses add rules: raise ClientError. May be async."""
     @classmethod
+    def as_user(cls, user: User | str | None) -> Any:
+        """The table as `user` sees and writes it: by the rights of the user's role and the rules about rows. `user`: a user, as from `server.get_user`, or the
+        name of one; None: an anonymous caller. Raises ClientError for a name that no active user has.
+
+        `await tables.Issue.as_user("ann").get("7")`, `async for issue in tables.Issue.as_user(user).search({...})`.
+        """
+    @classmethod
     def get_new_id(cls) -> _Key:
         """A key that no record has: a UUID, or the next number. Raises ClientError if keys have to be given."""
     @classmethod
@@ -770,6 +777,41 @@ class Table(Resource, Generic[_Key]):
         """Remove the entries before `end_time`, ms since the epoch; how many. Marks of deleted records go with their entries, `cleanup_deleted_records` or
         not.
         """
+
+class RecordMade(Generic[_Record, _Data]):
+    @overload
+    def __call__(self, record: _Data, /) -> Call[_Record]:
+        """Create a record. Returns what the user may read of it."""
+    @overload
+    def __call__(self, records: list[_Data], /) -> Call[list[_Record]]:
+        """Create each record."""
+    @overload
+    def __call__(self, target: Any, data: Any, /) -> Call[Any]: ...
+
+class TableAsUser(
+    Generic[
+        _Key, _Record, _Data, _Changes, _Query, _RecordQuery, _SubscriptionQuery, _Selection, _Explanation, _Condition, _Sort, _Select
+    ]
+):  # fmt: skip
+    """`tables.Product.as_user("ann")`: the verbs of a table, with which records are seen and written as this user would see and write them.
+
+    The rights of the user's role and the rules about rows hold: what may not be read is not there, attributes without the right to read are left out, related
+    records too, and what may not be written is refused, as over any interface. Calls take part in the open transaction, and see what was written in it.
+    """
+
+    @property
+    def user(self) -> User | None:
+        """Whose rights count; None: an anonymous caller. Raises ClientError 404 for a name that no active user has."""
+    get: ClassGet[_Key, _Record, _RecordQuery, _Query, _Selection, _Condition, _Sort, _Select]
+    search: ClassSearch[_Record, _Query, _Selection, _Explanation, _Condition, _Sort, _Select]
+    query: ClassSearch[_Record, _Query, _Selection, _Explanation, _Condition, _Sort, _Select]
+    put: ClassPut[_Key, _Data]
+    patch: ClassPatch[_Key, _Changes]
+    post: RecordMade[_Record, _Data]
+    create: RecordMade[_Record, _Data]
+    delete: ClassDelete[_Key, _Query, _Condition, _Sort]
+    publish: ClassPublish[_Key]
+    subscribe: ClassSubscribe[_Key, _SubscriptionQuery, _Condition, _Sort, _Select]
 
 class Tables(type, Mapping[str, type[Any]]):
     """The tables of one database: `tables.Product` or `tables["Product"]` is the class of a table."""
@@ -897,6 +939,17 @@ class StatementCall(Coroutine[Any, Any, Any]):
     def throw(self, *error: Any) -> Any: ...
     def close(self) -> None: ...
     def __aiter__(self) -> AsyncIterator[dict[str, Any]]: ...
+
+class Mail:
+    """Mails from the templates of the application, in its directory `mails`: `welcome.txt`, whose first line is `Subject: ...`, and if there is one
+    `welcome.html`.
+    """
+    async def send(self, to: str, template: str, /, **values: object) -> str:
+        """Send a mail to the address `to`, made from the template of the name `template` with these values. Returns its Message-ID.
+
+        Within a transaction it is part of that: the mail is sent when it is committed, and not at all if it is undone. Elsewhere it is in the outbox, on
+        disk, when this returns. It is sent afterwards, and again until the server takes it, for a day at most.
+        """
 
 class SqlFunction:
     """`await sql(text, parameters)` runs a statement: the rows of a query as a list of dicts with Python values, or what another statement has done, such as

@@ -9,7 +9,7 @@ from ._types import Abort as Abort
 from ._types import AccessViolation as AccessViolation
 from ._types import Blob as Blob
 from ._types import ClientError as ClientError
-from ._types import ContentTypes, Logger, ResourceRegistry, Server, SqlFunction, TransactionFunction, User
+from ._types import ContentTypes, Logger, Mail, ResourceRegistry, Server, SqlFunction, TransactionFunction, User
 from ._types import RequestTarget as RequestTarget
 from ._types import Resource as Resource
 from ._types import Response as Response
@@ -33,6 +33,7 @@ contentTypes: ContentTypes
 resources: ResourceRegistry
 transaction: TransactionFunction
 sql: SqlFunction
+mail: Mail
 config: Mapping[str, Any]
 is_main_thread: bool
 worker_index: int

@@ -157,6 +157,14 @@ class MqttClient(list[Message]):
     def take(self) -> list[Message]:
         """What is there, which is removed from the list."""
 
+class SentMail:
+    """`html`: None for one that has its text only."""
+
+    to: str
+    subject: str
+    text: str
+    html: str | None
+
 class LogEntry:
     """`level`: "debug", "info", "warn", "error", "fatal" or "notify". `application`: its name; "" for what svc itself has logged. `tags`: as in the log."""
 
@@ -230,6 +238,9 @@ class Application(Requests):
         """The tables of the database `data`. Their methods return results, not awaitables; to code that `run` runs they are as to the application's."""
     @property
     def databases(self) -> Any: ...
+    @property
+    def mails(self) -> list[SentMail]:
+        """The mails that the application has sent, oldest first. In tests none leaves the process."""
     @property
     def server(self) -> Any:
         """`server`, as the code of the application sees it."""

@@ -70,6 +70,14 @@ class MqttClient(list[Message]):
     reason: int | None
     reason_string: str
 
+class SentMail:
+    """svc.testing.records.SentMail"""
+
+    to: str
+    subject: str
+    text: str
+    html: str | None
+
 class LogEntry:
     """svc.testing.records.LogEntry"""
 
@@ -112,6 +120,8 @@ class Application(Requests):
     def tables(self) -> Any: ...
     @property
     def databases(self) -> Any: ...
+    @property
+    def mails(self) -> list[SentMail]: ...
 
 class LoadError(AssertionError):
     """svc.testing.instance.LoadError"""

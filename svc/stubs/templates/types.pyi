@@ -516,9 +516,41 @@ class Table(Resource, Generic[_Key]):
     def get_id(self) -> _Key | None: ...
     def validate(self, record: Any, partial: bool = False) -> Any: ...
     @classmethod
+    def as_user(cls, user: User | str | None) -> Any: ...
+    @classmethod
     def get_new_id(cls) -> _Key: ...
     @classmethod
     def coerce_id(cls, text: Any) -> _Key: ...
+
+class RecordMade(Generic[_Record, _Data]):
+    @overload
+    def __call__(self, record: _Data, /) -> Call[_Record]:
+        """Create a record. Returns what the user may read of it."""
+    @overload
+    def __call__(self, records: list[_Data], /) -> Call[list[_Record]]:
+        """Create each record."""
+    @overload
+    def __call__(self, target: Any, data: Any, /) -> Call[Any]: ...
+
+class TableAsUser(
+    Generic[
+        _Key, _Record, _Data, _Changes, _Query, _RecordQuery, _SubscriptionQuery, _Selection, _Explanation, _Condition, _Sort, _Select
+    ]
+):  # fmt: skip
+    """svc.api.as_user.TableAsUser"""
+
+    @property
+    def user(self) -> User | None: ...
+    get: ClassGet[_Key, _Record, _RecordQuery, _Query, _Selection, _Condition, _Sort, _Select]
+    search: ClassSearch[_Record, _Query, _Selection, _Explanation, _Condition, _Sort, _Select]
+    query: ClassSearch[_Record, _Query, _Selection, _Explanation, _Condition, _Sort, _Select]
+    put: ClassPut[_Key, _Data]
+    patch: ClassPatch[_Key, _Changes]
+    post: RecordMade[_Record, _Data]
+    create: RecordMade[_Record, _Data]
+    delete: ClassDelete[_Key, _Query, _Condition, _Sort]
+    publish: ClassPublish[_Key]
+    subscribe: ClassSubscribe[_Key, _SubscriptionQuery, _Condition, _Sort, _Select]
 
 class Tables(type, Mapping[str, type[Any]]):
     """svc.api.interface.Tables"""
@@ -593,6 +625,9 @@ class StatementCall(Coroutine[Any, Any, Any]):
     def throw(self, *error: Any) -> Any: ...
     def close(self) -> None: ...
     def __aiter__(self) -> AsyncIterator[dict[str, Any]]: ...
+
+class Mail:
+    """svc.api.mail.Mail: send"""
 
 class SqlFunction:
     """svc.api.statements.SqlFunction: __call__"""

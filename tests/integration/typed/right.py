@@ -1,7 +1,7 @@
 """Code that is right: no checker has anything to say about it, and it runs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from svc import (
     get_user,
     is_main_thread,
     logger,
+    mail,
     resources,
     run_in_thread,
     server,
@@ -235,5 +236,20 @@ async def others() -> None:
     current = get_user()
     print(user, None if current is None else current.username, config.get("x"), worker_index, is_main_thread, get_context(), resources)
     logger.info("x", 3)
+    send: Callable[[str, str], Awaitable[str]] = mail.send
+    print(send)
     length: int = await run_in_thread(len, "abc")
     print(length, Response(data={"a": 1}, status=202).headers.get("x"), await server.get_user("x"))
+
+
+async def seen_by(name: str) -> None:
+    table = tables.Product.as_user(name)
+    product = await table.get("pen")
+    stock: int | None = None if product is None else product.stock
+    async for each in table.search({"conditions": [{"attribute": "price", "comparator": "lt", "value": 3}]}):
+        price: float | None = each.price
+        print(price, stock)
+    made = await table.create({"name": "Cap", "stock": 1})
+    text: str = made.name
+    await table.patch("pen", {"stock": 2})
+    print(text, await table.delete("pen"), table.user)

@@ -28,6 +28,9 @@ async def wrong() -> None:
     tables.Product.search({"conditions": [{"attribute": "brand.contry", "value": "x"}]})  # wrong: unknown attribute of a relationship
     tables.Product.search({"conditions": [{"attribute": "brand", "conditions": [{"attribute": "contry", "value": "x"}]}]})  # wrong: the same
     tables.Product.search({"condition": []})  # wrong: unknown member
+    (await tables.Product.as_user("ann").get("pen")).name  # wrong: it may be None
+    await tables.Product.as_user("ann").patch("pen", {"stock": "many"})  # wrong: a number
+    tables.Product.as_user(3)  # wrong: a name or a user
     tables.Product.search({"sort": {"attribute": "nmae"}})  # wrong: unknown attribute
     tables.Product.search({"select": ["name", "nmae"]})  # wrong: unknown attribute
     tables.Product.search({"limit": "3"})  # wrong: a number

@@ -35,6 +35,9 @@ def test_the_first_complete_pair_wins(logins: SavedLogins) -> None:
     everything = {"environment": TODAY | FORMER, "username": "field", "password": "x"}
     assert found(logins, URL, auth_username="a", auth_password="b", **everything).authorization == basic("a", "b")
     assert found(logins, URL, **everything).authorization == basic("url-user", "u")
+    with_key = everything | {"environment": {"SVC_CLI_KEY": " svc_key ", **TODAY}}
+    assert found(logins, URL, **with_key).authorization == basic("url-user", "u")
+    assert found(logins, **with_key) == RequestCredentials("Bearer svc_key")
     assert found(logins, **everything).authorization == basic("today", "t")
     assert found(logins, **everything | {"environment": FORMER}).authorization == basic("former", "f")
     assert found(logins, **everything | {"environment": {}}) == RequestCredentials(bearer("op-token"), LOGIN)

@@ -17,6 +17,7 @@ TYPES: Mapping[str, Any] = {
     "choice": str, "level": str, "list": tuple[Any, ...], "strings": tuple[str | None, ...], "path": Path, "paths": tuple[Path, ...],
     "hosts": tuple[HostPattern, ...], "addresses": tuple[str, ...], "networks": tuple[Network, ...],
     "duration": float, "mapping": Fields, "switch": Switch, "any": Any,
+    "mailbox": tuple[str, str],
 }  # fmt: skip
 
 
@@ -50,7 +51,8 @@ def iter_leaves(section: Section, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_the_attributes_are_the_settings_and_hold_their_values(tmp_path: Path) -> None:
-    config = Config.from_document({"replication": {"hostname": "a"}, "http": {"port": 1}}, tmp_path)
+    mail = {"host": "smtp.example.org", "from": "shop@example.org"}
+    config = Config.from_document({"replication": {"hostname": "a"}, "http": {"port": 1}, "mail": mail}, tmp_path)
     found = {name: value for name, value in iter_leaves(config) if name in dict.fromkeys(path for path, _, _ in LINES)}
     names = [row.name for row in declared(Settings)]
     assert found == {path: config.values[name] for (path, _, _), name in zip(LINES, names, strict=True)}

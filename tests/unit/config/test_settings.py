@@ -30,6 +30,7 @@ analytics: aggregatePeriod storageInterval replicate logging
 localStudio: enabled
 replication: hostname url databases replicateTo routes port securePort enableRootCAs blobTimeout blobSendDrainTimeout failOver shard
     copyTablesToCatchUp mtls.certificateVerification logging servers credentials streamReplicas confirmTimeout
+mail: host port tls username password from
 threads: maxHeapMemory heapSnapshotNearLimit debug preload preloadRequire
 applications: lockdown moduleLoader dependencyLoader allowedSpawnCommands
 license: region mode
@@ -37,6 +38,8 @@ license: region mode
 OPTIONAL_SYSTEMS = {"mcp", "models", "scheduler", "waf"}
 OURS = {
     "http.requestAgeLimit",
+    "mail.certificateAuthority",
+    "mail.hourlyLimit",
     "mqtt.maxCatchUp",
     "replication.program",
     "logging.format",

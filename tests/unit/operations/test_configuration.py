@@ -63,6 +63,11 @@ def test_the_file_is_read_as_it_is(node: ConfigNode) -> None:
     assert node.run("get_configuration") == {"a": 1}
 
 
+def test_the_password_of_the_mail_server_is_not_shown(node: ConfigNode) -> None:
+    node.file.write_text("mail: {host: smtp.example.org, from: a@b.c, username: a, password: x}\n")
+    assert node.run("get_configuration") == {"mail": {"host": "smtp.example.org", "from": "a@b.c", "username": "a", "password": "***"}}
+
+
 def test_what_json_does_not_have_is_text() -> None:
     value = {"day": datetime.date(2026, 1, 2), "raw": b"\xff", "set": {1}, "far": float("inf"), 1: [float("nan"), 1.5]}
     assert json_value(value) == {"day": "2026-01-02", "raw": "/w==", "set": [1], "far": "inf", "1": ["nan", 1.5]}

@@ -27,6 +27,8 @@ NEEDS_MORE = {
     "verify_backup": 404,
     "restore_backup": 404,
     "run_scheduled_job": 404,
+    "list_mails": 501,
+    "retry_mails": 501,
     "set_configuration": 501,
     "cluster_set_routes": 501,
     "cluster_delete_routes": 501,
@@ -74,6 +76,7 @@ def test_the_example_is_taken(node: OperationsNode, row) -> None:  # type: ignor
         "delete_ssh_key": ("add_ssh_key", None),
         "get_ssh_known_hosts": None,
         "remove_node": ("add_node", None),
+        "revoke_key": ("create_key", None),
     }.get(row.name)
     if prepared is not None:
         name, fields = prepared

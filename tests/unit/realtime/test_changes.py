@@ -133,7 +133,7 @@ def test_only_what_may_be_read_is_shown(scene: Scene) -> None:
     shown = [members(scene, lsn, View(table, visible=narrow))[2] for lsn in (1, 2, 3, 4)]
     assert shown == [{"a": 1, "id": "a"}, {"a": 1, "id": "a", "b": 1}, {"a": 5}, "all"]
     assert members(scene, 2, View(table, visible=narrow, raw=True))[2] == {"b": 1}
-    found = event(scene, 1).with_view(View(table, visible=narrow))
+    found = event(scene, 1).seen_in(View(table, visible=narrow))
     assert found.value == {"a": 1, "id": "a"} and found.local_time == 1
 
 

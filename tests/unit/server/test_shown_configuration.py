@@ -28,6 +28,13 @@ def test_it_has_the_form_of_the_file_with_the_defaults(tmp_path: Path) -> None:
     assert document["http"] == {"port": 1234, "securePort": None, "corsAccessList": ["https://a.example"]}
 
 
+def test_the_password_of_the_mail_server_is_not_shown(tmp_path: Path) -> None:
+    mail = {"host": "smtp.example.org", "from": "a@b.c", "username": "a", "password": "x"}
+    shown = shown_configuration(Config.from_document({"mail": mail}, tmp_path))
+    assert shown["mail"]["password"] == "***" and shown["mail"]["host"] == "smtp.example.org" and mail["password"] == "x"
+    assert "mail" not in shown_configuration(Config.from_document({}, tmp_path))
+
+
 def test_it_cannot_be_changed(tmp_path: Path) -> None:
     shown = shown_configuration(Config.from_document({"shop": {"package": "shop"}}, tmp_path))
     with pytest.raises(TypeError):

@@ -49,8 +49,9 @@ class Users:
     def refresh(self):
         """Nothing changes them but `set`."""
 
-    def get_user(self, username):
-        return self.users.get(username)
+    def current(self, user):
+        found = self.users.get(user.username)
+        return found if found is not None and found.active and found.login_id == user.login_id else None
 
     def set(self, username, database, *, active=True, **readable):
         """Readable tables: True for everything, or the names of attributes."""

@@ -72,6 +72,16 @@ def test_a_long_transaction_is_awaited_and_on_disk_then(store: Store, seats: Tab
     asyncio.run(play())
 
 
+def test_a_long_body_whose_writes_are_in_several_databases_is_committed_with_the_turn(store: Store, seats: Table) -> None:
+    other = store.open_database("other").define_table(PHOTO)
+    transaction, holder = store.begin(), Holder()
+    transaction.put(seats, "A1", {"price": 1})
+    transaction.put(other, "A1", {})
+    assert commit(transaction, holder, LONG_CONTENT + 1) is None and holder.pending_commit is transaction
+    store.commit_turn()
+    assert transaction.outcome == (None,) and seats.get_raw("A1") is not None and other.get_raw("A1") is not None
+
+
 def test_a_long_body_without_writes_is_committed_with_the_turn(store: Store) -> None:
     transaction, holder = store.begin(), Holder()
     assert commit(transaction, holder, LONG_CONTENT + 1) is None and holder.pending_commit is transaction
