@@ -29,7 +29,7 @@ from svc.auth.roles import Role
 from svc.auth.users import User, UserDirectory, ending_logins, login_id_of, new_login_epoch
 from svc.errors import NotFound, NotUnique, Problem, RecordExists, ServerError, ValidationError
 from svc.messages import Request
-from svc.query.row_guard import guard_of
+from svc.query.narrowing import guard_of
 from svc.store import Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE

@@ -10,10 +10,9 @@ from abc import ABCMeta
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.api.administration import TableAdministration
-from svc.api.as_user import TableAsUser
 from svc.api.caching import name_source, spelled
 from svc.api.calls import Call
 from svc.api.context import AnyContext, Context, context_of, current_context
@@ -35,7 +34,6 @@ from svc.query.functions import still_found_by
 from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
 from svc.query.plan import Plan
-from svc.query.row_guard import RowGuard
 from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.table_writing import check_deleted, source_of
@@ -48,6 +46,10 @@ from svc.store.values.keys import encode_primary, storage_key
 from svc.store.values.records import version_of
 from svc.store.writing.transaction import LONG_WRITES
 from svc.store.writing.write_set import RemovalReason
+
+if TYPE_CHECKING:
+    from svc.api.as_user import TableAsUser
+    from svc.query.row_guard import RowGuard
 
 
 class ClassProperty:
@@ -135,6 +137,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
 
         `await tables.Issue.as_user("ann").get("7")`, `async for issue in tables.Issue.as_user(user).search({...})`.
         """
+
         return TableAsUser(cls, user)
 
     # --- sources -------------------------------------------------------------------------------------------------------------------------

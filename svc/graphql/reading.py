@@ -26,7 +26,7 @@ from svc.http.row_responses import PAGE_ROWS
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
 from svc.messages import Abort, Request
 from svc.query.budget import query_limits, too_large
-from svc.query.views import TableView
+from svc.query.narrowing import is_view
 from svc.resources import PlannedQuery, Registration, Resource, TableResource
 from svc.store import Database, Store
 from svc.store.snapshots import HeldSnapshot
@@ -227,7 +227,7 @@ class FieldReading:
             target = self._tables.admitted(field, resource)
             if field.width > WIDE:
                 seen = seen_by(resource, target, self._request)
-                if isinstance(seen, TableView):
+                if is_view(seen):
                     seen.database.prepare()
                 yield self._in_thread(self._tables.prepare, field, resource, target, seen)
             database = resource.table.database

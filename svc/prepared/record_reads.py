@@ -5,7 +5,7 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Callable
 from string import ascii_letters, digits
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc.analytics import Recorder
 from svc.auth.roles import ALL_RIGHTS
@@ -23,12 +23,14 @@ from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, answer_stream, ch
 from svc.prepared.premises import Premises, while_tables_stay
 from svc.protocol.response_head import RepeatedHead
 from svc.query.matching import reads_others
-from svc.query.record_tests import RecordTest
-from svc.query.views import TableView, view_of
+from svc.query.narrowing import is_view, view_of
 from svc.rest import Rest
 from svc.store.disk.faults import LmdbError
 from svc.store.entity_tags import URL_SAFE
 from svc.store.values.records import DAMAGE, PAYLOAD_AT
+
+if TYPE_CHECKING:
+    from svc.query.record_tests import RecordTest
 
 _STEPS = ("handle", "authorize", "on_get", "bind")  # what application code may have instead
 _TAG_ONLY = frozenset(("if-none-match",))
@@ -67,7 +69,7 @@ class RecordReads:
         environment, now = table.database.env, self._dispatcher.now
         view = table if may is ALL_RIGHTS else view_of(user_of(request), table)
         can_see: RecordTest | None = None
-        if type(view) is TableView and view.is_narrowed:
+        if is_view(view) and view.is_narrowed:
             if not view.is_stable:
                 return None
             can_see = view.record_test("read")

@@ -26,7 +26,6 @@ from svc.query.matching import reads_others
 from svc.query.nodes import Aggregate, Comparator, Query
 from svc.query.plan import AllOf, Comparison, Predicate, iter_members
 from svc.query.planner import FEW
-from svc.query.record_tests import records_test, text_equality
 from svc.query.relations import Lookups
 from svc.query.shaped_plan import ShapedPlan, filled_predicate
 from svc.query.tables import AnyIndex, AnyTable, rule_members
@@ -92,6 +91,8 @@ def _compile(query: Query, where: Predicate, table: AnyTable, json: bool) -> Com
     rows = _rows_of(query, table, json)
     if rows is None or query.limit == 0 or query != Query(query.where, query.select, query.sort, query.offset, query.limit):
         return None
+    from svc.query.record_tests import records_test, text_equality
+
     equal = text_equality(rule, table) if rows is whole else None
     if equal is not None:
         rows, sieve = whole_with(*equal, records_test(rule, table)), None
@@ -143,6 +144,8 @@ def _sieve_of(rule: tuple[Predicate, ...], table: AnyTable) -> tuple[Sieve | Non
     if not rule:
         return None, 0
     if not any(map(reads_others, rule)):
+        from svc.query.record_tests import records_test
+
         test = records_test(rule, table)
         return lambda keys, raws, txn: test(raws), 0
     links = Links()

@@ -1,6 +1,6 @@
 """A database as one caller may see it: without the records for which the read rules of the caller's role do not hold (spec: rows §1.3).
 
-    view_of(user, table)        the table itself, if nothing of its database is narrowed for the caller
+    narrowing.view_of(user, table)      the table itself, if nothing of its database is narrowed for the caller
 
 A query is planned for a view in place of its table. The table that a query is about keeps all its records: the rule is one more condition
 (`TableView.rule_members`), of which the planner makes what it makes of any other. Tables that relationships lead to are `RelatedView`s, which leave out what
@@ -17,11 +17,12 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from svc.auth.roles import Role, RowConditions, narrowing_role, row_conditions
+from svc.auth.roles import Role, RowConditions, row_conditions
 from svc.auth.users import User
 from svc.errors import QueryError
 from svc.query.functions import Filter, filter_of
 from svc.query.links import Links
+from svc.query.narrowing import View
 from svc.query.nodes import Comparator, Condition
 from svc.query.nodes import Filter as FilterNode
 from svc.query.plan import Never, Predicate, iter_members
@@ -143,18 +144,6 @@ def _parsed(text: str, action: str, table: str) -> Rule:
         return Rule(text, False)
 
 
-def view_of(user: User | None, table: AnyTable, also: str | None = None) -> AnyTable:
-    """The table as the caller may see it, to plan queries for. `also`: an action whose rule has to hold, too: what may be updated, or deleted."""
-    database = table.database
-    role = None if user is None else user.role
-    if role is None:
-        role = narrowing_role(user, table)
-    if role.super_user or not role.is_narrowed(database):
-        return table
-    view = database_view(user, role, database, table.name)
-    return view.table(cast(Table, table), READ if also is None else ("read", also))
-
-
 def rules_of(role: Role, database: Database) -> DatabaseRules:
     """The rules for a role, as they are now."""
     kept = role.viewers
@@ -249,7 +238,7 @@ class _RelatedTables(Mapping[str, Any]):
         return len(self._database.database.tables)
 
 
-class TableView:
+class TableView(View):
     """A table that a caller queries. It reads all records: that these hold is for the plan to see to.
 
     `rule_members`: the rule, as the members of an AND, none if nothing is narrowed. What a view does not say itself the table says.

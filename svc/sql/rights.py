@@ -9,7 +9,8 @@ from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, Role, TableRights
 from svc.auth.users import User
 from svc.errors import NotFound, Problem
 from svc.query.hints import did_you_mean
-from svc.query.row_guard import RowGuard, guard_of
+from svc.query.narrowing import guard_of
+from svc.query.row_guard import RowGuard
 from svc.sql.binding.walking import walk
 from svc.sql.catalogue import TableView
 from svc.sql.errors import MissingRights, unknown_column

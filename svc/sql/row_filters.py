@@ -19,12 +19,12 @@ from svc.query import plan_query
 from svc.query.budget import Budget
 from svc.query.execution import execute
 from svc.query.functions import Filter
+from svc.query.narrowing import view_of
 from svc.query.nodes import Query
 from svc.query.plan import Access, KeyRange, Plan, Union
 from svc.query.relations import Lookups
 from svc.query.row_guard import RowGuard
 from svc.query.views import TableView as SeenTable
-from svc.query.views import view_of
 from svc.sql.catalogue import TableView
 from svc.store.values.keys import encode_primary, storage_key
 

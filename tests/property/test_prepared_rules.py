@@ -179,3 +179,13 @@ def test_a_rule_costs_other_tables_of_the_database_nothing(beside: Beside) -> No
     before = beside.hits
     assert statuses(beside, "/Doc/k1") == [200] * 4
     assert beside.hits == before + 2
+
+
+def test_rows_come_in_the_order_in_which_the_planner_finds_them(beside: Beside) -> None:
+    """By a rule that an index, or the key, serves as well it may find them in another order than by the caller's range."""
+    set_rule(beside, "Product", "id=ge=p0")
+    before = beside.hits
+    assert statuses(beside, "/Product/?price=ge=0&lt=9") == [200] * 4
+    assert beside.hits == before
+    ask(beside, "price=ge=?&lt=?&sort(name)", list("09080909"), "reader", {})
+    assert beside.hits == before + 2
